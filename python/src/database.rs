@@ -4,7 +4,7 @@ use crate::arg;
 use crate::changes::{Asked, Changes, Timeout};
 use crate::collection::Collection;
 use crate::decode::Decimals;
-use crate::error::{invalid, is_conflict};
+use crate::error::is_conflict;
 use crate::groups::{Batch, Snapshot, Transaction};
 use crate::keyspace::Keyspace;
 use crate::opened::Opened;
@@ -15,7 +15,7 @@ use flagstone::{Isolation, Options, TransactionOptions};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An open database: a directory that one process writes. `flagstone.open` returns it.
@@ -33,16 +33,6 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    /// Refuses to write copies into the directory of the database, whose files are its own.
-    fn check_outside(&self, py: Python<'_>, to: &Path) -> PyResult<()> {
-        let own = self.opened.database.path();
-        if flagstone_load::is_below(to, own) {
-            let (to, own) = (to.display(), own.display());
-            return Err(invalid(py, format!("{to} is inside of {own}: expected another place")));
-        }
-        Ok(())
-    }
-
     pub(crate) fn opened(&self) -> &Arc<Opened> {
         &self.opened
     }
@@ -352,7 +342,6 @@ impl Database {
         py: Python<'_>,
         #[pyo3(from_py_with = arg::path)] path: PathBuf,
     ) -> PyResult<String> {
-        self.check_outside(py, &path)?;
         let report = self.opened.run(py, || self.opened.database.backup(path))?;
         Ok(report.to_string())
     }
@@ -370,7 +359,6 @@ impl Database {
         py: Python<'_>,
         #[pyo3(from_py_with = arg::path)] path: PathBuf,
     ) -> PyResult<()> {
-        self.check_outside(py, &path)?;
         self.opened.run(py, || self.opened.database.checkpoint(path).map(drop))
     }
 

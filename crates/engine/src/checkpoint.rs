@@ -13,7 +13,7 @@
 
 use crate::background::{cut, sweep};
 use crate::copy_pace::copy_pace;
-use crate::copying::{Pace, check_empty, copy_file, create_database, state_of_copy};
+use crate::copying::{Pace, check_empty, check_outside, copy_file, create_database, state_of_copy};
 use crate::manifest::{Location, Manifest};
 use crate::parts::Parts;
 use crate::queue::Cut;
@@ -46,6 +46,7 @@ pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
     let disk = &*parts.core.setup().environment.disk;
     // Before the flush: a bad argument costs nothing.
     let to = disk.absolute(to)?;
+    check_outside(disk, &to, &parts.core.setup().dir, WHAT)?;
     check_empty(disk, &to, WHAT)?;
     let cut = cut(&parts.upkeep)?;
     let report =

@@ -4,7 +4,7 @@
 use crate::manifest::ManifestState;
 use flagstone_base::checksum::Crc32c;
 use flagstone_base::{Error, Result, interrupt};
-use flagstone_env::disk::{Access, create_dir_synced};
+use flagstone_env::disk::{Access, create_dir_synced, real_path};
 use flagstone_env::names::{self, Name};
 use flagstone_env::{Disk, HeldDir, LockMode, ReadFile};
 use flagstone_sst::TableMeta;
@@ -20,6 +20,18 @@ pub(crate) type Pace<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 /// A pace without a limit.
 pub(crate) fn unpaced(_bytes: u64) -> Result<()> {
     Ok(())
+}
+
+/// Refuses to create `what` in a directory that is inside of `from`, a database or backups, whose
+/// directory holds their own files only. Costs nothing that must be undone.
+pub(crate) fn check_outside(disk: &dyn Disk, to: &Path, from: &Path, what: &str) -> Result<()> {
+    let (real_to, real_from) = (real_path(disk, to)?, real_path(disk, from)?);
+    // The directory itself is refused since it is not empty, or no directory of backups.
+    if real_to == real_from || !real_to.starts_with(&real_from) {
+        return Ok(());
+    }
+    let (to, from) = (to.display(), from.display());
+    Err(Error::invalid(format!("{to} is inside of {from}: expected another place for {what}")))
 }
 
 /// Refuses a directory that holds anything but a lock file. `what` names the copy in the error.

@@ -7,7 +7,7 @@
 
 use crate::guard::DirGuard;
 use flagstone_base::{Error, Result};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 /// The size of a page of the page cache or a block of the file system, which a system writes as a
@@ -288,6 +288,50 @@ pub fn create_dir_synced(disk: &dyn Disk, dir: &Path) -> Result<()> {
     parents.into_iter().try_for_each(|parent| disk.sync_dir(parent))
 }
 
+/// Returns the absolute path of the directory `path`, without symbolic links and `..`. It need not
+/// exist: the part of the path that exists says where the directory will be.
+///
+/// # Errors
+/// Errors of the disk.
+pub fn real_path(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
+    let path = disk.absolute(path)?;
+    for part in path.ancestors().filter(|part| !part.as_os_str().is_empty()) {
+        if !disk.exists(part)? {
+            continue;
+        }
+        let found = real_dir(disk, part)?;
+        let missing = path.strip_prefix(part).unwrap_or(Path::new(""));
+        if missing.as_os_str().is_empty() {
+            return Ok(found);
+        }
+        if !missing.components().any(|component| component == Component::ParentDir) {
+            return Ok(found.join(missing));
+        }
+        // A directory that is still to be created is no link, so `..` leads out of it again, and
+        // perhaps to one that exists.
+        let mut real = found;
+        for component in missing.components() {
+            match component {
+                Component::ParentDir => {
+                    real.pop();
+                }
+                component => real.push(component),
+            }
+        }
+        return real_path(disk, &real);
+    }
+    Ok(path)
+}
+
+/// Returns the path of an existing directory without symbolic links.
+fn real_dir(disk: &dyn Disk, dir: &Path) -> Result<PathBuf> {
+    let path = disk.hold(dir)?.path;
+    // There a held directory keeps the path that was given.
+    #[cfg(windows)]
+    let path = path.canonicalize().unwrap_or(path);
+    Ok(path)
+}
+
 /// Makes an error of the system the error that `doing` something with a file failed.
 pub(crate) fn failed<'a>(
     doing: &'a str,
@@ -314,5 +358,41 @@ mod tests {
         let after = disk.crash_losing_unsynced();
         assert!(after.exists(Path::new("a/b/c")).unwrap());
         create_dir_synced(&after, Path::new("a/b/c")).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_real_path_follows_links_and_parents_and_needs_no_directory() {
+        let made = tempfile::tempdir().unwrap();
+        let top = made.path().canonicalize().unwrap();
+        std::fs::create_dir_all(top.join("a/b")).unwrap();
+        std::os::unix::fs::symlink(top.join("a/b"), top.join("link")).unwrap();
+        for (path, expected) in [
+            ("a/b", "a/b"),
+            ("link", "a/b"),
+            ("link/c/d", "a/b/c/d"),
+            // The parent of what the link leads to, as for the system.
+            ("link/../c", "a/c"),
+            ("new", "new"),
+            ("new/../a/b/c", "a/b/c"),
+            ("new/../link/c", "a/b/c"),
+            ("a/new/more/../../../link", "a/b"),
+            ("a/./b/./c", "a/b/c"),
+        ] {
+            let found = real_path(&crate::OsDisk, &top.join(path)).unwrap();
+            assert_eq!(found, top.join(expected), "{path}");
+        }
+        std::fs::write(top.join("file"), "").unwrap();
+        assert!(real_path(&crate::OsDisk, &top.join("file")).is_err());
+        assert!(real_path(&crate::OsDisk, &top.join("file/below")).is_err());
+    }
+
+    #[test]
+    fn a_relative_real_path_begins_in_the_current_directory() {
+        let disk = MemDisk::default();
+        create_dir_synced(&disk, Path::new("/a/b")).unwrap();
+        disk.change_dir(Path::new("/a"));
+        assert_eq!(real_path(&disk, Path::new("b/c")).unwrap(), Path::new("/a/b/c"));
+        assert_eq!(real_path(&disk, Path::new("new/../b")).unwrap(), Path::new("/a/b"));
     }
 }

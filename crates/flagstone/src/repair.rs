@@ -59,8 +59,9 @@ impl Repair {
     /// there is no database in `to`.
     ///
     /// # Errors
-    /// InvalidInput when there is nothing to repair, or `to` is not empty; Busy when the database
-    /// is open; Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
+    /// InvalidInput when there is nothing to repair, or `to` is not empty, or inside of the
+    /// database; Busy when the database is open; Unsupported when a newer flagstone wrote it;
+    /// OutOfSpace, Io.
     pub fn into_dir(self, to: impl AsRef<Path>) -> Result<RepairReport> {
         self.0.into_dir(to.as_ref())
     }

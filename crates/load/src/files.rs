@@ -14,17 +14,6 @@ pub fn is_of_database(path: &Path) -> bool {
     !matches!(parse(&name), Name::Foreign) && folder_of(path).join(LOCK).exists()
 }
 
-/// Returns whether `path`, which need not exist, is below the directory `folder`.
-pub fn is_below(path: &Path, folder: &Path) -> bool {
-    let Ok(folder) = folder.canonicalize() else { return false };
-    let all = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    // Of a path that is still to be made, the part that exists says where it will be.
-    let existing = all.ancestors().find_map(|part| Some((part, part.canonicalize().ok()?)));
-    existing.is_some_and(|(part, found)| {
-        found.starts_with(&folder) && (found != folder || part != all.as_path())
-    })
-}
-
 /// Returns a handle of the descriptor that `path` names, such as `/dev/stdout` or `/dev/fd/3`, or a
 /// link to one: what is written to it goes where the descriptor is. `None` for other paths.
 ///

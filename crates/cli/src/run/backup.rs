@@ -54,7 +54,6 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
 }
 
 fn make(database: &Path, dir: &Path, args: &BackupArgs) -> Result<(), Failure> {
-    open::check_outside("backups", dir, database)?;
     let options = open::options(args.memory.memory);
     let options = options.copy_bytes_per_second(args.rate.unwrap_or(0)).create_if_missing(false);
     let builder = || Database::builder(database).options(options.clone());

@@ -10,7 +10,6 @@ use flagstone::internal::interruptible;
 use std::time::Instant;
 
 pub(super) fn run(args: &CheckpointArgs) -> Result<(), Failure> {
-    open::check_outside("a checkpoint", &args.copy, &args.database)?;
     let options = open::options(args.memory.memory).create_if_missing(false);
     let options = options.copy_bytes_per_second(args.rate.unwrap_or(0));
     interrupt::listen()?;

@@ -106,17 +106,6 @@ pub(super) fn or_make(
     Ok(Database::builder(path).options(options).open()?)
 }
 
-/// Refuses to write `what` to a place inside of `from`, a database or backups, whose directory is
-/// its own.
-pub(super) fn check_outside(what: &str, to: &Path, from: &Path) -> Result<(), Failure> {
-    if flagstone_load::is_below(to, from) {
-        let (to, from) = (to.display(), from.display());
-        let text = format!("{to} is inside of {from}: expected another place for {what}");
-        return Err(Failure::Usage(text));
-    }
-    Ok(())
-}
-
 /// Returns options with this memory budget.
 pub(super) fn options(memory: Option<u64>) -> Options {
     match memory {

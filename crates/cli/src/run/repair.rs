@@ -1,6 +1,5 @@
 //! `repair`: creates a database from what can still be read of a damaged one.
 
-use super::open;
 use crate::args::RepairArgs;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -23,7 +22,6 @@ pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
             Some(to) => to.clone(),
             None => beside(&args.database)?,
         };
-        open::check_outside("a repaired database", &to, &args.database)?;
         interruptible(interrupt::is_asked, || repair.into_dir(to))?
     };
     let mut output = Output::new();

@@ -1,6 +1,5 @@
 //! `restore`: creates a new database from a generation of backups.
 
-use super::open;
 use crate::args::RestoreArgs;
 use crate::failure::Failure;
 use crate::units::show_bytes;
@@ -9,7 +8,6 @@ use flagstone::admin::Backups;
 use flagstone::internal::interruptible;
 
 pub(super) fn run(args: &RestoreArgs) -> Result<(), Failure> {
-    open::check_outside("a restored database", &args.target, &args.backups)?;
     interrupt::listen()?;
     let backups = Backups::in_dir(&args.backups);
     let restore = || backups.restore(args.generation, &args.target);

@@ -685,6 +685,7 @@ fn a_repaired_database_is_beside_the_damaged_one() {
         assert_eq!(place.ok("get db.repaired c k"), "{\"a\":1}\n", "{path}");
         std::fs::remove_dir_all(place.path("db.repaired")).unwrap();
     }
+    assert_eq!(place.files("db", ""), before);
     place.ok("backup db all");
     for args in [
         "repair db --to db/r",
@@ -696,7 +697,10 @@ fn a_repaired_database_is_beside_the_damaged_one() {
     ] {
         place.fails(args, 2, " is inside of ");
     }
-    assert_eq!(place.files("db", ""), before);
+    // The commands that open the database for writing have written a manifest.
+    for inside in ["db/r", "db/x", "db/y", "db/cp", "db/sub", "all/db"] {
+        assert!(!place.path(inside).exists(), "{inside}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::folder::open_to_read;
 use super::generation::Generation;
 use super::keep::{KeepReport, keep};
 use super::restore::{RestoreReport, WHAT, restore};
-use crate::copying::check_empty;
+use crate::copying::{check_empty, check_outside};
 use flagstone_base::{Error, Result, SeqNo};
 use flagstone_env::{Disk, HeldDir, OsDisk};
 use std::collections::BTreeSet;
@@ -129,14 +129,15 @@ impl Backups {
     /// after an error or a crash `to` holds no database.
     ///
     /// # Errors
-    /// InvalidInput when there is no such generation, or `to` is not empty; Corruption when the
-    /// generation or one of its tables is damaged; Busy while a backup is being written;
-    /// OutOfSpace, Io.
+    /// InvalidInput when there is no such generation, or `to` is not empty or inside of the
+    /// directory of the backups; Corruption when the generation or one of its tables is damaged;
+    /// Busy while a backup is being written; OutOfSpace, Io.
     pub fn restore(&self, generation: Option<u64>, to: impl AsRef<Path>) -> Result<RestoreReport> {
         // Before anything else, lest a relative path change its meaning.
         let to = self.disk.absolute(to.as_ref())?;
-        check_empty(&*self.disk, &to, WHAT)?;
         let held = self.hold()?;
+        check_outside(&*held.disk, &to, &held.path, WHAT)?;
+        check_empty(&*held.disk, &to, WHAT)?;
         restore(&*held.disk, &held.path, generation, &to)
     }
 }

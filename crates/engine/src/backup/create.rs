@@ -5,7 +5,7 @@ use super::folder::{Folder, open_to_write};
 use super::generation::Generation;
 use crate::background::{cut, sweep};
 use crate::copy_pace::copy_pace;
-use crate::copying::{Pace, copy_table, state_of_copy};
+use crate::copying::{Pace, check_outside, copy_table, state_of_copy};
 use crate::manifest::{Manifest, ManifestState};
 use crate::parts::Parts;
 use crate::queue::Cut;
@@ -49,6 +49,7 @@ pub(crate) fn create(parts: &Parts, dir: &Path) -> Result<BackupReport> {
     parts.core.health.check_open()?;
     let disk = &parts.core.setup().environment.disk;
     let dir = disk.absolute(dir)?;
+    check_outside(&**disk, &dir, &parts.core.setup().dir, "backups")?;
     create_dir_synced(&**disk, &dir)?;
     let held = disk.hold(&dir)?;
     let (lock, folder) = open_to_write(&*held.disk, &held.path)?;

@@ -9,7 +9,9 @@ use super::report::RepairReport;
 use super::tables::{add_source, carry_over};
 use super::trust::{find_rebuilt, listed_tables};
 use crate::content::ContentFactory;
-use crate::copying::{check_empty, copy_file, create_database, state_of_copy, unpaced};
+use crate::copying::{
+    check_empty, check_outside, copy_file, create_database, state_of_copy, unpaced,
+};
 use crate::manifest::{Location, Manifest, ManifestState};
 use crate::options::Options;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result};
@@ -88,12 +90,14 @@ impl Repair {
     /// database.
     ///
     /// # Errors
-    /// InvalidInput when there is nothing to repair, or `to` is not empty; Busy when the database
-    /// is open; Unsupported when a newer flagstone wrote it; OutOfSpace, Io.
+    /// InvalidInput when there is nothing to repair, or `to` is not empty, or inside of the
+    /// database; Busy when the database is open; Unsupported when a newer flagstone wrote it;
+    /// OutOfSpace, Io.
     pub fn into_dir(self, to: &Path) -> Result<RepairReport> {
         let absolute = self.disk.absolute(to)?;
-        check_empty(&*self.disk, &absolute, WHAT)?;
         let (original, _held) = self.hold()?;
+        check_outside(&*original.disk, &absolute, &original.dir, WHAT)?;
+        check_empty(&*original.disk, &absolute, WHAT)?;
         let lock = lock_to_read(&*original.disk, &original.dir.join(names::LOCK))?;
         let found = FoundDatabase::read(&*original.disk, &original.dir)?;
         let made = create_database(&*original.disk, &absolute, WHAT, |held| {

@@ -105,9 +105,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput if `dir` is not empty, or this database is open for reading only; Busy if
-    /// another process creates a database there, or keyspaces are created or dropped all the time;
-    /// OutOfSpace, Io, Poisoned, Closed. After an error or a crash there is no database in `dir`.
+    /// InvalidInput if `dir` is not empty, or is inside of this database, or if this database is
+    /// open for reading only; Busy if another process creates a database there, or keyspaces are
+    /// created or dropped all the time; OutOfSpace, Io, Poisoned, Closed. After an error or a crash
+    /// there is no database in `dir`.
     pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<CheckpointReport> {
         self.0.checkpoint(dir.as_ref())
     }
@@ -144,9 +145,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput if `dir` holds a database or backups of another one, or if this database is
-    /// open for reading only and its log holds writes; Busy if another process changes the backups;
-    /// Corruption if a table is damaged; OutOfSpace, Io, Poisoned, Closed.
+    /// InvalidInput if `dir` is inside of this database, or holds a database or backups of another
+    /// one, or if this database is open for reading only and its log holds writes; Busy if another
+    /// process changes the backups; Corruption if a table is damaged; OutOfSpace, Io, Poisoned,
+    /// Closed.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<BackupReport> {
         self.0.backup(dir.as_ref())
     }

@@ -5,7 +5,7 @@
 //! had been removed and made again (a cell of a notebook that is run twice) deleted and wrote the
 //! files of the new one.
 
-use crate::support::{hashed, open_at, small, small_with, threaded};
+use crate::support::{hashed, open_at, owned, small, small_with, threaded};
 use flagstone::admin::{Backups, Environment, Event, Repair};
 use flagstone::internal::env::names::{LOCK, Name, parse};
 use flagstone::internal::env::{
@@ -624,4 +624,92 @@ fn all_that_is_created_belongs_to_its_owner_alone() {
     drop(sorted);
     db.close().unwrap();
     assert!(OsDisk.list(&path("scratch")).unwrap().is_empty());
+}
+
+/// The names in a directory and below it.
+fn all_names(dir: &Path) -> Vec<PathBuf> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            names.extend(all_names(&path));
+        }
+        names.push(path);
+    }
+    names.sort();
+    names
+}
+
+/// Only the tool and Python refused it. From Rust a backup went into the directory of the database,
+/// and one of the two was lost with the other.
+#[test]
+fn a_copy_is_not_created_inside_of_its_source() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    let (data, kept) = (path("data"), path("backups"));
+    let db = Database::builder(&data).options(small()).open().unwrap();
+    let kv = db.keyspace("kv").unwrap();
+    kv.put("a", "1").unwrap();
+    db.flush().unwrap();
+    db.backup(&kept).unwrap();
+    fs::create_dir(path("elsewhere")).unwrap();
+    symlink(&data, path("to_data")).unwrap();
+    symlink(&kept, path("elsewhere/to_backups")).unwrap();
+    let names = || (all_names(&data), all_names(&kept), all_names(place.path()).len());
+    let before = names();
+    let refused = |result: Result<()>, text: &str| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+        assert_eq!(names(), before, "{error}");
+    };
+    let inside = [
+        "data/copy",
+        "data/./deep/er",
+        "data/x/../y",
+        "to_data/copy",
+        "elsewhere/../data/copy",
+        "new/../to_data/copy",
+        "elsewhere/new/more/../../../data/copy",
+    ];
+    for to in inside {
+        refused(db.checkpoint(path(to)).map(drop), " is inside of ");
+        refused(db.backup(path(to)).map(drop), " is inside of ");
+    }
+    let restore = |to: &str| Backups::in_dir(&kept).restore(None, path(to)).map(drop);
+    for to in ["backups/db", "elsewhere/to_backups/x/y", "elsewhere/../backups/db"] {
+        refused(restore(to), " is inside of ");
+    }
+    // The source itself, and what holds the source.
+    for to in ["data", "to_data", "elsewhere/../data"] {
+        refused(db.checkpoint(path(to)).map(drop), "a checkpoint needs a new or empty directory");
+        refused(db.backup(path(to)).map(drop), "backups need a directory of their own");
+    }
+    for to in ["backups", "elsewhere/to_backups"] {
+        refused(restore(to), "a restored database needs a new or empty directory");
+    }
+    refused(db.checkpoint(place.path()).map(drop), "a checkpoint needs a new or empty directory");
+    refused(restore("."), "a restored database needs a new or empty directory");
+    db.close().unwrap();
+
+    let before = names();
+    let repair = |from: &Path, to: &str| Repair::of(from).into_dir(path(to)).map(drop);
+    for to in inside {
+        let error = repair(&path("to_data"), to).unwrap_err();
+        assert!(error.to_string().contains(" is inside of "), "{error}");
+    }
+    for to in ["data", "to_data", "."] {
+        let error = repair(&data, to).unwrap_err().to_string();
+        assert!(error.contains("a repaired database needs a new or empty directory"), "{error}");
+    }
+    assert_eq!(names(), before);
+    // Beside the source, whose name the path begins with, and in a directory that holds it.
+    repair(&data, "data2/db").unwrap();
+    let db = Database::builder(&data).options(small()).open().unwrap();
+    db.checkpoint(path("data.copy")).unwrap();
+    db.backup(place.path()).unwrap();
+    Backups::in_dir(place.path()).restore(None, path("restored")).unwrap_err();
+    Backups::in_dir(place.path()).keep(1).unwrap();
+    assert_eq!(owned(db.keyspace("kv").unwrap().get("a").unwrap()), Some(b"1".to_vec()));
+    db.verify().unwrap();
 }
