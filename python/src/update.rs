@@ -3,7 +3,6 @@
 use crate::arg;
 use crate::error::invalid;
 use crate::value;
-use flagstone::internal::dotted_path;
 use flagstone::{Patch, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -99,12 +98,5 @@ fn dict<'py>(name: &str, given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDic
 
 fn path_of(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     let wrong = |_other: PyErr| arg::expected(name, "a path as text", given);
-    let text: String = given.extract().map_err(wrong)?;
-    match dotted_path(&text) {
-        Some(path) => Ok(path.to_owned()),
-        None => {
-            let expected = "expected a dotted path, as in \"author.name\"";
-            Err(invalid(given.py(), format!("{name}: {expected}, found {text:?}")))
-        }
-    }
+    given.extract().map_err(wrong)
 }

@@ -80,6 +80,12 @@ impl fmt::Debug for FieldName {
     }
 }
 
+/// Returns the dotted path without the `$.` with which it may begin.
+#[inline]
+pub(crate) fn without_root(path: &str) -> &str {
+    path.strip_prefix("$.").unwrap_or(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

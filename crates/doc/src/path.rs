@@ -1,13 +1,38 @@
 //! Reads and changes the parts of a value in memory, given by dotted paths.
 //!
 //! `a.b` is the field `b` of the map at `a`; `tags.0` is the first element of the array at `tags`.
+//! `$.a.b` is the same path as `a.b`. Of JSONPaths only that form is a dotted path.
 
 use crate::depth::DEPTH_MAX;
+use crate::field_name::without_root;
 use crate::value::Value;
 use flagstone_base::{Error, Result};
 
+/// Returns the dotted path at which `text` changes a document. Other JSONPaths than `$.a.b`, and
+/// JSON Pointers, would make fields of strange names.
+///
+/// # Errors
+/// InvalidInput for them.
+pub(crate) fn changed_path(text: &str) -> Result<&str> {
+    let dotted = without_root(text);
+    let is_json_path = dotted.len() < text.len()
+        && (dotted.starts_with(['.', '$']) || dotted.contains(['[', '*']) || dotted.contains(".."));
+    if is_json_path || dotted == "$" || dotted.starts_with("$[") || text.starts_with('/') {
+        return Err(no_dotted_path(text));
+    }
+    Ok(dotted)
+}
+
+#[cold]
+fn no_dotted_path(text: &str) -> Error {
+    Error::invalid(format!(
+        "{text:?}: expected a dotted path, as in author.name; a JSON Patch takes JSON Pointers, \
+         and $./name is a field whose name begins with /"
+    ))
+}
+
 impl Value {
-    /// Returns the value at the dotted path `path`: `id`, `a.b`, `tags.0`.
+    /// Returns the value at the dotted path `path`: `id`, `a.b`, `tags.0`. `$.a.b` is `a.b`.
     ///
     /// ```
     /// use flagstone_doc::doc;
@@ -17,7 +42,7 @@ impl Value {
     /// assert_eq!(post.path("tags.2"), None);
     /// ```
     pub fn path(&self, path: &str) -> Option<&Value> {
-        path.split('.').try_fold(self, |value, step| match value {
+        without_root(path).split('.').try_fold(self, |value, step| match value {
             Value::Map(map) => map.get(step),
             Value::Array(items) => items.get(step.parse::<usize>().ok()?),
             _ => None,
@@ -40,9 +65,10 @@ impl Value {
     ///
     /// # Errors
     /// InvalidInput if the path leads through a value that is neither a map nor an array, leads
-    /// beyond the end of an array, or has more than [`DEPTH_MAX`] steps. The value is unchanged
-    /// then.
+    /// beyond the end of an array, or has more than [`DEPTH_MAX`] steps, or is a JSON Pointer or a
+    /// JSONPath other than `$.a.b`. The value is unchanged then.
     pub fn set(&mut self, path: &str, value: impl Into<Value>) -> Result<Option<Value>> {
+        let path = changed_path(path)?;
         if path.split('.').nth(DEPTH_MAX).is_some() {
             return Err(Error::invalid(format!("a path of more than {DEPTH_MAX} steps")));
         }
@@ -91,7 +117,7 @@ impl Value {
     /// assert_eq!(post, doc!({ "author": { "name": "ada" }, "tags": ["a", "c"] }));
     /// ```
     pub fn remove(&mut self, path: &str) -> Option<Value> {
-        self.remove_at(path.split('.'))
+        self.remove_at(without_root(path).split('.'))
     }
 
     /// Does what [`Value::remove`] does, for a path given as steps.
@@ -123,7 +149,7 @@ impl Value {
     /// assert!(post.path_mut("lines.2").is_none());
     /// ```
     pub fn path_mut(&mut self, path: &str) -> Option<&mut Value> {
-        self.at_mut(path.split('.'))
+        self.at_mut(without_root(path).split('.'))
     }
 
     /// Does what [`Value::path_mut`] does, for a path given as steps.
@@ -203,5 +229,28 @@ mod tests {
             "no nesting that cannot be dropped"
         );
         assert_eq!(value, before);
+    }
+
+    /// `$.x` was the field `x` of a field named `$`, and the change was reported as done.
+    #[test]
+    fn a_json_path_is_a_dotted_path_or_refused() {
+        let mut value = doc!({ "a": { "b": 1 }, "/z": 2, "$ref": 3 });
+        value.set("$.a.c", 4).unwrap();
+        value.set("$./y", 5).unwrap();
+        value.set("$ref", 6).unwrap();
+        let expected = doc!({ "a": { "b": 1, "c": 4 }, "/z": 2, "$ref": 6, "/y": 5 });
+        assert_eq!(value, expected);
+        let refused = ["$", "$[0]", "$['a']", "$.a[0]", "$..a", "$.a..b", "$.*", "$.$[0]", "/z"];
+        for path in refused {
+            let error = value.set(path, 1).unwrap_err().to_string();
+            assert!(error.contains("expected a dotted path"), "{error}");
+            assert_eq!(value, expected, "{path}");
+        }
+        // What is there is found by either form.
+        assert_eq!(value.path("$.a.b"), value.path("a.b"));
+        assert_eq!((value.path("/z"), value.path("$./z")), (Some(&2.into()), Some(&2.into())));
+        *value.path_mut("$.a.b").unwrap() = 7.into();
+        assert_eq!(value.remove("$.a.b"), Some(7.into()));
+        assert_eq!(value.remove("/z"), Some(2.into()));
     }
 }

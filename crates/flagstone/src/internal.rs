@@ -20,16 +20,6 @@ pub mod document {
     };
 }
 
-/// Returns the dotted path that a user gave for a change; `$.a.b` is one, too. `None` for other
-/// JSONPaths and for JSON Pointers, which would be fields of strange names.
-pub fn dotted_path(text: &str) -> Option<&str> {
-    let dotted = text.strip_prefix("$.").unwrap_or(text);
-    let is_json_path = dotted.len() < text.len()
-        && (dotted.starts_with(['.', '$']) || dotted.contains(['[', '*']) || dotted.contains(".."));
-    let is_other = dotted == "$" || dotted.starts_with("$[") || text.starts_with('/');
-    (!is_json_path && !is_other).then_some(dotted)
-}
-
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
 ///
 /// # Errors

@@ -6,7 +6,6 @@ use crate::failure::Failure;
 use crate::output::note;
 use flagstone::doc::json::JsonParser;
 use flagstone::doc::{Duplicates, JsonMode, JsonOptions};
-use flagstone::internal::dotted_path;
 use flagstone::{Collection, Error, ErrorKind, JsonPatch, MergePatch, Patch, Patched, Value};
 
 /// A change that is read before the database is opened, so that bad input opens nothing.
@@ -159,12 +158,12 @@ fn patch(args: &UpdateArgs) -> Result<Patch, Failure> {
     }
     patch = with_conditions(patch, mode, &args.conditions)?;
     patch = with_all(patch, mode, &changes(args), |patch, path, value| patch.set(path, value))?;
-    patch = at_all(patch, &args.unset, |patch, path| patch.unset(path))?;
+    patch = at_all(patch, &args.unset, |patch, path| patch.unset(path));
     patch = with_all(patch, mode, &args.inc, |patch, path, by| patch.inc(path, by))?;
     patch = with_all(patch, mode, &args.mul, |patch, path, by| patch.mul(path, by))?;
     for text in &args.rename {
         let (path, name) = parted(text, "PATH=NAME, as in old=new")?;
-        patch = patch.rename(path, dotted(name)?);
+        patch = patch.rename(path, name);
     }
     let with_values: [(&[String], With); 5] = [
         (&args.push, |patch, path, value| patch.push(path, value)),
@@ -176,8 +175,8 @@ fn patch(args: &UpdateArgs) -> Result<Patch, Failure> {
     for (texts, with) in with_values {
         patch = with_all(patch, mode, texts, with)?;
     }
-    patch = at_all(patch, &args.pop_first, |patch, path| patch.pop_first(path))?;
-    patch = at_all(patch, &args.pop_last, |patch, path| patch.pop_last(path))?;
+    patch = at_all(patch, &args.pop_first, |patch, path| patch.pop_first(path));
+    patch = at_all(patch, &args.pop_last, |patch, path| patch.pop_last(path));
     for text in &args.push_at {
         const EXPECTED: &str = "PATH=POSITION:JSON, as in tags=0:7";
         let (path, rest) = parted(text, EXPECTED)?;
@@ -194,8 +193,8 @@ fn with_conditions(
     mode: JsonArgs,
     args: &ConditionArgs,
 ) -> Result<Patch, Failure> {
-    patch = at_all(patch, &args.if_exists, |patch, path| patch.if_exists(path))?;
-    patch = at_all(patch, &args.if_missing, |patch, path| patch.if_missing(path))?;
+    patch = at_all(patch, &args.if_exists, |patch, path| patch.if_exists(path));
+    patch = at_all(patch, &args.if_missing, |patch, path| patch.if_missing(path));
     let with_values: [(&[String], With); 6] = [
         (&args.if_eq, |patch, path, value| patch.if_eq(path, value)),
         (&args.if_ne, |patch, path, value| patch.if_ne(path, value)),
@@ -207,8 +206,8 @@ fn with_conditions(
     with_values.iter().try_fold(patch, |patch, (texts, with)| with_all(patch, mode, texts, *with))
 }
 
-fn at_all(patch: Patch, paths: &[String], at: At) -> Result<Patch, Failure> {
-    paths.iter().try_fold(patch, |patch, path| Ok(at(patch, dotted(path)?)))
+fn at_all(patch: Patch, paths: &[String], at: At) -> Patch {
+    paths.iter().fold(patch, |patch, path| at(patch, path))
 }
 
 fn with_all(patch: Patch, mode: JsonArgs, texts: &[String], with: With) -> Result<Patch, Failure> {
@@ -233,14 +232,5 @@ fn parted<'a>(text: &'a str, expected: &str) -> Result<(&'a str, &'a str), Failu
     let parts = text.split_once('=').filter(|(path, _)| !path.is_empty());
     let (path, rest) =
         parts.ok_or_else(|| Failure::Usage(format!("{text:?}: expected {expected}")))?;
-    Ok((dotted(path)?, rest))
-}
-
-fn dotted(path: &str) -> Result<&str, Failure> {
-    dotted_path(path).ok_or_else(|| {
-        Failure::Usage(format!(
-            "{path:?}: expected a dotted path, as in author.name; --json-patch takes JSON \
-             Pointers, and $./name is a field whose name begins with /"
-        ))
-    })
+    Ok((path, rest))
 }

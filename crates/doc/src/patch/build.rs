@@ -8,12 +8,16 @@ use crate::depth::DEPTH_MAX;
 use crate::encode::Encoder;
 use crate::field_path::FieldPath;
 use crate::names::Names;
+use crate::path::changed_path;
 use crate::value::Value;
 use crate::view::validate;
 use flagstone_base::{Error, Malformed, Result};
 use std::fmt;
 
 /// A list of changes to one document, each at a dotted path (`id`, `a.b`, `tags.0`).
+///
+/// `$.a.b` is the path `a.b`. A patch with another JSONPath, or with a JSON Pointer, is refused
+/// when it is encoded, and applies to nothing.
 ///
 /// A patch is applied as a whole or not at all. If one change does not apply, for example adding a
 /// number to text, or a condition does not hold, the document stays as it is. Numbers stay exact.
@@ -92,6 +96,8 @@ pub struct Patch {
     parts: Vec<PatchOp>,
     upsert: bool,
     default: Option<Value>,
+    /// The first path that is none, if there is one.
+    refused: Option<Box<str>>,
 }
 
 /// One change at one path, or a condition.
@@ -104,7 +110,7 @@ struct PatchOp {
 impl Patch {
     /// Creates a patch without changes.
     pub const fn new() -> Self {
-        Self { parts: Vec::new(), upsert: false, default: None }
+        Self { parts: Vec::new(), upsert: false, default: None, refused: None }
     }
 
     /// Makes the patch start from an empty map if there is no document. Without this, the patch
@@ -164,8 +170,9 @@ impl Patch {
     /// Renames the field at `path` within its map and keeps its place. A field that already has the
     /// new name is removed. If there is no field at `path`, nothing changes.
     #[must_use]
-    pub fn rename(self, path: impl Into<String>, name: impl Into<String>) -> Self {
-        self.with(path, PatchChange::Rename(name.into()))
+    pub fn rename(mut self, path: impl Into<String>, name: impl Into<String>) -> Self {
+        let name = self.changed(name.into());
+        self.with(path, PatchChange::Rename(name))
     }
 
     /// Appends `value` to the array at `path`; creates the array if it is missing.
@@ -310,8 +317,21 @@ impl Patch {
     }
 
     fn with(mut self, path: impl Into<String>, change: PatchChange) -> Self {
-        self.parts.push(PatchOp { path: path.into(), change });
+        let path = self.changed(path.into());
+        self.parts.push(PatchOp { path, change });
         self
+    }
+
+    /// Returns the dotted path that `text` is, or notes that it is none.
+    fn changed(&mut self, text: String) -> String {
+        match changed_path(&text) {
+            Ok(path) if path.len() == text.len() => text,
+            Ok(path) => path.to_owned(),
+            Err(_refused) => {
+                self.refused.get_or_insert_with(|| text.as_str().into());
+                text
+            }
+        }
     }
 
     /// Returns the number of changes and conditions.
@@ -386,6 +406,9 @@ impl Patch {
     /// Applies the patch to a value in memory. Returns false, and changes nothing, if a change does
     /// not apply, a condition does not hold or the value would be nested deeper than [`DEPTH_MAX`].
     pub fn apply_to(&self, value: &mut Value) -> bool {
+        if self.refused.is_some() {
+            return false;
+        }
         let (mut done, mut changes) = (Vec::new(), Changes::default());
         for part in &self.parts {
             let steps = part.path.split('.');
@@ -418,9 +441,9 @@ impl Patch {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput if the patch has neither changes nor a default document, a path has more than
-    /// 512 steps, the argument of `inc` or `mul` is not a number, or a value is nested too deep.
-    /// Nothing is appended then.
+    /// InvalidInput if the patch has neither changes nor a default document, a path is no dotted
+    /// path or has more than 512 steps, the argument of `inc` or `mul` is not a number, or a value
+    /// is nested too deep. Nothing is appended then.
     pub fn encode(
         &self,
         encoder: &mut Encoder,
@@ -452,7 +475,7 @@ impl Patch {
             let steps: Vec<&str> = part.steps.clone().map(|step| step.name).collect();
             parts.push(PatchOp { path: steps.join("."), change: part.change(names)? });
         }
-        Ok(Self { parts, upsert: upsert && default.is_none(), default })
+        Ok(Self { parts, upsert: upsert && default.is_none(), default, refused: None })
     }
 
     fn encode_parts(
@@ -463,6 +486,9 @@ impl Patch {
     ) -> Result<()> {
         if self.parts.is_empty() && self.default.is_none() {
             return Err(Error::invalid("a patch without changes"));
+        }
+        if let Some(path) = &self.refused {
+            changed_path(path)?;
         }
         let Self { upsert, default, .. } = self;
         let (version, default) = (self.version(), default.as_ref());

@@ -404,10 +404,41 @@ mod tests {
             Patch::new().set("a", 1).inc("a", "one"),
             Patch::new().mul("a", Value::Null),
             Patch::new().set(deep, 1),
+            Patch::new().set("a", 1).unset("$"),
+            Patch::new().set("$['a.b']", 1),
+            Patch::new().set("$.tags[0]", 1),
+            Patch::new().push("$..tags", 1),
+            Patch::new().set("/a", 1),
+            Patch::new().rename("a", "/b"),
+            Patch::new().if_eq("$.*", 1).set("a", 1),
         ] {
             let mut bytes = vec![7];
             assert!(patch.encode(&mut Encoder::new(), Some(&names), &mut bytes).is_err());
             assert_eq!(bytes, [7]);
         }
+    }
+
+    /// From Rust, `$.x` was the field `x` of a field named `$`. Patches of that kind are in logs
+    /// and tables, and mean what they meant.
+    #[test]
+    fn a_json_path_of_names_is_a_dotted_path_and_a_stored_patch_stays_what_it_is() {
+        let patch = Patch::new().set("$.a.b", 1).inc("$./z", 2).rename("$.x", "$.y").set("$r", 3);
+        let plain = Patch::new().set("a.b", 1).inc("/z", 2);
+        assert_eq!(patch.to_string(), r#"set a.b 1, inc /z 2, rename x "y", set $r 3"#);
+        assert!(plain.encode(&mut Encoder::new(), None, &mut Vec::new()).is_err());
+        let mut value = crate::doc!({ "x": 0 });
+        assert!(patch.apply_to(&mut value) && !plain.apply_to(&mut value));
+        assert_eq!(value, crate::doc!({ "y": 0, "a": { "b": 1 }, "/z": 2, "$r": 3 }));
+
+        let (mut bytes, mut again) = (Vec::new(), Vec::new());
+        Patch::new().set("q.x", 1).encode(&mut Encoder::new(), None, &mut bytes).unwrap();
+        let at = bytes.iter().position(|byte| *byte == b'q').unwrap();
+        bytes[at] = b'$';
+        let stored = Patch::decode(&bytes, None).unwrap();
+        stored.encode(&mut Encoder::new(), None, &mut again).unwrap();
+        assert_eq!(again, bytes);
+        let mut value = Value::object();
+        assert!(stored.apply_to(&mut value));
+        assert_eq!(value, crate::doc!({ "$": { "x": 1 } }));
     }
 }

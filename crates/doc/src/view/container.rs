@@ -4,7 +4,7 @@ use super::body::{Body, ValueOffset};
 use super::view::View;
 use crate::datetime::DateTime;
 use crate::depth::DEPTH_MAX;
-use crate::field_name::FieldName;
+use crate::field_name::{FieldName, without_root};
 use crate::layout::{form, signed, tag};
 use crate::map::Map;
 use crate::names::Names;
@@ -176,8 +176,8 @@ impl<'a> View<'a> {
         (index < body.count).then(|| body.value(body.place(index))).transpose()
     }
 
-    /// Returns the value at a dotted path: `id`, `a.b`, `tags.0`. A path cannot reach a name that
-    /// contains a dot.
+    /// Returns the value at a dotted path: `id`, `a.b`, `tags.0`. `$.a.b` is `a.b`. A path cannot
+    /// reach a name that contains a dot.
     ///
     /// ```
     /// use flagstone_doc::Document;
@@ -193,7 +193,7 @@ impl<'a> View<'a> {
     /// If the bytes read are malformed.
     pub fn path(&self, path: &str) -> Result<Option<View<'a>>, Malformed> {
         let mut view = *self;
-        for step in path.split('.') {
+        for step in without_root(path).split('.') {
             let next = match view.tag {
                 tag::MAP_4 => view.get(step)?,
                 tag::ARRAY_4 => match step.parse() {
