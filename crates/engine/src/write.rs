@@ -212,5 +212,15 @@ fn write_of<'a>(core: &'a Arc<KeyspaceCore>, payload: &'a [u8], ops: &'a [BatchO
     let keyspaces = from_ref(core);
     let has_expiry = ops.iter().any(|op| op.expiry.is_some());
     let (conditions, reads, prepared) = (&[], None, &[]);
-    Write { payload, shared: None, ops, conditions, keyspaces, has_expiry, reads, prepared }
+    Write {
+        payload,
+        shared: None,
+        ops,
+        conditions,
+        condition_bytes: 0,
+        keyspaces,
+        has_expiry,
+        reads,
+        prepared,
+    }
 }

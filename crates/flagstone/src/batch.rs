@@ -15,8 +15,8 @@ use flagstone_engine::{Durability, Expect};
 /// All methods take a [`Space`]: a [`Keyspace`](crate::Keyspace), a [`Typed`](crate::Typed)
 /// keyspace or a [`Collection`].
 ///
-/// A batch takes at most a quarter of the memory budget, and 1 GiB. It writes nothing and checks no
-/// condition before it is committed.
+/// A batch takes at most a quarter of the memory budget, and 1 GiB, conditions included. It writes
+/// nothing and checks no condition before it is committed.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -268,7 +268,8 @@ impl Batch {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    /// InvalidInput for a key of 0 or over 65,535 bytes, or a batch that grows over 1 GiB. The
+    /// batch stays as it was.
     #[inline]
     pub fn expect<S: Space>(
         &mut self,
@@ -291,7 +292,8 @@ impl Batch {
         self.inner.is_empty()
     }
 
-    /// Returns how many bytes the batch will take in the log.
+    /// Returns how many bytes the batch takes, as its limit counts them: those of its writes in the
+    /// log, and those of its conditions in memory.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.inner.bytes()

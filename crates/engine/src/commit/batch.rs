@@ -18,12 +18,15 @@ use std::sync::Arc;
 /// A batch of writes, given to [`Engine::start`](crate::Engine::start). Later writes of a key win
 /// over earlier ones.
 ///
-/// Limit: 1 GiB, or a quarter of the memory budget if that is less.
+/// Limit: 1 GiB, or a quarter of the memory budget if that is less. Conditions count, too.
 #[derive(Default)]
 pub struct Batch {
     pub(crate) payload: Vec<u8>,
     pub(crate) ops: Vec<BatchOp>,
     pub(crate) conditions: Vec<Condition>,
+    /// The bytes that conditions take in memory, besides those that a transaction has for each of
+    /// its writes.
+    condition_bytes: usize,
     pub(crate) keyspaces: Vec<Arc<KeyspaceCore>>,
     pub(crate) has_expiry: bool,
     /// What was read for these writes, if they are those of a serializable transaction.
@@ -140,6 +143,8 @@ pub(crate) struct Write<'a> {
     pub(crate) shared: Option<&'a Arc<Vec<u8>>>,
     pub(crate) ops: &'a [BatchOp],
     pub(crate) conditions: &'a [Condition],
+    /// The bytes of the conditions that count in the limit of a batch.
+    pub(crate) condition_bytes: usize,
     pub(crate) keyspaces: &'a [Arc<KeyspaceCore>],
     /// Whether one of its puts may bring the first expiry of its keyspace.
     pub(crate) has_expiry: bool,
@@ -151,6 +156,9 @@ pub(crate) struct Write<'a> {
 
 /// The most bytes that one write takes in a batch besides its key and value.
 pub const OP_OVERHEAD: usize = 32;
+
+/// The bytes that one condition takes in a batch besides its key.
+pub(crate) const CONDITION_OVERHEAD: usize = size_of::<Condition>();
 
 /// The most keyspaces that one batch can write.
 const KEYSPACES_MAX: usize = u16::MAX as usize;
@@ -279,9 +287,10 @@ impl Batch {
         self.ops.iter().any(|op| self.keyspaces[usize::from(op.keyspace)].has_owned())
     }
 
-    /// The number of bytes that the batch takes in the log.
+    /// The number of bytes that the limit counts: those of the batch in the log, and those of its
+    /// conditions.
     pub fn bytes(&self) -> usize {
-        self.payload.len()
+        self.payload.len() + self.condition_bytes
     }
 
     /// Returns a copy of the writes and conditions.
@@ -291,6 +300,7 @@ impl Batch {
             payload: self.payload.clone(),
             ops: self.ops.clone(),
             conditions: self.conditions.clone(),
+            condition_bytes: self.condition_bytes,
             keyspaces: self.keyspaces.clone(),
             has_expiry: self.has_expiry,
             reads: None,
@@ -303,7 +313,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.payload.clear();
         self.ops.clear();
-        self.conditions.clear();
+        self.clear_conditions();
         self.keyspaces.clear();
         self.has_expiry = false;
         self.reads = None;
@@ -311,17 +321,38 @@ impl Batch {
         self.given.clear();
     }
 
+    /// Removes the conditions, which hold.
+    pub(crate) fn clear_conditions(&mut self) {
+        self.conditions.clear();
+        self.condition_bytes = 0;
+    }
+
     /// Makes the commit return Conflict unless `key` is as `expected` then.
     ///
     /// # Errors
-    /// InvalidInput for a key of 0 or over 65,535 bytes.
+    /// InvalidInput for a key of 0 or over 65,535 bytes, or a batch that grows over 1 GiB. The
+    /// batch stays as it was.
     pub fn expect(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
         key: impl AsRef<[u8]>,
         expected: Expect,
     ) -> Result<()> {
-        let key = key.as_ref();
+        let more = key.as_ref().len() + CONDITION_OVERHEAD;
+        self.check_room(more)?;
+        self.expect_written(keyspace, key.as_ref(), expected)?;
+        self.condition_bytes += more;
+        Ok(())
+    }
+
+    /// As [`Batch::expect`], for a key that the batch writes: the condition counts as a part of the
+    /// write.
+    pub(crate) fn expect_written(
+        &mut self,
+        keyspace: &Arc<KeyspaceCore>,
+        key: &[u8],
+        expected: Expect,
+    ) -> Result<()> {
         check_key(key)?;
         let hash = keyspace.hash(key);
         let keyspace = self.index_of(keyspace)?;
@@ -342,16 +373,21 @@ impl Batch {
     ) -> Result<()> {
         check_key(key)?;
         check_value(value)?;
-        let bytes = self.payload.len() + key.len() + value.len();
-        if bytes > PAYLOAD_MAX || self.ops.len() == u32::MAX as usize {
-            return Err(Error::invalid(format!(
-                "a batch of {bytes} bytes: expected at most {PAYLOAD_MAX}"
-            )));
-        }
+        self.check_room(key.len() + value.len())?;
         let (at, effect): (u16, Effect) = (self.index_of(keyspace)?, effect.into());
         self.has_expiry |= effect.expiry.is_some();
         self.ops.push(encode_op(&mut self.payload, keyspace, at, effect, key, value));
         Ok(())
+    }
+
+    /// Refuses `more` bytes that the batch cannot take.
+    #[inline]
+    fn check_room(&self, more: usize) -> Result<()> {
+        let bytes = self.bytes() + more;
+        if bytes <= PAYLOAD_MAX && self.ops.len() < u32::MAX as usize {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("a batch of {bytes} bytes: expected at most {PAYLOAD_MAX}")))
     }
 
     /// As [`Batch::push`], for a put whose expiry a layer above has set where the caller `given`
@@ -418,6 +454,7 @@ impl Batch {
             shared: None,
             ops: &self.ops,
             conditions: &self.conditions,
+            condition_bytes: self.condition_bytes,
             keyspaces: &self.keyspaces,
             has_expiry: self.has_expiry,
             reads: self.reads.as_deref(),

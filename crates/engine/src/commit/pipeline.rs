@@ -245,7 +245,7 @@ impl Commits {
 
     fn check_writable(&self, write: &Write<'_>) -> Result<()> {
         self.core.health.check_open_for_writing()?;
-        self.check_batch_bytes(write.len())?;
+        self.check_batch_bytes(write.len() + write.condition_bytes)?;
         if self.core.ballast.is_given_up() && !has_only_deletes(write) {
             return Err(self.core.ballast.refusal());
         }

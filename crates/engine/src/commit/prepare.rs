@@ -78,7 +78,7 @@ impl Commits {
         value: &[u8],
     ) -> Result<()> {
         let most = self.core.setup().batch_bytes_max();
-        let bytes = batch.payload.len() + key.len() + value.len() + OP_OVERHEAD;
+        let bytes = batch.bytes() + key.len() + value.len() + OP_OVERHEAD;
         if bytes as u64 <= most {
             return Ok(());
         }

@@ -18,6 +18,9 @@ use std::sync::Arc;
 
 /// When the reads of one keyspace take more than this, they count as a read of all of it.
 const KEYSPACE_BYTES_MAX: usize = 1 << 20;
+/// When the reads of all keyspaces take more than this, one that grows counts as a read of all of
+/// its keyspace.
+const BYTES_MAX: usize = 16 * KEYSPACE_BYTES_MAX;
 /// What a key or a range takes in memory besides its bytes.
 const ITEM_BYTES: usize = 64;
 
@@ -28,6 +31,8 @@ pub(crate) struct ReadSet {
     /// Nothing that was read was written up to this SeqNo.
     since: AtomicU64,
     keyspaces: BTreeMap<KeyspaceId, KeyspaceReads>,
+    /// The bytes of the keys and ranges of all keyspaces.
+    bytes: usize,
 }
 
 /// A range of a [`ReadSet`] that a scan is reading.
@@ -57,44 +62,60 @@ struct Premise {
 impl ReadSet {
     /// The reads of a transaction whose snapshot sees the writes up to `since`.
     pub(crate) const fn new(watch: CommitWatch, since: SeqNo) -> Self {
-        Self { watch, since: AtomicU64::new(since.get()), keyspaces: BTreeMap::new() }
+        let since = AtomicU64::new(since.get());
+        Self { watch, since, keyspaces: BTreeMap::new(), bytes: 0 }
     }
 
     fn of(&mut self, core: &Arc<KeyspaceCore>) -> &mut KeyspaceReads {
         self.keyspaces.entry(core.id).or_insert_with(|| KeyspaceReads::new(core))
     }
 
-    /// Adds a key.
-    pub(crate) fn add_key(&mut self, core: &Arc<KeyspaceCore>, key: &[u8]) {
+    /// Changes the reads of a keyspace, unless they are all of it, and keeps the bounds.
+    fn change(&mut self, core: &Arc<KeyspaceCore>, change: impl FnOnce(&mut KeyspaceReads)) {
+        let all = self.bytes;
         let reads = self.of(core);
-        if reads.has_all || reads.keys.contains(key) {
+        if reads.has_all {
             return;
         }
-        reads.keys.insert(key.to_vec());
-        reads.grow(key.len() + ITEM_BYTES);
+        let others = all - reads.bytes;
+        change(reads);
+        if reads.bytes > KEYSPACE_BYTES_MAX || others + reads.bytes > BYTES_MAX {
+            reads.take_all();
+        }
+        self.bytes = others + reads.bytes;
+    }
+
+    /// Adds a key.
+    pub(crate) fn add_key(&mut self, core: &Arc<KeyspaceCore>, key: &[u8]) {
+        self.change(core, |reads| {
+            if !reads.keys.contains(key) {
+                reads.keys.insert(key.to_vec());
+                reads.bytes += key.len() + ITEM_BYTES;
+            }
+        });
     }
 
     /// Adds a range that a scan begins to read.
     pub(crate) fn add_range(&mut self, core: &Arc<KeyspaceCore>, range: &KeyRange) -> RangeRead {
-        let reads = self.of(core);
-        let at = reads.ranges.len();
-        if !reads.has_all {
-            reads.push(interval(range));
-        }
+        let at = self.of(core).ranges.len();
+        self.change(core, |reads| {
+            let interval = interval(range);
+            reads.bytes += bytes_of(&interval) + ITEM_BYTES;
+            reads.ranges.push(interval);
+        });
         RangeRead(at)
     }
 
     /// Replaces the range of a scan, which has ended before it has read all of it.
     pub(crate) fn narrow(&mut self, core: &Arc<KeyspaceCore>, read: RangeRead, range: &KeyRange) {
-        let reads = self.of(core);
-        if !reads.has_all
-            && let Some(place) = reads.ranges.get_mut(read.0)
-        {
-            let new = interval(range);
-            let more = bytes_of(&new);
-            reads.bytes = reads.bytes.saturating_sub(bytes_of(&std::mem::replace(place, new)));
-            reads.grow(more);
-        }
+        self.change(core, |reads| {
+            if let Some(place) = reads.ranges.get_mut(read.0) {
+                let new = interval(range);
+                let more = bytes_of(&new);
+                reads.bytes -= bytes_of(&std::mem::replace(place, new));
+                reads.bytes += more;
+            }
+        });
     }
 
     /// Adds what plans rest on that read the keyspace, or do not read it: the number for it is
@@ -189,19 +210,10 @@ impl KeyspaceReads {
         Err(Error::new(ErrorKind::Conflict, text))
     }
 
-    fn push(&mut self, interval: Interval) {
-        let bytes = bytes_of(&interval);
-        self.ranges.push(interval);
-        self.grow(bytes + ITEM_BYTES);
-    }
-
-    fn grow(&mut self, bytes: usize) {
-        self.bytes += bytes;
-        if self.bytes > KEYSPACE_BYTES_MAX {
-            self.has_all = true;
-            self.keys = BTreeSet::new();
-            self.ranges = Vec::new();
-        }
+    /// From here on all of the keyspace counts as read.
+    fn take_all(&mut self) {
+        (self.has_all, self.bytes) = (true, 0);
+        (self.keys, self.ranges) = (BTreeSet::new(), Vec::new());
     }
 
     /// Sorts the ranges, and joins those that overlap or touch.
@@ -351,6 +363,34 @@ mod tests {
         }
         let of = &reads.keyspaces[&kv.core().id];
         assert!(of.has_all && of.ranges.is_empty(), "{} bytes", of.bytes);
+    }
+
+    /// A serializable transaction over many keyspaces kept 1 MiB for each of them.
+    #[test]
+    fn the_reads_of_all_keyspaces_together_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = testing::open(dir.path()).unwrap();
+        let recent = Arc::new(RecentWrites::new(1 << 20));
+        let mut reads = ReadSet::new(recent.watch(SeqNo::new(7)), SeqNo::new(8));
+        let keyspaces = 2 * BYTES_MAX / KEYSPACE_BYTES_MAX;
+        let names = (0..keyspaces).map(|n| db.keyspace(&format!("kv{n}")).unwrap());
+        let all: Vec<_> = names.collect();
+        for kv in &all {
+            let long = [b'k'; 60_000];
+            for n in 0..16_u32 {
+                reads.add_key(kv.core(), &[&n.to_be_bytes()[..], &long].concat());
+            }
+        }
+        let kept: usize = reads.keyspaces.values().map(|of| of.bytes).sum();
+        assert!(kept == reads.bytes && kept <= BYTES_MAX, "{kept} bytes of {}", reads.bytes);
+        assert!(!reads.of(all[0].core()).has_all, "what fits is exact");
+        let last = reads.of(all[keyspaces - 1].core());
+        assert!(last.has_all && last.keys.is_empty());
+        // What ends early gives back, also where nothing more fits.
+        let read = reads.add_range(all[0].core(), &range(Bound::Included("a"), Bound::Unbounded));
+        let before = reads.bytes;
+        reads.narrow(all[0].core(), read, &KeyRange::ALL);
+        assert!(reads.bytes < before);
     }
 
     /// Of two plans of one query the first was made before a document with an array came, and was

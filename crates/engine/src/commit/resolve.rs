@@ -141,7 +141,9 @@ impl Resolved {
     pub(super) fn as_write<'a>(&'a self, write: &Write<'a>) -> Write<'a> {
         let (payload, ops) = (&self.payload, &self.ops);
         // What it keeps is not the first one.
-        Write { payload, shared: None, ops, conditions: &[], has_expiry: false, ..*write }
+        let (conditions, condition_bytes): (&[_], usize) = (&[], 0);
+        let has_expiry = false;
+        Write { payload, shared: None, ops, conditions, condition_bytes, has_expiry, ..*write }
     }
 }
 

@@ -212,7 +212,7 @@ impl<'a> Hold<'a> {
 
     fn commit_held(&mut self, held: AllHeld<'_>) -> Result<Committed> {
         // The conditions hold as long as the locks are held.
-        self.batch.conditions.clear();
+        self.batch.clear_conditions();
         let large = LargeWrite::of_batch(&mut self.batch);
         let write = self.batch.as_write();
         let write = large.as_ref().map_or(write, |large| large.as_write(write));

@@ -2,7 +2,9 @@
 
 use super::own::{OwnWrite, OwnWrites};
 use super::scan::TransactionScan;
-use crate::commit::{Batch, Effect, Expect, OP_OVERHEAD, ReadSet, check_expected, conflict};
+use crate::commit::{
+    Batch, CONDITION_OVERHEAD, Effect, Expect, OP_OVERHEAD, ReadSet, check_expected, conflict,
+};
 use crate::handle::Handle;
 use crate::history::VersionToken;
 use crate::keyspace_core::{KeyspaceCore, Prepared};
@@ -39,6 +41,8 @@ pub struct Transaction {
     reads: Option<Mutex<ReadSet>>,
     /// The keys that must be unchanged at the commit, if it is not.
     expected: Vec<(Arc<KeyspaceCore>, Vec<u8>)>,
+    /// The bytes that these take as conditions of a batch.
+    expected_bytes: usize,
 }
 
 impl Transaction {
@@ -57,7 +61,7 @@ impl Transaction {
         let snapshot = Snapshot::new(handle);
         let reads = watch.map(|watch| Mutex::new(ReadSet::new(watch, snapshot.seqno())));
         let (own, prepared, expected) = (OwnWrites::default(), Vec::new(), Vec::new());
-        Ok(Self { snapshot, own, prepared, reads, expected })
+        Ok(Self { snapshot, own, prepared, reads, expected, expected_bytes: 0 })
     }
 
     fn parts(&self) -> &Parts {
@@ -84,9 +88,10 @@ impl Transaction {
         self.own.len() == 0
     }
 
-    /// The bytes that the writes take in the log, at most.
+    /// The number of bytes that the limit of a batch counts: what the writes take in the log, at
+    /// most, and the conditions.
     pub const fn bytes(&self) -> usize {
-        self.own.bytes()
+        self.own.bytes() + self.expected_bytes
     }
 
     fn note_read(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) {
@@ -164,7 +169,8 @@ impl Transaction {
     /// was written.
     ///
     /// # Errors
-    /// Conflict if the key is not as expected; otherwise those of [`Snapshot::get`].
+    /// Conflict if the key is not as expected; InvalidInput for more bytes than a batch may have;
+    /// otherwise those of [`Snapshot::get`].
     pub fn expect(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
@@ -183,7 +189,12 @@ impl Transaction {
         }
         match &self.reads {
             Some(reads) => reads.lock().add_key(keyspace, key),
-            None => self.expected.push((Arc::clone(keyspace), key.to_vec())),
+            None => {
+                let more = key.len() + CONDITION_OVERHEAD;
+                self.parts().commits.check_batch_bytes(self.bytes() + more)?;
+                self.expected.push((Arc::clone(keyspace), key.to_vec()));
+                self.expected_bytes += more;
+            }
         }
         Ok(())
     }
@@ -310,7 +321,8 @@ impl Transaction {
         };
         if is_blind {
             let commits = &self.snapshot.handle().parts().commits;
-            let check = |bytes| commits.check_batch_bytes(bytes);
+            let expected = self.expected_bytes;
+            let check = |bytes| commits.check_batch_bytes(bytes + expected);
             note_none(&mut self.prepared, keyspace);
             return self.own.add_operand(keyspace, key, operand, check);
         }
@@ -326,7 +338,8 @@ impl Transaction {
     fn set(&mut self, keyspace: &Arc<KeyspaceCore>, key: &[u8], own: OwnWrite) -> Result<()> {
         let commits = &self.snapshot.handle().parts().commits;
         note_none(&mut self.prepared, keyspace);
-        self.own.set(keyspace, key, own, |bytes| commits.check_batch_bytes(bytes))
+        let expected = self.expected_bytes;
+        self.own.set(keyspace, key, own, |bytes| commits.check_batch_bytes(bytes + expected))
     }
 
     /// Removes the keys of `range` that the transaction sees, one by one.
@@ -336,7 +349,7 @@ impl Transaction {
     pub fn delete_range(&mut self, keyspace: &Arc<KeyspaceCore>, range: KeyRange) -> Result<()> {
         keyspace.check_not_dropped()?;
         let mut keys = Vec::new();
-        let mut bytes = self.own.bytes();
+        let mut bytes = self.bytes();
         let mut scan = self.scan(keyspace, range)?;
         while scan.advance()? {
             bytes += scan.key().len() + OP_OVERHEAD;

@@ -197,7 +197,7 @@ impl OwnWrites {
                 own.push_to(&mut batch, &core, &key)?;
                 // Keys of an owned keyspace are protected by those of the owner.
                 if let Some(version) = unchanged_since.filter(|_| !is_owned) {
-                    batch.expect(&core, &key, Expect::UnchangedSince(version))?;
+                    batch.expect_written(&core, &key, Expect::UnchangedSince(version))?;
                 }
             }
         }

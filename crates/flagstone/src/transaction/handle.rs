@@ -155,8 +155,8 @@ impl Transaction {
         self.inner.is_empty()
     }
 
-    /// Returns how many bytes the writes take, as the limit counts them: at most what they take in
-    /// the log is counted.
+    /// Returns how many bytes the writes and conditions take, as the limit counts them: of writes
+    /// at most what they take in the log.
     pub const fn bytes(&self) -> usize {
         self.inner.bytes()
     }
@@ -385,7 +385,8 @@ impl Transaction {
     /// # Errors
     /// Conflict if the key is not as expected. [`Database::transaction`](
     /// crate::Database::transaction) does not try again then, since its closure returns the error.
-    /// Else as [`Transaction::get`].
+    /// InvalidInput for more writes and conditions than a quarter of the memory budget. Else as
+    /// [`Transaction::get`].
     pub fn expect<S: Space>(
         &mut self,
         space: &S,

@@ -4,8 +4,8 @@ use crate::support::{folding, hashed, open, small};
 use flagstone::fold::Fold;
 use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::{
-    Compression, Database, Durability, Error, ErrorKind, Expect, Json, KeyspaceOptions, Options,
-    Plain, Result, Routing, Space, Value,
+    Compression, Database, Durability, Error, ErrorKind, Expect, Index, Json, KeyspaceOptions,
+    Options, Plain, Result, Routing, Space, Value, doc,
 };
 use flagstone_testkit::World;
 use std::time::Duration;
@@ -201,6 +201,53 @@ fn a_batch_over_the_limit_is_refused_as_a_whole() {
     invalid(session.db.commit(batch), "quarter of the memory budget");
     assert_eq!(kv.count().unwrap(), 0);
     kv.put("a", "1").unwrap();
+}
+
+/// Conditions counted in no limit: a batch with any number of them was committed, and their keys
+/// took any amount of memory.
+#[test]
+fn conditions_count_in_the_limit_of_a_batch() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let db = &session.db;
+    let kv = db.space("kv").options(hashed(4)).keyspace().unwrap();
+    let documents = db.collection("documents").unwrap();
+    documents.create_index("by_n", Index::on("n")).unwrap();
+    let since = Expect::UnchangedSince(db.snapshot().version());
+    let mut batch = db.batch();
+    for n in 0..1_000_000_u32 {
+        batch
+            .expect(&kv, n.to_be_bytes(), if n % 2 == 0 { since } else { Expect::Absent })
+            .unwrap();
+    }
+    batch.put(&kv, "a", "1").unwrap();
+    assert!(batch.bytes() > 32 << 20, "{} bytes", batch.bytes());
+    invalid(db.commit(batch), "quarter of the memory budget");
+    let mut batch = db.batch();
+    for n in 0..4_u8 {
+        batch.expect(&documents, n.to_string().repeat(1000), Expect::Absent).unwrap();
+    }
+    let few = batch.bytes();
+    assert!(few > 4000 && batch.is_empty());
+    batch.put(&documents, 1, doc!({ "n": 1 })).unwrap();
+    db.commit(batch).unwrap();
+    // Together with writes, in a collection whose commit adds those of an index.
+    let mut batch = db.batch();
+    for n in 0..4000_u32 {
+        batch.expect(&documents, n + 10, Expect::Absent).unwrap();
+        batch.put(&documents, n + 10, doc!({ "n": 1 })).unwrap();
+    }
+    invalid(db.commit(batch), "quarter of the memory budget");
+    assert_eq!((kv.count().unwrap(), documents.count().unwrap()), (0, 1));
+    // What was cleared counts no more.
+    let mut batch = db.batch();
+    for n in 0..10_000_u32 {
+        batch.expect(&kv, n.to_be_bytes(), Expect::Absent).unwrap();
+    }
+    batch.clear();
+    assert_eq!(batch.bytes(), 0);
+    batch.put(&kv, "a", "1").unwrap();
+    db.commit(batch).unwrap();
 }
 
 #[test]

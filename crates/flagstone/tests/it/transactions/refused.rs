@@ -3,7 +3,7 @@
 use crate::support::{hashed, open, small};
 use flagstone::admin::{Event, Listener};
 use flagstone::{
-    Database, ErrorKind, Isolation, KeyspaceOptions, Plain, Result, Space, Transaction,
+    Database, ErrorKind, Expect, Isolation, KeyspaceOptions, Plain, Result, Space, Transaction,
     TransactionOptions,
 };
 use flagstone_testkit::{World, dump};
@@ -45,6 +45,44 @@ fn more_than_a_batch_may_hold_is_refused_and_the_rest_stays() {
     refused(tx.put(&kv, "", "1"), ErrorKind::InvalidInput, "a key has 0 bytes");
     refused(tx.merge(&kv, "a", "1"), ErrorKind::InvalidInput, "has no fold");
     assert!(tx.is_empty());
+}
+
+/// What a transaction expects counted in no limit, and any number of keys could be expected.
+#[test]
+fn what_is_expected_counts_as_writes_do() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let kv = session.db.space("kv").options(hashed(2)).keyspace().unwrap();
+    let most = "expected at most 262144 (a quarter of the memory budget)";
+    let mut tx = session.db.begin().unwrap();
+    tx.put(&kv, "a", [7; 100]).unwrap();
+    let mut expected = 0_u32;
+    let error = loop {
+        match tx.expect(&kv, expected.to_be_bytes(), Expect::Absent) {
+            Ok(()) => expected += 1,
+            Err(error) => break error,
+        }
+        assert!(expected < 1_000_000);
+    };
+    refused::<()>(Err(error), ErrorKind::InvalidInput, most);
+    assert!(expected > 1000 && tx.len() == 1 && tx.bytes() > 250_000, "{expected}");
+    refused(tx.put(&kv, "a", [7; 300]), ErrorKind::InvalidInput, most);
+    tx.put(&kv, "a", "1").unwrap();
+    tx.commit().unwrap();
+    // The keys that are written are looked at, too: that is a part of the write.
+    let mut tx = session.db.begin().unwrap();
+    for n in 0..7000_u32 {
+        tx.put(&kv, n.to_be_bytes(), "").unwrap();
+    }
+    assert!(tx.bytes() > 250_000);
+    tx.commit().unwrap();
+    // A serializable one reads them, which is bounded otherwise.
+    let mut tx = TransactionOptions::new().isolation(Isolation::Serializable).begin(&session.db);
+    let tx = tx.as_mut().unwrap();
+    for n in 10_000..50_000_u32 {
+        tx.expect(&kv, n.to_be_bytes(), Expect::Absent).unwrap();
+    }
+    assert_eq!(tx.bytes(), 0);
 }
 
 #[test]
