@@ -1,6 +1,9 @@
 //! Turns changes into calls of the database.
 
-use super::document::{DATE, Edit, Fields, LIST_MAX, Missing, PAD, pad, path_of, value_of_field};
+use super::document::{
+    DATE, Edit, Fields, LIST_MAX, Missing, PAD, STRANGE, of_extended_json, pad, path_of,
+    text_of_strange, value_of_field,
+};
 use super::life::Handle;
 use super::model::{SLOTS, key_bytes, operand_bytes, value_bytes};
 use super::step::Change;
@@ -99,17 +102,28 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
             keyspace.delete_range(key_bytes(*from)..key_bytes(*to))
         }
         (Handle::Documents(collection), Change::Document(_, key, fields, lasts)) => {
-            // JSON has no dates.
-            if fields.iter().any(|(name, _)| *name == DATE) {
-                let (key, document) = (i64::from(*key), document_of(fields)?);
-                return collection.put(key, (&document).expires(lasts.expiry()));
+            let has_no_text =
+                |(name, value): &(u16, i64)| *name == STRANGE && text_of_strange(*value).is_none();
+            if fields.iter().any(has_no_text) {
+                let document = document_of(fields)?;
+                return collection.put(i64::from(*key), (&document).expires(lasts.expiry()));
             }
-            let field = |&(name, value): &(u16, i64)| match name {
-                PAD => format!("\"pad\":\"{}\"", pad(value as i16)),
-                name => format!("\"f{name}\":{value}"),
+            let field = |&(name, value): &(u16, i64)| {
+                let value = match name {
+                    PAD => format!("\"{}\"", pad(value as i16)),
+                    DATE => format!("{{\"$date\":{{\"$numberLong\":\"{value}\"}}}}"),
+                    STRANGE => text_of_strange(value).unwrap_or_default().to_owned(),
+                    _ => value.to_string(),
+                };
+                format!("\"{}\":{value}", path_of(name))
             };
             let json: Vec<_> = fields.iter().map(field).collect();
             let (key, json) = (i64::from(*key), format!("{{{}}}", json.join(",")));
+            // Plain JSON has neither of the two.
+            if fields.iter().any(|(name, _)| matches!(*name, DATE | STRANGE)) {
+                let document = of_extended_json(&json)?;
+                return collection.put(key, (&document).expires(lasts.expiry()));
+            }
             collection.put(key, Json(json).expires(lasts.expiry()))
         }
         (Handle::Documents(collection), Change::Delete(_, key)) => {

@@ -30,6 +30,14 @@ pub(super) enum Verdict {
     Unknown,
 }
 
+/// A condition of a key, and the expected result.
+pub(super) struct Judged {
+    pub(super) slot: usize,
+    pub(super) key: Key,
+    pub(super) expected: Expect,
+    pub(super) verdict: Verdict,
+}
+
 /// The state that decides whether a condition holds.
 pub(super) struct Judge<'a> {
     pub(super) oracle: &'a Oracle,
@@ -47,63 +55,56 @@ impl Judge<'_> {
         handles: &Handles,
         expect: Condition,
     ) -> Verdict {
-        let (added, verdict) = match expect {
-            Condition::Absent(slot, key) => {
-                let added = match &handles[slot] {
-                    Some(Handle::Bytes(keyspace)) => {
-                        batch.expect(keyspace, key_bytes(key), Expect::Absent)
-                    }
-                    Some(Handle::Documents(collection)) => {
-                        batch.expect(collection, i64::from(key), Expect::Absent)
-                    }
-                    None => return Verdict::Unknown,
-                };
-                let verdict = match self.oracle.get(slot, key) {
-                    None => Verdict::Holds,
-                    Some(_) => Verdict::Conflict,
-                };
-                (added, verdict)
+        let Some(Judged { slot, key, expected, verdict }) = self.judge(expect) else {
+            return Verdict::Holds;
+        };
+        let added = match &handles[slot] {
+            Some(Handle::Bytes(keyspace)) => batch.expect(keyspace, key_bytes(key), expected),
+            Some(Handle::Documents(collection)) => {
+                batch.expect(collection, i64::from(key), expected)
             }
-            Condition::Token(which) => {
-                let Some(token) = self.token(which) else { return Verdict::Unknown };
-                let handle = handles[token.slot].as_ref();
-                let Some(keyspace) = handle.and_then(Handle::keyspace) else {
-                    return Verdict::Unknown;
-                };
-                let added =
-                    batch.expect(keyspace, key_bytes(token.key), Expect::Version(token.version));
-                (added, self.verdict_of(token))
-            }
-            Condition::Unchanged(which, slot, key) => {
-                return self.expect_unchanged(batch, handles, (which, slot, key));
-            }
+            None => return Verdict::Unknown,
         };
         added.map_or(Verdict::Unknown, |()| verdict)
     }
 
-    /// Adds the condition that a key was not written since a snapshot, if there is one. An absent
-    /// key may be a conflict without a write of it. An expiry is no write.
-    fn expect_unchanged(
-        &self,
-        batch: &mut Batch,
-        handles: &Handles,
-        (which, slot, key): (Which, usize, Key),
-    ) -> Verdict {
-        let life = self.life;
-        let Some(at) = place_of(life.snapshots.len(), which) else { return Verdict::Holds };
-        let taken = &life.snapshots[at];
-        let since = taken.snapshot.version();
-        let added = match &handles[slot] {
-            Some(Handle::Bytes(keyspace)) => {
-                batch.expect(keyspace, key_bytes(key), Expect::UnchangedSince(since))
+    /// Returns what a condition is, and what is expected of it now; `None` if the token or the
+    /// snapshot that it names is not there.
+    pub(super) fn judge(&self, expect: Condition) -> Option<Judged> {
+        let (slot, key, expected, verdict) = match expect {
+            Condition::Absent(slot, key) => {
+                let verdict = match self.oracle.get(slot, key) {
+                    None => Verdict::Holds,
+                    Some(_) => Verdict::Conflict,
+                };
+                (slot, key, Expect::Absent, verdict)
             }
-            Some(Handle::Documents(collection)) => {
-                batch.expect(collection, i64::from(key), Expect::UnchangedSince(since))
+            Condition::Token(which) => self.judge_token(self.token(which)?),
+            Condition::Version(slot, key) => {
+                let is_of = |token: &&Token| (token.slot, token.key) == (slot, key);
+                self.judge_token(self.tokens.iter().rfind(is_of)?)
             }
-            None => return Verdict::Unknown,
+            Condition::Unchanged(which, slot, key) => {
+                let at = place_of(self.life.snapshots.len(), which)?;
+                let since = self.life.snapshots[at].snapshot.version();
+                let verdict = self.verdict_of_unchanged((at, slot, key));
+                (slot, key, Expect::UnchangedSince(since), verdict)
+            }
         };
+        Some(Judged { slot, key, expected, verdict })
+    }
+
+    fn judge_token(&self, token: &Token) -> (usize, Key, Expect, Verdict) {
+        (token.slot, token.key, Expect::Version(token.version), self.verdict_of(token))
+    }
+
+    /// Returns whether a key was not written since a snapshot. An absent key may be a conflict
+    /// without a write of it. An expiry is no write.
+    fn verdict_of_unchanged(&self, (at, slot, key): (usize, usize, Key)) -> Verdict {
+        let life = self.life;
+        let taken = &life.snapshots[at];
         let is_other = taken.generations[slot] != life.generations[slot];
-        if added.is_err() || is_other || self.oracle.has_doubt() {
+        if is_other || self.oracle.has_doubt() {
             return Verdict::Unknown;
         }
         let written = life.written[slot][usize::from(key)];

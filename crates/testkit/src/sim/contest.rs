@@ -5,21 +5,22 @@
 //!                                 indexes come and go, the clock moves
 //! ```
 //! The first committer wins: if theirs has written a key of ours, or one that a serializable
-//! transaction has read, ours must get Conflict, so that no update is lost. If not, it must not. So
+//! transaction has read, ours must get Conflict, so that no update is lost. If not, it must not.
+//! What ours expects of a key must be so, and is guarded like a write from then on. So
 //! it must if a query of a serializable one would find something else now, however it was planned;
 //! if the collection that it has written has other indexes; and if a unique value that it gives has
 //! another document, alive or not.
 
 use super::ask::Ask;
-use super::conditions::Verdict;
+use super::conditions::{Judge, Judged, Verdict};
 use super::find::{compare, matching};
 use super::indexes::{Built, SPECS, has_taken};
 use super::life::{Check, Handle};
 use super::model::{DOCUMENTS, KEYS, Key, SLOTS, State, key_bytes};
 use super::run::Run;
-use super::step::{Build, Change, Contest, How, Passes, Step};
+use super::step::{Build, Change, Condition, Contest, How, Passes, Step};
 use crate::driver::owned;
-use flagstone::{ErrorKind, Isolation, Moment, Transaction, TransactionOptions};
+use flagstone::{ErrorKind, Expect, Isolation, Moment, Transaction, TransactionOptions};
 use std::collections::BTreeSet;
 
 /// What a transaction has done before others come between.
@@ -33,6 +34,11 @@ struct Ours<'a> {
     asks: Vec<Ask>,
     /// The last event before it.
     since: u64,
+    /// The keys that it has read and that are guarded: those that are as it expects, and those of
+    /// ranges that it deletes.
+    guarded: BTreeSet<(usize, Key)>,
+    /// The keys of ranges that it deletes.
+    deleted: BTreeSet<(usize, Key)>,
 }
 
 impl Ours<'_> {
@@ -57,18 +63,30 @@ impl Run {
         let Some(handles) = self.handles(contest.slots())? else { return Ok(()) };
         let isolation =
             if contest.is_serializable { Isolation::Serializable } else { Isolation::Snapshot };
+        for expect in &contest.expects {
+            match *expect {
+                Condition::Version(slot, key) => self.note_token(slot, key)?,
+                Condition::Unchanged(..) if !self.has_snapshot() => self.take_snapshot(),
+                _ => {}
+            }
+        }
         let Some(life) = &self.life else { return Ok(()) };
         let begun = TransactionOptions::new().isolation(isolation).begin(&life.db);
         let Some(mut transaction) = self.excused(begun)? else { return Ok(()) };
         let before = self.oracle.now.clone();
-        let made = self.make_in(&mut transaction, &handles, ours)?;
+        let ranges = ours.iter().filter(|change| matches!(change, Change::DeleteRange(..)));
+        let deleted = ranges.flat_map(|range| range.keys().map(|key| (range.slot(), key)));
+        let deleted: BTreeSet<(usize, Key)> = deleted.collect();
+        let Some(made) = self.make_in(&mut transaction, &handles, ours)? else { return Ok(()) };
         let seen = self.oracle.after(&made);
         if made.iter().any(|change| self.may_be_left_out(change, &before, &seen)) {
             return Ok(());
         }
         let (since, moment) = (self.oracle.last_id(), self.oracle.moment);
         let asks = contest.asks.iter().map(|ask| ask.dated(moment)).collect();
-        let ours = Ours { contest, seen, moment, asks, since, made };
+        let guarded = BTreeSet::new();
+        let mut ours = Ours { contest, seen, moment, asks, since, made, guarded, deleted };
+        self.expect_in(&mut transaction, &handles, &mut ours)?;
         self.read_in(&transaction, &handles, &ours)?;
         let mut has_other_indexes = self.change_indexes(contest, true)?;
         self.commit(&contest.theirs, How::Plain, None)?;
@@ -130,6 +148,61 @@ impl Run {
         let Change::Patch(slot, key, ..) = *change else { return false };
         let is_same = before.stored_bytes(slot, key) == after.stored_bytes(slot, key);
         is_same && self.oracle.is_indexed(std::slice::from_ref(change))
+    }
+
+    fn has_snapshot(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| !life.snapshots.is_empty())
+    }
+
+    /// Expects something of keys in a transaction, before others come between.
+    fn expect_in(
+        &mut self,
+        transaction: &mut Transaction,
+        handles: &super::changes::Handles,
+        ours: &mut Ours<'_>,
+    ) -> Check {
+        for expect in &ours.contest.expects {
+            let Some(life) = &self.life else { return Ok(()) };
+            let (oracle, lives, tokens) = (&self.oracle, self.lives, &self.tokens[..]);
+            let judged = Judge { oracle, life, lives, tokens }.judge(*expect);
+            let Some(Judged { slot, key, expected, verdict }) = judged else { continue };
+            // What it has written itself has no version yet.
+            let own = ours
+                .made
+                .iter()
+                .rfind(|change| change.slot() == slot && change.keys().contains(&key));
+            let verdict = match (own, expected) {
+                (_, Expect::Absent) if ours.seen.get(slot, key, ours.moment).is_none() => {
+                    Verdict::Holds
+                }
+                (_, Expect::Absent) => Verdict::Conflict,
+                (None, _) => verdict,
+                // A patch of nothing may write nothing.
+                (Some(Change::Patch(..)), _) => Verdict::Unknown,
+                (Some(_), _) => Verdict::Conflict,
+            };
+            let done = match &handles[slot] {
+                Some(Handle::Bytes(of)) => transaction.expect(of, key_bytes(key), expected),
+                Some(Handle::Documents(of)) => transaction.expect(of, i64::from(key), expected),
+                None => continue,
+            };
+            let is_conflict = done.as_ref().is_err_and(|e| e.kind() == ErrorKind::Conflict);
+            match (done, verdict) {
+                (Ok(()), Verdict::Conflict) => {
+                    return Err(format!(
+                        "a transaction expects {expected:?} of slot {slot}, key {key}, which is \
+                         not so"
+                    ));
+                }
+                (Ok(()), _) => drop(ours.guarded.insert((slot, key))),
+                (Err(error), Verdict::Holds) if is_conflict => {
+                    return Err(format!("a transaction expects what is so: {error}"));
+                }
+                (Err(_), _) if is_conflict => {}
+                (Err(error), _) => self.excuse(&error)?,
+            }
+        }
+        Ok(())
     }
 
     /// Reads in a transaction. It must see its snapshot and its own writes.
@@ -237,9 +310,11 @@ impl Run {
         // What it reads of its own writes is no read.
         let is_own = |at: &(usize, Key)| ours.written().any(|own| own == *at);
         let read = ours.contest.reads.iter().copied().chain(scanned.into_iter().flat_map(keys));
+        let read = read.chain(ours.deleted.iter().copied());
         let read: Vec<_> = read.filter(|at| !is_own(at)).collect();
         let must =
             if is_serializable { read.into_iter().any(surely) } else { ours.written().any(surely) };
+        let must = must || ours.guarded.iter().copied().any(surely);
         let has_documents = !ours.documents().is_empty();
         let must = must
             || (is_serializable && self.finds_another(ours))
@@ -264,6 +339,7 @@ impl Run {
         let may = (is_serializable && self.place.has_failed())
             || slots.into_iter().flat_map(keys).any(written)
             || (!is_serializable && ours.written().any(|at| written(at) || is_absent(at)))
+            || ours.guarded.iter().any(|at| written(*at) || is_absent(*at))
             || (self.oracle.has_unique() && ours.written().any(|(slot, _)| slot == DOCUMENTS));
         if may { Verdict::Unknown } else { Verdict::Holds }
     }

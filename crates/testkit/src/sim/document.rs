@@ -1,8 +1,10 @@
 //! The documents of the simulator: fields that have numbers, and patches of them.
 
-use flagstone::doc::DateTime;
-use flagstone::{Moment, Value};
+use flagstone::doc::{DateTime, JsonMode, JsonOptions};
+use flagstone::internal::document::{DocumentWriter, Encoder};
+use flagstone::{Document, Moment, Value};
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// The field that makes a document large: a text of [`pad`].
 pub(super) const PAD: u16 = u16::MAX - 1;
@@ -11,6 +13,94 @@ pub(super) const PAD: u16 = u16::MAX - 1;
 pub(super) const DATE: u16 = u16::MAX - 2;
 /// In a step, a date that is this many milliseconds after the step.
 pub(super) const DATE_IN: u16 = u16::MAX - 3;
+
+/// The field that has a value which plain JSON lacks: one of [`STRANGE_TEXTS`], then of [`LONGS`]
+/// and [`LITERALS`], by its number.
+pub(super) const STRANGE: u16 = u16::MAX - 4;
+
+/// Values that plain JSON lacks, as Extended JSON.
+const STRANGE_TEXTS: [&str; 21] = [
+    r#"{"$numberDouble":"NaN"}"#,
+    r#"{"$numberDouble":"Infinity"}"#,
+    r#"{"$numberDouble":"-Infinity"}"#,
+    r#"{"$numberDouble":"-0.0"}"#,
+    r#"{"$date":"2019-08-01T00:00:00.001Z"}"#,
+    r#"{"$date":{"$numberLong":"-62167219200001"}}"#,
+    r#"{"$date":{"$micros":5}}"#,
+    r#"{"$uuid":"30313233-3435-3637-3839-616263646566"}"#,
+    r#"{"$oid":"5d422b800123456789abcdef"}"#,
+    r#"{"$binary":{"base64":"AQI=","subType":"00"}}"#,
+    r#"{"$binary":{"base64":"","subType":"00"}}"#,
+    r#"{"$binary":{"base64":"AQI=","subType":"80"}}"#,
+    r#"{"$numberInt":"7"}"#,
+    r#"{"$numberLong":"8"}"#,
+    r#"{"$numberLong":"-9223372036854775808"}"#,
+    r#"{"$numberDecimal":"1.10"}"#,
+    r#"{"$numberDecimal":"-1E+6000"}"#,
+    r#"{"$literal":{"$date":1}}"#,
+    r#"{"$literal":{"$oid":"5d422b800123456789abcdef"}}"#,
+    r#"{"$pairs":[[1,{"$numberDouble":"NaN"}],[[null],{"$oid":"5d422b800123456789abcdef"}]]}"#,
+    r#"[{"$uuid":"30313233-3435-3637-3839-616263646566"},{"a":{"$numberLong":"1"}}]"#,
+];
+
+/// Integers of 64 bits, and decimals, that would fit into less. No text of JSON tells that.
+const LONGS: [i64; 3] = [7, -129, 1 << 20];
+const LITERALS: [&str; 3] = ["5", "1.10", "-12"];
+
+/// The number of strange values.
+pub(super) const STRANGES: usize = STRANGE_TEXTS.len() + LONGS.len() + LITERALS.len();
+
+/// A strange value, with what tells it from others: its document, which also has its width.
+struct Strange {
+    value: Value,
+    bytes: Vec<u8>,
+    /// Whether its text, which does not show the width of a number, is read as the same again.
+    has_text: bool,
+}
+
+static STRANGE_VALUES: LazyLock<Vec<Strange>> = LazyLock::new(|| {
+    let wide = |put: &dyn Fn(&mut DocumentWriter<'_>)| {
+        let (mut encoder, mut bytes) = (Encoder::new(), Vec::new());
+        let mut writer = encoder.write(None);
+        put(&mut writer);
+        writer.finish(&mut bytes).unwrap();
+        Document::from_bytes(bytes, None).unwrap()
+    };
+    let strange = |document: Document| {
+        let again = of_extended_json(&document.to_json_as(JsonMode::Extended).unwrap()).unwrap();
+        let (value, again) = (document.to_value(), again.to_value());
+        let bytes = |value| Document::from_value(value).unwrap().as_bytes().to_vec();
+        Strange { has_text: bytes(&again) == bytes(&value), bytes: bytes(&value), value }
+    };
+    let texts = STRANGE_TEXTS.iter().map(|text| of_extended_json(text).unwrap());
+    let longs = LONGS.iter().map(|int| wide(&|writer| writer.long(*int)));
+    let literals =
+        LITERALS.iter().map(|literal| wide(&|writer| writer.number(literal, true).unwrap()));
+    texts.chain(longs).chain(literals).map(strange).collect()
+});
+
+/// Returns the Extended JSON of a strange value that has one.
+pub(super) fn text_of_strange(number: i64) -> Option<&'static str> {
+    STRANGE_TEXTS.get(number as usize).copied()
+}
+
+/// Returns the document with this Extended JSON.
+pub(super) fn of_extended_json(text: &str) -> flagstone::Result<Document> {
+    let options = JsonOptions::new().mode(JsonMode::Extended);
+    Ok(Document::from_json_with(text, options)?)
+}
+
+/// Returns the field of a strange value; none of the model's if it is no known one.
+pub(super) fn strange_field(value: &Value) -> (u16, i64) {
+    let of = Document::from_value(value).ok();
+    let at = of.and_then(|of| STRANGE_VALUES.iter().position(|one| one.bytes == of.as_bytes()));
+    at.map_or((u16::MAX, 0), |at| (STRANGE, at as i64))
+}
+
+/// Returns whether the Extended JSON of a strange value is read as the value with its type.
+pub(super) fn has_text(number: i64) -> bool {
+    STRANGE_VALUES.get(number as usize).is_some_and(|strange| strange.has_text)
+}
 
 /// Returns a field and its value as a step at `now` means them.
 pub(super) fn dated_field((name, value): (u16, i64), now: Moment) -> (u16, i64) {
@@ -25,6 +115,7 @@ pub(super) fn path_of(name: u16) -> String {
     match name {
         DATE | DATE_IN => "at".to_owned(),
         PAD => "pad".to_owned(),
+        STRANGE => "strange".to_owned(),
         list if list >= LISTS => format!("l{}", list - LISTS),
         name => format!("f{name}"),
     }
@@ -35,6 +126,7 @@ pub(super) fn value_of_field(name: u16, number: i64) -> Value {
     match name {
         DATE => Value::from(DateTime::from_micros(number * 1000)),
         PAD => Value::from(pad(number as i16)),
+        STRANGE => STRANGE_VALUES[number as usize].value.clone(),
         list if list >= LISTS => unpacked(number).into_iter().map(i64::from).collect(),
         _ => Value::from(number),
     }
@@ -195,5 +287,23 @@ fn remove(fields: &mut Fields, name: u16, change: impl FnOnce(&mut Vec<u8>)) {
         let mut numbers = unpacked(*list);
         change(&mut numbers);
         *list = packed(&numbers);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strange_values_differ_and_only_the_width_of_numbers_has_no_text() {
+        for number in 0..STRANGES as i64 {
+            let value = value_of_field(STRANGE, number);
+            assert_eq!(strange_field(&value), (STRANGE, number), "{value}");
+            let text = text_of_strange(number);
+            // A float that is finite is read as an exact number.
+            let is_float = text.is_some_and(|text| text.contains("-0.0"));
+            assert_eq!(has_text(number), text.is_some() && !is_float, "{value}");
+        }
+        assert_eq!(strange_field(&Value::from("other")).0, u16::MAX);
     }
 }

@@ -142,7 +142,7 @@ impl Run {
         let Some(life) = &self.life else { return Ok(()) };
         let begun = life.db.begin();
         let Some(mut transaction) = self.excused(begun)? else { return Ok(()) };
-        let made = self.make_in(&mut transaction, &handles, changes)?;
+        let Some(made) = self.make_in(&mut transaction, &handles, changes)? else { return Ok(()) };
         if !commits || made.is_empty() {
             return Ok(());
         }
@@ -153,28 +153,37 @@ impl Run {
         self.written_by_transaction(&made, durability, None, done)
     }
 
-    /// Makes changes in a transaction, and returns those that were not refused.
+    /// Makes changes in a transaction, and returns those that were not refused. A deleted range is
+    /// the deletes of the keys that the transaction sees in it. Returns `None` if the transaction
+    /// must be given up.
     pub(super) fn make_in(
         &mut self,
         transaction: &mut Transaction,
         handles: &Handles,
         changes: Vec<Change>,
-    ) -> Check<Vec<Change>> {
+    ) -> Check<Option<Vec<Change>>> {
         let mut made: Vec<Change> = Vec::new();
         for change in changes {
             if self.may_be_nothing(&change) {
                 continue;
             }
             let before = made.clone();
-            // The last put or delete of a key counts.
-            if !change.is_folded() {
-                made.retain(|earlier| {
-                    earlier.slot() != change.slot() || earlier.keys() != change.keys()
-                });
+            for one in self.one_by_one(&change, &made) {
+                // The last put or delete of a key counts.
+                if !one.is_folded() {
+                    made.retain(|earlier| {
+                        earlier.slot() != one.slot() || earlier.keys() != one.keys()
+                    });
+                }
+                made.push(one);
             }
-            made.push(change);
-            let (fate, change) = (self.oracle.fate(&made), &made[made.len() - 1]);
-            let done = write_in(transaction, handles, change);
+            let fate = self.oracle.fate(&made);
+            let done = write_in(transaction, handles, &change);
+            if let (Err(error), Change::DeleteRange(DOCUMENTS, ..)) = (&done, &change) {
+                // Some of the documents may be removed.
+                self.excuse(error)?;
+                return Ok(None);
+            }
             match (done, fate) {
                 (Ok(()), Fate::Refused) => {
                     return Err("a transaction wrote what an index refuses".into());
@@ -191,7 +200,14 @@ impl Run {
                 }
             }
         }
-        Ok(made)
+        Ok(Some(made))
+    }
+
+    /// Returns what a transaction that has made `made` writes for a change.
+    fn one_by_one(&self, change: &Change, made: &[Change]) -> Vec<Change> {
+        let Change::DeleteRange(slot, from, to) = *change else { return vec![change.clone()] };
+        let entries = self.oracle.after(made).range(slot, (from, to), self.oracle.moment);
+        entries.into_iter().map(|(key, _)| Change::Delete(slot, key)).collect()
     }
 
     /// Commits a transaction in which no patch has changed anything. A poisoned database can still
@@ -302,6 +318,12 @@ fn write_in(transaction: &mut Transaction, handles: &Handles, change: &Change) -
         }
         (Some(Handle::Bytes(keyspace)), Change::Delete(_, key)) => {
             transaction.delete(keyspace, key_bytes(*key))
+        }
+        (Some(Handle::Bytes(keyspace)), Change::DeleteRange(_, from, to)) => {
+            transaction.delete_range(keyspace, key_bytes(*from)..key_bytes(*to))
+        }
+        (Some(Handle::Documents(collection)), Change::DeleteRange(_, from, to)) => {
+            transaction.delete_range(collection, i64::from(*from)..i64::from(*to))
         }
         _ => Ok(()),
     }

@@ -1,6 +1,8 @@
 //! An open database of the simulator, with its snapshots, scans and tickets.
 
-use super::document::{DATE, Fields, LIST_MAX, LISTS, PAD, document_bytes, packed, pad};
+use super::document::{
+    DATE, Fields, LIST_MAX, LISTS, PAD, document_bytes, packed, pad, strange_field,
+};
 use super::executor::Shuffled;
 use super::indexes::{Built, INDEXES, SPECS};
 use super::model::{Digests, Entries, KEYS, KINDS, Key, Kind, SLOTS, State, digest_of};
@@ -128,6 +130,7 @@ pub(super) fn fields_of(value: &Value) -> Fields {
     let field = |(name, value): &(Value, Value)| {
         let number = name.as_str().and_then(|name| name.strip_prefix('f')?.parse().ok());
         match value {
+            strange if name.as_str() == Some("strange") => strange_field(strange),
             Value::Int(value) => (number.unwrap_or(u16::MAX), *value),
             Value::DateTime(time) if name.as_str() == Some("at") => {
                 (DATE, time.as_micros().div_euclid(1000))

@@ -4,7 +4,7 @@ use super::disk::FailureRates;
 use super::document::{Edit, LIST_COUNT, Missing, PAD};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, LARGE_FROM, SLOTS};
 use super::place::Crash;
-use super::plan_documents::Documents;
+use super::plan_documents::{Documents, strange};
 use super::setting::{Ills, Profile, Setting, durability};
 use super::step::{Change, Condition, Ending, How, Lasts, Moved, Planned, Step, ValueOf};
 use super::times::Times;
@@ -21,7 +21,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
     let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
     let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
     let (patches, steps) = (Rng::new(remix(seed ^ 11)), vec![]);
-    let moves = Rng::new(remix(seed ^ 0x40));
+    let (moves, stranges) = (Rng::new(remix(seed ^ 0x40)), Rng::new(remix(seed ^ 20)));
     let (splits, renamings) = (Rng::new(remix(seed ^ 14)), Rng::new(remix(seed ^ 16)));
     let documents = Documents::new(seed, profile.expiring[DOCUMENTS]);
     let mut planner = Planner {
@@ -35,6 +35,7 @@ pub fn plan(seed: u64) -> Vec<Planned> {
         moves,
         renamings,
         patches,
+        stranges,
         profile,
         names,
         may_be_large,
@@ -64,6 +65,8 @@ struct Planner {
     renamings: Rng,
     /// A generator for array changes and conditions of patches alone, for the same reason.
     patches: Rng,
+    /// A generator for values that plain JSON lacks alone, for the same reason.
+    stranges: Rng,
     /// Indexes and queries, for the same reason.
     documents: Documents,
     profile: Profile,
@@ -291,6 +294,7 @@ impl Planner {
                         let fours = LARGE_FROM / 4 + self.larges.below(10_000) as u32;
                         fields.push((PAD, fours.into()));
                     }
+                    fields.extend(strange(&mut self.stranges));
                     Change::Document(slot, key, fields, self.times.lasts(slot))
                 }
                 _ => self.patch(slot, key),

@@ -1,10 +1,10 @@
 //! Draws the steps on the collection: its indexes, queries and transactions.
 
 use super::ask::{Ask, draw_order};
-use super::document::{DATE, DATE_IN, Edit, LIST_COUNT, Missing};
+use super::document::{DATE, DATE_IN, Edit, LIST_COUNT, Missing, STRANGE, STRANGES};
 use super::indexes::{BY_DATE, BY_FIRST_FIELD, INDEXES};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS};
-use super::step::{Build, Change, Contest, DocumentStep, Lasts, Passes, Step, ValueOf};
+use super::step::{Build, Change, Condition, Contest, DocumentStep, Lasts, Passes, Step, ValueOf};
 use super::summary::Summary;
 use crate::rng::Rng;
 use flagstone_base::hash::remix;
@@ -13,6 +13,10 @@ use flagstone_base::hash::remix;
 /// change the other steps of a history.
 pub(super) struct Documents {
     rng: Rng,
+    /// A generator for values that plain JSON lacks alone.
+    strange: Rng,
+    /// A generator for what transactions expect, and the ranges that they delete, alone.
+    expected: Rng,
     /// The percentage of the other steps that are followed by one of these.
     percent: u64,
     /// The percentage of the documents that expire.
@@ -23,7 +27,8 @@ impl Documents {
     pub(super) fn new(seed: u64, expiring: u64) -> Self {
         let mut rng = Rng::new(remix(seed ^ 12));
         let percent = *rng.pick(&[0, 10, 40, 80]);
-        Self { rng, percent, expiring }
+        let (expected, strange) = (Rng::new(remix(seed ^ 18)), Rng::new(remix(seed ^ 19)));
+        Self { rng, strange, expected, percent, expiring }
     }
 
     /// Draws whether the database keeps changes for readers.
@@ -62,21 +67,66 @@ impl Documents {
                 DocumentStep::WriteMany(Ask::draw(rng), edits, rng.between(1, 12))
             }
             11 | 12 => {
-                let changes = (0..rng.below(6)).map(|_| self.change()).collect();
-                DocumentStep::Transact(changes, self.rng.percent(85))
+                let mut changes = (0..rng.below(6)).map(|_| self.change()).collect();
+                let commits = self.rng.percent(85);
+                self.delete_ranges(&mut changes);
+                DocumentStep::Transact(changes, commits)
             }
             13 => DocumentStep::Follow(rng.percent(50)),
             20..=22 => {
                 let (ask, summary) = (Ask::draw(rng), Summary::draw(rng, &[0, 1, 2, DATE]));
                 DocumentStep::Summarize(ask, summary, rng.percent(30).then_some(which))
             }
-            23..=26 => DocumentStep::Contest(self.contest()),
+            23..=26 => {
+                let mut contest = self.contest();
+                self.delete_ranges(&mut contest.ours);
+                self.expect(&mut contest);
+                DocumentStep::Contest(contest)
+            }
             27 => DocumentStep::KeepOld(rng.percent(70)),
             _ => {
                 let changes = (0..rng.between(1, 4)).map(|_| self.change()).collect();
                 return Some(Step::Commit(changes, super::step::How::Plain, None));
             }
         }))
+    }
+
+    /// Adds ranges that a transaction deletes, sometimes.
+    fn delete_ranges(&mut self, changes: &mut Vec<Change>) {
+        let rng = &mut self.expected;
+        let ranges = if rng.percent(25) { rng.between(1, 2) } else { 0 };
+        for _ in 0..ranges {
+            let slot = if rng.percent(50) { DOCUMENTS } else { rng.index(SLOTS) };
+            let (from, most) = (rng.below(KEYS as u64) as Key, *rng.pick(&[3, 12, KEYS as u64]));
+            let to = (u64::from(from) + rng.between(1, most)).min(KEYS as u64 - 1) as Key;
+            if from < to {
+                let at = rng.index(changes.len() + 1);
+                changes.insert(at, Change::DeleteRange(slot, from, to));
+            }
+        }
+    }
+
+    /// Adds what a transaction expects of keys, which it or the other commit often writes.
+    fn expect(&mut self, contest: &mut Contest) {
+        let rng = &mut self.expected;
+        let expects = if rng.percent(50) { rng.between(1, 3) } else { 0 };
+        let written = contest.theirs.iter().chain(&contest.theirs).chain(&contest.ours);
+        let written: Vec<(usize, Key)> =
+            written.map(|change| (change.slot(), change.keys().start)).collect();
+        for _ in 0..expects {
+            let (slot, key) = if rng.percent(60) && !written.is_empty() {
+                *rng.pick(&written)
+            } else {
+                (rng.index(SLOTS), rng.below(KEYS as u64) as Key)
+            };
+            let which = rng.index(100);
+            contest.expects.push(match rng.below(10) {
+                0..=2 => Condition::Absent(slot, key),
+                3..=5 => Condition::Version(slot, key),
+                6 => Condition::Token(which),
+                _ => Condition::Unchanged(which, slot, key),
+            });
+        }
     }
 
     fn build(&mut self) -> Build {
@@ -131,11 +181,22 @@ impl Documents {
             _ => Passes::Nothing,
         };
         let is_serializable = is_query || rng.percent(40);
+        let expects = Vec::new();
         if is_query && rng.percent(50) {
             // The index that answers it is dropped before theirs.
             let (asks, indexes) =
                 (vec![Ask::draw_of_first_field(rng)], vec![(BY_FIRST_FIELD, true)]);
-            return Contest { ours, theirs, reads, scans, asks, indexes, passes, is_serializable };
+            return Contest {
+                ours,
+                theirs,
+                reads,
+                expects,
+                scans,
+                asks,
+                indexes,
+                passes,
+                is_serializable,
+            };
         }
         if self.expiring > 0 && rng.percent(15) {
             // Theirs takes the unique value of ours, and has expired when ours is committed.
@@ -145,9 +206,19 @@ impl Documents {
             let theirs = document(key, Lasts::For(rng.between(1, 60_000) as i64));
             let ours = document(key + 1, Lasts::Forever);
             let (passes, asks, indexes) = (Passes::Jump(2 * 3_600_000), Vec::new(), Vec::new());
-            return Contest { ours, theirs, reads, scans, asks, indexes, passes, is_serializable };
+            return Contest {
+                ours,
+                theirs,
+                reads,
+                expects,
+                scans,
+                asks,
+                indexes,
+                passes,
+                is_serializable,
+            };
         }
-        Contest { ours, theirs, reads, scans, asks, indexes, passes, is_serializable }
+        Contest { ours, theirs, reads, expects, scans, asks, indexes, passes, is_serializable }
     }
 
     /// Draws a write of a key.
@@ -193,14 +264,22 @@ impl Documents {
                 if rng.percent(40) {
                     fields.push((DATE_IN, date(rng)));
                 }
+                fields.extend(strange(&mut self.strange));
                 Change::Document(DOCUMENTS, key, fields, lasts)
             }
             _ => {
                 let missing = if rng.percent(70) { Missing::Nothing } else { Missing::Empty };
-                Change::Patch(DOCUMENTS, key, missing, edits(rng))
+                let mut edits = edits(rng);
+                edits.extend(strange(&mut self.strange).map(|(name, of)| Edit::Set(name, of)));
+                Change::Patch(DOCUMENTS, key, missing, edits)
             }
         }
     }
+}
+
+/// Draws a field with a value that plain JSON lacks, sometimes.
+pub(super) fn strange(rng: &mut Rng) -> Option<(u16, i64)> {
+    rng.percent(12).then(|| (STRANGE, rng.index(STRANGES) as i64))
 }
 
 /// Draws a date, in milliseconds from the step on.

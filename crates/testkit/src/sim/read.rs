@@ -1,12 +1,13 @@
 //! The steps that read. Every result is compared.
 
 use super::conditions::{Token, VALUES_DIFFER_FROM};
-use super::document::document_bytes;
+use super::document::{Fields, STRANGE, document_bytes, has_text, of_extended_json};
 use super::life::{AnyScan, Check, Handle, Taken, Underway, fields_of, show};
 use super::model::{Entries, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::run::Run;
 use super::step::{Step, Which, place_of};
 use crate::driver::{owned, turned};
+use flagstone::doc::JsonMode;
 use flagstone::{Document, ErrorKind, Result, Space};
 use std::path::Path;
 
@@ -58,7 +59,7 @@ impl Run {
         Ok(())
     }
 
-    fn take_snapshot(&mut self) {
+    pub(super) fn take_snapshot(&mut self) {
         let Some(life) = &mut self.life else { return };
         if self.oracle.has_doubt() {
             return;
@@ -231,7 +232,12 @@ impl Run {
         }
         // Looks for a key that exists.
         let next = (key..KEYS as Key).find(|key| self.oracle.get(slot, *key).is_some());
-        let Some(token) = self.version(slot, next.unwrap_or(key))? else { return Ok(()) };
+        self.note_token(slot, next.unwrap_or(key))
+    }
+
+    /// Takes the version of this key, if it has one.
+    pub(super) fn note_token(&mut self, slot: usize, key: Key) -> Check {
+        let Some(token) = self.version(slot, key)? else { return Ok(()) };
         self.tokens.push(token);
         let extra = self.tokens.len().saturating_sub(TOKENS_MAX);
         self.tokens.drain(..extra);
@@ -340,8 +346,22 @@ fn take<T>(from: &mut Vec<T>, which: Which) {
     }
 }
 
+/// Returns the bytes of the model for a document. One with a strange value is first written as
+/// Extended JSON and read again.
 pub(super) fn canonical(found: Option<Document>) -> Option<Vec<u8>> {
-    found.map(|document| document_bytes(&fields_of(&document.to_value())))
+    found.map(|document| {
+        let mut fields = fields_of(&document.to_value());
+        if let Some(strange) = fields.get(&STRANGE).copied() {
+            let text = document.to_json_as(JsonMode::Extended).unwrap_or_default();
+            let again = of_extended_json(&text);
+            fields = again.map_or_else(|_| Fields::new(), |again| fields_of(&again.to_value()));
+            if !has_text(strange) {
+                fields.remove(&u16::MAX);
+                fields.insert(STRANGE, strange);
+            }
+        }
+        document_bytes(&fields)
+    })
 }
 
 fn same(found: &Entries, expected: &Entries, what: &str, slot: usize) -> Check {

@@ -165,8 +165,22 @@ pub(super) enum Condition {
     Absent(usize, Key),
     /// The key is unchanged since the token at this index, modulo their number, was taken.
     Token(usize),
+    /// The key has the newest version that was taken of it, if there is one.
+    Version(usize, Key),
     /// The key was not written since the snapshot at this index, modulo their number, was taken.
     Unchanged(usize, usize, Key),
+}
+
+impl Condition {
+    /// Returns the slot of the key, if the condition names it.
+    pub(super) const fn slot(&self) -> Option<usize> {
+        match self {
+            Self::Absent(slot, _) | Self::Version(slot, _) | Self::Unchanged(_, slot, _) => {
+                Some(*slot)
+            }
+            Self::Token(_) => None,
+        }
+    }
 }
 
 /// An index among several things, modulo their number.
@@ -196,6 +210,8 @@ pub(super) struct Contest {
     pub(super) theirs: Vec<Change>,
     /// Keys that the transaction reads.
     pub(super) reads: Vec<(usize, Key)>,
+    /// What the transaction expects of keys.
+    pub(super) expects: Vec<Condition>,
     /// A slot that the transaction scans.
     pub(super) scans: Option<usize>,
     /// Queries of the transaction.
@@ -227,6 +243,9 @@ impl Contest {
             nth if nth < changes => drop(self.theirs.remove(nth - self.ours.len())),
             nth if nth < asks => drop(self.asks.remove(nth - changes)),
             nth if nth < asks + self.indexes.len() => drop(self.indexes.remove(nth - asks)),
+            nth if nth < asks + self.indexes.len() + self.expects.len() => {
+                let _expected = self.expects.remove(nth - asks - self.indexes.len());
+            }
             _ => return false,
         }
         true
@@ -236,7 +255,9 @@ impl Contest {
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
         let written = self.ours.iter().chain(&self.theirs).map(Change::slot);
         let asked = (!self.asks.is_empty()).then_some(DOCUMENTS);
-        written.chain(self.reads.iter().map(|(slot, _)| *slot)).chain(self.scans).chain(asked)
+        let expected = self.expects.iter().filter_map(|expect| expect.slot());
+        let read = self.reads.iter().map(|(slot, _)| *slot);
+        written.chain(read).chain(expected).chain(self.scans).chain(asked)
     }
 }
 

@@ -111,11 +111,11 @@ impl Run {
         }
         let changes = &self.dated(changes);
         let expected_slot = match expect {
-            Some(Condition::Absent(slot, _) | Condition::Unchanged(_, slot, _)) => Some(slot),
             Some(Condition::Token(which)) => match place_of(self.tokens.len(), which) {
                 Some(at) => Some(self.tokens[at].slot),
                 None => return Ok(()),
             },
+            Some(condition) => condition.slot(),
             None => None,
         };
         let slots = changes.iter().map(Change::slot).chain(expected_slot);
