@@ -275,7 +275,7 @@ impl Candidates {
             };
             let is_another = candidate.kept.is_some_and(|kept| kept.end != end)
                 || salt.is_some_and(|salt| salt != header.salt);
-            if is_another || end > window.end() {
+            if is_another || !window.reaches(end) {
                 break;
             }
             let released = candidate.kept.map_or(0, |kept| kept.released);

@@ -96,10 +96,10 @@ impl Log {
             Err(error) if error.is_missing_file() => open(self, &other)?,
             opened => opened?,
         };
-        let (number, end, len) = (file.name.number, file.name.end, window.end());
-        if len < end {
+        let (number, end) = (file.name.number, file.name.end);
+        if !window.reaches(end) {
             let text = format!("the file ends here, expected {end} bytes");
-            return Err(Error::corruption(path.display(), len, text));
+            return Err(Error::corruption(path.display(), window.end(), text));
         }
         let found = window.header()?.filter(|found| found.header.number() == number.0);
         let Some(found) = found else {

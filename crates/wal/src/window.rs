@@ -56,6 +56,12 @@ impl Window {
         self.end
     }
 
+    /// Returns whether the file has everything of a segment that ends at `end`. If the segment is
+    /// empty, a crash may have cut the file in the second copy of the header.
+    pub(crate) const fn reaches(&self, end: u64) -> bool {
+        end <= self.end || end <= FIRST_RECORD
+    }
+
     /// Makes reading stop at `end`.
     pub(crate) fn stop_at(&mut self, end: u64) {
         self.end = self.end.min(end);

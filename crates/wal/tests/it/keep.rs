@@ -1,8 +1,8 @@
 //! Segments that are kept for readers of changes, and what these readers find.
 
 use crate::{
-    BATCH, ID, SMALL, all_files, create, dir, enqueue, mem, open, payload, recover, recover_listed,
-    release_through,
+    BATCH, ID, SMALL, all_files, create, dir, enqueue, file, mem, open, payload, recover,
+    recover_listed, release_through,
 };
 use flagstone_base::{ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::names::{Name, parse};
@@ -292,4 +292,36 @@ fn files_whose_names_are_synced_stay_when_a_later_sync_fails() {
     log.make_files().unwrap_err();
     assert_eq!(disk.crash_losing_unsynced().list(dir()).unwrap().len(), files.len());
     assert_eq!(log.make_files().unwrap(), files);
+}
+
+/// After a power cut an empty segment may end in the second copy of its header. When it was kept, a
+/// verification took it for damage, and the next open removed it with everything before it.
+#[test]
+fn an_empty_segment_that_a_crash_cut_in_its_header_is_kept() {
+    let disk = mem();
+    let log = open(&disk, KEPT);
+    commit(&log, 1..=3);
+    log.rotate();
+    commit(&log, 4..=4);
+    let last = log.segments().last().unwrap().number;
+    drop(log);
+    // The record of the last segment is lost, and a part of the header.
+    let whole = disk.content(&file(last.0)).unwrap();
+    disk.put_content(&file(last.0), &whole[..4200]);
+    let (recovered, seqnos) = recover(&disk, None).unwrap();
+    assert_eq!(seqnos, [1, 2, 3]);
+    let log = create(Arc::new(disk.clone()), KEPT, &recovered).unwrap();
+    commit(&log, 4..=6);
+    assert!(release_through(&log, 3).unwrap() > 1);
+    let verify = |log: &Log| log.verify(&all_files(&disk, None), false, &mut |_| Ok(()));
+    verify(&log).unwrap();
+    assert_eq!(all_after(&log, 0).unwrap(), range(1, 6));
+    let from = log.segments()[0].number;
+    assert!(from > last, "the cut segment is kept");
+    drop(log);
+    let (recovered, _) = recover(&disk, Some(from.0)).unwrap();
+    let log = create(Arc::new(disk.clone()), KEPT, &recovered).unwrap();
+    assert_eq!(log.lost_changes().segments, 0);
+    verify(&log).unwrap();
+    assert_eq!(all_after(&log, 0).unwrap(), range(1, 6));
 }
