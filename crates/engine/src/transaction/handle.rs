@@ -94,6 +94,11 @@ impl Transaction {
         self.own.bytes() + self.expected_bytes
     }
 
+    /// Returns whether the transaction has set or removed `key`: a merge into it looks at that.
+    pub fn has_set(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) -> bool {
+        matches!(self.own.get(keyspace, key), Some(OwnWrite::Put { .. } | OwnWrite::Delete))
+    }
+
     fn note_read(&self, keyspace: &Arc<KeyspaceCore>, key: &[u8]) {
         if let Some(reads) = &self.reads {
             reads.lock().add_key(keyspace, key);

@@ -151,8 +151,9 @@ impl Own<'_> {
         // Before it is looked up which paths the indexes read.
         self.note_set(core);
         // Where documents expire, a patch is a put of what it makes of the one that is there: so
-        // its unique values are locked as those of any put.
-        if is_blind(core, operand) && !core.expires() {
+        // its unique values are locked as those of any put. Neither is one blind of what the
+        // transaction has set or removed.
+        if is_blind(core, operand) && !core.expires() && !self.transaction.has_set(core, key) {
             self.transaction.write(core, Kind::Merge, key, operand)?;
             self.pending.get_or_insert_default().blind.insert((core.id().0, key.to_vec()));
             return Ok(());

@@ -480,3 +480,31 @@ fn a_patch_without_a_look_conflicts_with_the_first_expiry() {
     c.verify_indexes().unwrap();
     assert!(c.get("k").unwrap().is_some());
 }
+
+/// Such a patch was noted as one without a look. The commit took the removal of the document for
+/// that of one that had expired, and was a conflict whenever it was tried.
+#[test]
+fn a_patch_of_what_the_transaction_has_removed_or_set_is_no_conflict() {
+    type Write = fn(&mut Transaction, &Collection);
+    let writes: [(Write, Option<&str>); 4] = [
+        (|tx, c| tx.delete(c, "k").unwrap(), None),
+        (|tx, c| tx.delete_range(c, "a".."z").unwrap(), None),
+        (|tx, c| tx.put(c, "k", doc!({ "a": 2 })).unwrap(), Some(r#"{"a":2,"b":1}"#)),
+        (|tx, c| tx.put(c, "k", doc!({ "a": 2 }).expires(flagstone::Moment::ZERO)).unwrap(), None),
+    ];
+    for (write, expected) in writes {
+        let world = World::new(1);
+        world.clock.set_wall(100 * DAY);
+        let session = open(&world, &small());
+        let c = session.db.collection("c").unwrap();
+        c.create_index("a", Index::on("a").unique()).unwrap();
+        c.put("k", doc!({ "a": 1 })).unwrap();
+        let mut tx = session.db.begin().unwrap();
+        write(&mut tx, &c);
+        tx.patch(&c, "k", &Patch::new().set("b", 1)).unwrap();
+        tx.commit().unwrap();
+        let found = c.get("k").unwrap().map(|document| document.to_json().unwrap());
+        assert_eq!(found.as_deref(), expected);
+        c.verify_indexes().unwrap();
+    }
+}
