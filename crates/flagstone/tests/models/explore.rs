@@ -3,11 +3,13 @@
 use flagstone::admin::Environment;
 use flagstone::internal::env::executor::Job;
 use flagstone::internal::env::sync::let_waits_last;
-use flagstone::internal::env::sync::shuttle::scheduler::{PctScheduler, RandomScheduler};
+use flagstone::internal::env::sync::shuttle::scheduler::{
+    PctScheduler, RandomScheduler, Schedule, Scheduler, Task, TaskId,
+};
 use flagstone::internal::env::sync::shuttle::{Config, Runner, thread};
 use flagstone::internal::env::{Executor, Lane, StepExecutor};
 use flagstone::{Database, Options};
-use flagstone_testkit::World;
+use flagstone_testkit::{Rng, World};
 use std::panic::AssertUnwindSafe;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// The number of schedules where no time is given.
 const SCHEDULES: u64 = 200;
-/// A third of the schedules change threads at few, well spread moments, which finds what needs one
-/// thread to stay away for long; the estimate of their length needs some runs.
+/// A quarter of the schedules change threads at few, well spread moments, which finds what needs
+/// one thread to stay away for long; the estimate of their length needs some runs.
 const PCT_RUNS: usize = 8;
 const PCT_DEPTH: usize = 3;
 /// A thread of a model opens databases on its stack.
@@ -63,11 +65,50 @@ fn run(seed: u64, model: fn()) -> u64 {
     let mut config = Config::new();
     config.stack_size = STACK_BYTES;
     config.silence_warnings = true;
-    let ran = match seed % 3 {
+    let ran = match seed % 4 {
         0 => Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, PCT_RUNS), config).run(model),
+        1 => Runner::new(StayingScheduler::new(seed), config).run(model),
         _ => Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(model),
     };
     ran as u64
+}
+
+/// Lets each thread go on for some time, then any other. It finds what needs one thread to stay
+/// away for some steps of another, several times.
+struct StayingScheduler {
+    random: RandomScheduler,
+    rng: Rng,
+    /// At one in this many steps another thread goes on.
+    steps: u64,
+}
+
+impl StayingScheduler {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        let steps = *rng.pick(&[4, 16, 64]);
+        Self { random: RandomScheduler::new_from_seed(seed, 1), rng, steps }
+    }
+}
+
+impl Scheduler for StayingScheduler {
+    fn new_execution(&mut self) -> Option<Schedule> {
+        self.random.new_execution()
+    }
+
+    fn next_task(
+        &mut self,
+        runnable: &[&Task],
+        current: Option<TaskId>,
+        is_yielding: bool,
+    ) -> Option<TaskId> {
+        let stays = !is_yielding && self.rng.below(self.steps) > 0;
+        let goes_on = current.filter(|id| stays && runnable.iter().any(|task| task.id() == *id));
+        goes_on.or_else(|| self.random.next_task(runnable, current, is_yielding))
+    }
+
+    fn next_u64(&mut self) -> u64 {
+        self.random.next_u64()
+    }
 }
 
 /// Background work is done by whoever waits for it, step by step; others run between two steps.

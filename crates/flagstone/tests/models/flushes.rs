@@ -1,7 +1,9 @@
 //! Sealing, flushes, compactions and what readers may miss: nothing.
 
 use crate::commits::{hashed, options};
-use crate::explore::{explore, open};
+use crate::explore::{explore, open, yielding};
+use flagstone::admin::Environment;
+use flagstone::fold::Fold;
 use flagstone::internal::env::sync::shuttle::thread;
 use flagstone::{Database, Durability, Keyspace, KeyspaceOptions, Routing, Space};
 use flagstone_testkit::World;
@@ -147,5 +149,68 @@ fn a_checkpoint_beside_writers_is_of_one_moment() {
         let kv = copy.space("kv").options(hashed(2)).keyspace().unwrap();
         let found = KEYS.map(|key| kv.get(key).unwrap().map_or(0, |value| value[0]));
         assert!(found[0] >= 1 && found.iter().all(|n| *n == found[0]), "{found:?}");
+    });
+}
+
+/// Appends operands, and cannot combine them: the value of a key with many of them is noted beside
+/// them in the memtable.
+struct Listing;
+
+impl Fold for Listing {
+    fn name(&self) -> &str {
+        "listing/1"
+    }
+
+    fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
+        Some([base.unwrap_or_default(), &operands.concat()].concat())
+    }
+}
+
+/// So many operands are noted by the get that folds them, and folded by the next merge.
+const OPERANDS: u8 = 32;
+
+fn opened_with_listings(world: &World) -> (Database, Keyspace) {
+    let environment = Environment { executor: Some(yielding()), ..world.environment().0 };
+    let builder = Database::builder(World::dir()).options(options(Durability::Buffered));
+    let db = builder.environment(environment).fold(Listing).open().unwrap();
+    let kv = db.space("kv").options(hashed(4).fold("listing/1")).keyspace().unwrap();
+    (db, kv)
+}
+
+/// A merge that stored a folded value took a reference of the memtable that a flush had just
+/// sealed. The flush passed the memtable over and counted its group as flushed, close removed the
+/// log, and what had been acknowledged was gone.
+#[test]
+fn operands_that_cannot_be_combined_are_all_there_after_a_flush_a_close_and_an_open() {
+    const NAME: &str =
+        "operands_that_cannot_be_combined_are_all_there_after_a_flush_a_close_and_an_open";
+    explore(NAME, || {
+        let world = World::new(1);
+        let (db, kv) = opened_with_listings(&world);
+        let mut batch = db.batch();
+        for key in KEYS {
+            (0..OPERANDS).for_each(|n| batch.merge(&kv, key, [n]).unwrap());
+        }
+        db.commit(batch).unwrap();
+        for key in KEYS {
+            assert_eq!(kv.get(key).unwrap().unwrap().len(), usize::from(OPERANDS));
+        }
+        let writers = KEYS.map(|key| {
+            let kv = kv.clone();
+            thread::spawn(move || kv.merge(key, [OPERANDS]).unwrap())
+        });
+        db.flush().unwrap();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        let expected: Vec<u8> = (0..=OPERANDS).collect();
+        for key in KEYS {
+            assert_eq!(kv.get(key).unwrap().as_deref(), Some(&*expected), "before the close");
+        }
+        drop(kv);
+        db.close().unwrap();
+        let (_db, kv) = opened_with_listings(&world);
+        for key in KEYS {
+            let found = kv.get(key).unwrap();
+            assert_eq!(found.as_deref(), Some(&*expected), "{key} after the open");
+        }
     });
 }
