@@ -4,6 +4,8 @@ use crate::arg;
 use crate::error::invalid;
 use crate::value;
 use flagstone::Value;
+use flagstone::doc::FieldPath;
+use flagstone::internal::split_paths;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use std::ops::Bound as End;
@@ -57,11 +59,21 @@ pub(crate) fn missing(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err(key.clone().unbind())
 }
 
-/// A list of paths as text: one text, or several.
+/// A list of paths as text: one text, or several. A comma in one of several is part of a name.
 pub(crate) fn joined(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(text) = given.extract::<String>() {
         return Ok(text);
     }
     let wrong = || arg::expected(name, "a path as text, or a list of them", given);
-    Ok(arg::texts(given).ok_or_else(wrong)?.join(","))
+    let paths = arg::texts(given).ok_or_else(wrong)?;
+    Ok(paths.iter().map(|path| one_of(path)).collect::<Vec<_>>().join(","))
+}
+
+/// Returns the text of one path among others.
+fn one_of(path: &str) -> String {
+    let (sign, name) = path.split_at(path.len() - path.trim_start_matches(['-', '+']).len());
+    match FieldPath::parse(name) {
+        Ok(parsed) if split_paths(name).nth(1).is_some() => format!("{sign}{parsed:#}"),
+        _ => path.to_owned(),
+    }
 }

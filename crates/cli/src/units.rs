@@ -28,30 +28,6 @@ pub(crate) fn expiry(text: &str) -> Result<Expiry, String> {
     Ok(Expiry::At(Moment::since_1970(Duration::from_micros(micros))))
 }
 
-/// Splits paths at the commas between them. One in the brackets of a JSONPath is part of a name.
-pub(crate) fn paths(text: &str) -> Vec<&str> {
-    let (mut paths, mut start) = (Vec::new(), 0);
-    let (mut depth, mut quote, mut is_escaped) = (0_usize, None, false);
-    for (at, c) in text.char_indices() {
-        match (quote, c) {
-            _ if is_escaped => is_escaped = false,
-            (Some(_), '\\') => is_escaped = true,
-            (Some(open), _) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') if depth > 0 => quote = Some(c),
-            (None, '[') => depth += 1,
-            (None, ']') => depth = depth.saturating_sub(1),
-            (None, ',') if depth == 0 => {
-                paths.push(text[start..at].trim());
-                start = at + 1;
-            }
-            (None, _) => {}
-        }
-    }
-    paths.push(text[start..].trim());
-    paths
-}
-
 /// Returns a moment as RFC 3339 text.
 pub(crate) fn show_moment(moment: Moment) -> String {
     let micros = i64::try_from(moment.millis()).ok().and_then(|millis| millis.checked_mul(1000));
@@ -154,21 +130,6 @@ mod tests {
             assert_eq!(show_moment(moment), text);
         }
         assert!(!show_moment(Moment::MAX).is_empty());
-    }
-
-    #[test]
-    fn paths_are_split_at_commas_outside_of_brackets() {
-        for (text, expected) in [
-            ("id", &["id"][..]),
-            ("id, author.name ,n", &["id", "author.name", "n"]),
-            ("$['a,c']", &["$['a,c']"]),
-            ("$['a,c'][0],b", &["$['a,c'][0]", "b"]),
-            (r#"$["]\",'"],$['\'],'].x,c"#, &[r#"$["]\",'"]"#, r"$['\'],'].x", "c"]),
-            ("it's,x", &["it's", "x"]),
-            ("a,", &["a", ""]),
-        ] {
-            assert_eq!(paths(text), expected, "{text}");
-        }
     }
 
     #[test]

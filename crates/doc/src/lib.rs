@@ -19,6 +19,7 @@ mod depth;
 mod number;
 mod object_id;
 mod print;
+mod split;
 mod uuid;
 
 mod value_type;
@@ -90,6 +91,8 @@ pub use print::{base64, put_base64};
 pub use projection::{Composer, Projection, Projector};
 pub use sort::SortSpec;
 pub use sort_key::Direction;
+#[doc(hidden)]
+pub use split::{split_once_outside, split_paths};
 #[cfg(feature = "serde")]
 pub use structs::adapt;
 pub use value::Value;

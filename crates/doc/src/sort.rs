@@ -4,6 +4,7 @@ use crate::field_path::{FieldPath, IndexKeys};
 use crate::filter::{Cursor, FilterError, parse_json};
 use crate::show::quoted;
 use crate::sort_key::{self, Direction};
+use crate::split::split_paths;
 use crate::view::View;
 use flagstone_base::Malformed;
 use std::borrow::Cow;
@@ -52,7 +53,7 @@ impl SortSpec {
     }
 
     /// Parses a sort: `-score,created`, where `-` means descending, or MongoDB's
-    /// `{"score":-1,"created":1}`. The first form has no paths with commas.
+    /// `{"score":-1,"created":1}`. In the first form a name with a comma is `$['a,b']`.
     ///
     /// # Errors
     /// If `text` is neither, or one of the errors of [`SortSpec::new`] applies.
@@ -63,7 +64,7 @@ impl SortSpec {
         }
         let mut sort = Self { parts: Vec::new() };
         let mut offset = 0;
-        for part in text.split(',') {
+        for part in split_paths(text) {
             let name = part.trim();
             let (name, direction) = match name.strip_prefix('-') {
                 Some(name) => (name, Direction::Descending),

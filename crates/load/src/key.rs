@@ -2,6 +2,8 @@
 
 use crate::ids;
 use crate::marks::{LoadId, Position};
+use flagstone::doc::FieldPath;
+use flagstone::internal::split_paths;
 use flagstone::load::{DocumentParser, ParsedDocument, Refused};
 
 /// Where the primary keys of documents come from.
@@ -25,24 +27,28 @@ const TEXT_MAX: u64 = 1 << 40;
 
 impl Key {
     /// Reads a key as people write it: a path, with or without `$.`, several with commas between
-    /// them, or `auto`. A field that is named so is `$.auto`.
+    /// them, or `auto`. A field that is named so is `$.auto`, and one with a comma `$['a,b']`.
     pub fn parse(text: &str) -> Self {
-        let path = |text: &str| text.strip_prefix("$.").unwrap_or(text).to_owned();
-        match text {
-            "auto" => Self::Auto,
-            _ if text.contains(',') => {
-                Self::Paths(text.split(',').map(|t| path(t.trim())).collect())
-            }
-            _ => Self::Path(path(text)),
+        if text == "auto" {
+            return Self::Auto;
+        }
+        let mut paths: Vec<String> = split_paths(text).map(dotted).collect();
+        match paths.pop() {
+            Some(path) if paths.is_empty() => Self::Path(path),
+            last => Self::Paths(paths.into_iter().chain(last).collect()),
         }
     }
 
     /// Returns the key as people write it.
     pub(crate) fn text(&self) -> String {
+        let text = |path: &String| match FieldPath::parse(path) {
+            Ok(parsed) if split_paths(path).nth(1).is_some() => format!("{parsed:#}"),
+            _ => path.clone(),
+        };
         match self {
             Self::Path(path) if path == "auto" => "$.auto".to_owned(),
-            Self::Path(path) => path.clone(),
-            Self::Paths(paths) => paths.join(","),
+            Self::Path(path) => text(path),
+            Self::Paths(paths) => paths.iter().map(text).collect::<Vec<_>>().join(","),
             Self::Auto => "auto".to_owned(),
         }
     }
@@ -60,6 +66,9 @@ impl Key {
     pub(crate) fn check(&self, inputs: usize) -> Result<(), String> {
         if *self == Self::Auto && inputs > INPUTS_MAX {
             return Err(format!("{inputs} inputs: expected at most {INPUTS_MAX} with keys auto"));
+        }
+        if let Some(path) = self.paths().iter().find(|path| path.starts_with("$[")) {
+            return Err(format!("the key {path:?}: expected a path of names without points"));
         }
         if self.paths().iter().any(String::is_empty) {
             let text = self.text();
@@ -91,6 +100,16 @@ impl Key {
     }
 }
 
+/// Returns the dotted form of a path, if it has one.
+fn dotted(text: &str) -> String {
+    let text = text.trim();
+    let is_json_path = text.starts_with("$.") || text.starts_with("$[");
+    match FieldPath::parse(text).map(|path| path.to_string()) {
+        Ok(path) if is_json_path && !path.starts_with('$') => path,
+        _ => text.strip_prefix("$.").unwrap_or(text).to_owned(),
+    }
+}
+
 /// Returns the key of the document at `place`.
 fn made(place: Position, load: LoadId) -> String {
     let rest = (place.input as u64 & 0xFFF) << 50 | place.offset << 10 | load.number & 0x3FF;
@@ -103,15 +122,21 @@ mod tests {
 
     #[test]
     fn keys_are_read_as_people_write_them() {
+        let paths = |paths: &[&str]| Key::Paths(paths.iter().map(|&path| path.into()).collect());
         for (text, key) in [
             ("id", Key::Path("id".into())),
             ("$.a.b", Key::Path("a.b".into())),
             ("title, $.year", Key::Paths(vec!["title".into(), "year".into()])),
+            ("$['a,b']", Key::Path("a,b".into())),
+            (" $.x['a,b'].c , $[\"d\"],it's", paths(&["x.a,b.c", "d", "it's"])),
             ("auto", Key::Auto),
             ("$.auto", Key::Path("auto".into())),
         ] {
             assert_eq!(Key::parse(text), key);
             assert_eq!(Key::parse(&key.text()), key);
+        }
+        for text in ["$['a.b']", "x,$['a.b']", "$[0]"] {
+            assert!(Key::parse(text).check(1).unwrap_err().contains("without points"), "{text}");
         }
         assert!(Key::parse("").check(1).is_err() && Key::parse("a,").check(1).is_err());
         assert!(Key::Auto.check(INPUTS_MAX).is_ok() && Key::Auto.check(INPUTS_MAX + 1).is_err());

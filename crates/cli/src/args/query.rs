@@ -1,8 +1,8 @@
 //! Arguments of the commands that ask: find, distinct, export.
 
 use super::{CollectionArgs, JsonArgs, MemoryArgs};
-use crate::units;
 use clap::{Args, ValueEnum, ValueHint};
+use flagstone::internal::split_paths;
 use std::path::PathBuf;
 
 /// Print the documents that match a filter
@@ -157,6 +157,6 @@ pub(crate) struct ExportArgs {
 impl ExportArgs {
     /// Returns the paths that are columns.
     pub(crate) fn fields(&self) -> Vec<&str> {
-        self.fields.iter().flat_map(|text| units::paths(text)).collect()
+        self.fields.iter().flat_map(|text| split_paths(text)).map(str::trim).collect()
     }
 }

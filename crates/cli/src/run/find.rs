@@ -7,8 +7,10 @@ use crate::args::{FindArgs, FormArg};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Output};
+use flagstone::doc::PathStep;
+use flagstone::internal::split_paths;
 use flagstone::query::Explain;
-use flagstone::{Cursor, Find, Group};
+use flagstone::{Cursor, Find, Group, JsonPath};
 use std::io::IsTerminal;
 
 pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
@@ -149,10 +151,18 @@ fn named(cursor: &Cursor<'_>, failure: Failure) -> Failure {
 
 /// The columns in the order in which they were asked for: the first names of the paths.
 fn columns(args: &FindArgs) -> Vec<String> {
-    let paths = args.project.as_deref().unwrap_or_default().split(',').map(str::trim);
-    let names = paths.map(|path| path.strip_prefix("$.").unwrap_or(path));
-    let names = names.map(|path| path.split(['.', '[']).next().unwrap_or(path));
-    std::iter::once(KEY_COLUMN).chain(names).map(str::to_owned).collect()
+    let paths = split_paths(args.project.as_deref().unwrap_or_default()).map(str::trim);
+    std::iter::once(KEY_COLUMN.to_owned()).chain(paths.map(first_name)).collect()
+}
+
+/// Returns the first name of a path.
+fn first_name(path: &str) -> String {
+    let json_path = path.starts_with('$').then(|| JsonPath::parse(path).ok()).flatten();
+    let steps = json_path.as_ref().and_then(JsonPath::steps).unwrap_or_default();
+    match steps.first() {
+        Some(PathStep::Name(name)) => (*name).to_owned(),
+        _ => path.split('.').next().unwrap_or(path).to_owned(),
+    }
 }
 
 fn explain(find: &Find<'_>, group: Option<&Group>, args: &FindArgs) -> Result<(), Failure> {

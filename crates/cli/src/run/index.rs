@@ -7,7 +7,8 @@ use crate::args::{
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
-use crate::units::{self, counted, grouped};
+use crate::units::{counted, grouped};
+use flagstone::internal::split_paths;
 use flagstone::report::{BuildProgress, IndexInfo, IndexStatistics};
 use flagstone::{Filter, Index, Value};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -73,7 +74,7 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
 
 /// Returns the index of these fields.
 fn index_of(fields: &[String], options: &IndexOptions) -> Result<Index, Failure> {
-    if let Some(field) = fields.iter().find(|field| units::paths(field).len() > 1) {
+    if let Some(field) = fields.iter().find(|field| split_paths(field).count() > 1) {
         return Err(Failure::Usage(format!(
             "{field:?}: expected one field, found a comma: give several as arguments of their own; \
              a name with a comma is $['a,b']"

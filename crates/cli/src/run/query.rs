@@ -9,6 +9,7 @@ use crate::grid::Grid;
 use crate::interrupt;
 use crate::output::Output;
 use flagstone::doc::JsonMode;
+use flagstone::internal::split_paths;
 use flagstone::query::Hint;
 use flagstone::{Collection, Database, Filter, Find, Group, Value, View};
 
@@ -67,7 +68,7 @@ pub(super) fn check_sort(text: &str) -> Result<&str, Failure> {
         [" asc", " desc", ":asc", ":desc", ":1", ":-1"].iter().any(|end| part.ends_with(end))
     };
     check_option("--sort", text)?;
-    if text.trim_start().starts_with(['{', '$']) || !text.split(',').any(is_strange) {
+    if text.trim_start().starts_with(['{', '$']) || !split_paths(text).any(is_strange) {
         Ok(text)
     } else {
         Err(Failure::Usage(format!(
@@ -199,7 +200,7 @@ pub(super) type Visitor<'a> = &'a mut dyn FnMut(&View<'_>) -> Result<(), Failure
 
 /// Returns the paths that a projection keeps; `None` if it says what to leave out.
 fn paths(project: &str) -> Option<Vec<&str>> {
-    let paths: Vec<&str> = project.split(',').map(str::trim).collect();
+    let paths: Vec<&str> = split_paths(project).map(str::trim).collect();
     let keeps = !project.trim_start().starts_with('{')
         && !paths.iter().any(|path| path.starts_with('-') || path.is_empty());
     keeps.then_some(paths)

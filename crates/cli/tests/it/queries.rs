@@ -46,6 +46,45 @@ fn documents_are_found_sorted_skipped_limited_and_projected() {
     assert_eq!(place.ok("find db c {\"id\":7}"), "");
 }
 
+/// A comma in a name ended the path in sorts, projections, tables and keys of loads.
+#[test]
+fn a_comma_in_brackets_is_part_of_a_path_in_every_option() {
+    let place = Place::new();
+    place.file("in.jsonl", "{\"a,b\":2,\"c\":{\"x,y\":1}}\n{\"a,b\":10,\"c\":{\"x,y\":0}}\n");
+    place.ok(r#"load db c in.jsonl --key $["a,b"]"#);
+    assert_eq!(place.ok("keys db c"), "2\n10\n");
+    place.ok(r#"load db d in.jsonl --key $.c["x,y"],$["a,b"] --resume"#);
+    assert_eq!(place.ok("keys db d"), "[0,10]\n[1,2]\n");
+    let said = place.run(r#"load db d in.jsonl --key $.c["x,y"],$["a,b"] --resume"#);
+    assert!(said.stderr.starts_with("the same text was loaded before"), "{said:?}");
+    place.fails(r#"load db e in.jsonl --key $["a.b"]"#, 2, "names without points");
+    place.file("in.csv", "\"a,b\",n\n7,1\n");
+    place.ok(r#"load db t in.csv --key $["a,b"]"#);
+    assert_eq!(place.ok("scan db t"), "{\"a,b\":7,\"n\":1}\n");
+    let find = |args: &str| place.ok(&format!("find db c {args}"));
+    let (two, ten) = ("{\"a,b\":2}\n", "{\"a,b\":10}\n");
+    assert_eq!(find(r#"--sort -$["a,b"] --project $["a,b"]"#), format!("{ten}{two}"));
+    assert_eq!(find(r#"--sort c["x,y"],$["a,b"] --project -c"#), format!("{two}{ten}"));
+    assert_eq!(find(r#"--sort $.c["x,y"] --project $["a,b"]"#), format!("{ten}{two}"));
+    let columns = r#"--project $.c["x,y"],$["a,b"] --sort $["a,b"]"#;
+    assert_eq!(
+        find(&format!("{columns} --limit 1 --format table")),
+        "c          a,b\n---------  ---\n{\"x,y\":1}    2\n"
+    );
+    assert_eq!(
+        find(&format!("{columns} --limit 1 --format csv")),
+        "\"$.c[\"\"x,y\"\"]\",\"$[\"\"a,b\"\"]\"\n1,2\n"
+    );
+    assert_eq!(
+        find(r#"--group '$["a,b"]: count as n, max($.c["x,y"]) as m' --sort $["a,b"]"#),
+        "{\"a,b\":2,\"n\":1,\"m\":1}\n{\"a,b\":10,\"n\":1,\"m\":0}\n"
+    );
+    place.ok(r#"index create db c by_ab $["a,b"]"#);
+    place.fails("index create db c by_two a,b", 2, "expected one field, found a comma");
+    let csv = place.ok(r#"export db c --type csv --fields $["a,b"] --sort $["a,b"]"#);
+    assert_eq!(csv, "\"$[\"\"a,b\"\"]\"\n2\n10\n");
+}
+
 #[test]
 fn pages_continue_where_the_one_before_ended() {
     let place = posts();

@@ -80,7 +80,7 @@ impl JsonPath {
 
     /// Returns the names and indexes of a path that consists of them alone, without an index that
     /// counts from the end of an array.
-    pub(crate) fn steps(&self) -> Option<Vec<PathStep<'_>>> {
+    pub fn steps(&self) -> Option<Vec<PathStep<'_>>> {
         if !self.is_single {
             return None;
         }

@@ -5,6 +5,7 @@ use crate::depth::DEPTH_MAX;
 use crate::field_path::FieldPath;
 use crate::filter::{Cursor, FilterError, parse_json};
 use crate::show::quoted;
+use crate::split::split_paths;
 use crate::value::Value;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -73,8 +74,8 @@ impl Projection {
     }
 
     /// Parses a projection: `id,votes.user`, or `-body,-votes.n` for all other fields, or MongoDB's
-    /// `{"id":1,"votes.user":1}` and `{"body":0}`. The first form has no paths with commas. `{}`
-    /// keeps all fields.
+    /// `{"id":1,"votes.user":1}` and `{"body":0}`. In the first form a name with a comma is
+    /// `$['a,b']`. `{}` keeps all fields.
     ///
     /// # Errors
     /// If `text` is neither, includes some fields and excludes others, or one of the errors of
@@ -88,7 +89,7 @@ impl Projection {
             return Ok(projection);
         }
         let mut offset = 0;
-        for part in text.split(',') {
+        for part in split_paths(text) {
             let name = part.trim();
             let excluded = name.strip_prefix('-');
             let added = parsed(excluded.unwrap_or(name))

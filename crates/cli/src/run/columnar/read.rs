@@ -55,7 +55,6 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         note(json::WAS_COMPLETE);
         return Ok(());
     }
-    check_rows(&sources, start)?;
     bad.begin(marks.as_ref())?;
     let mut run = Run {
         progress: json::progress(args),
@@ -176,21 +175,6 @@ fn marks(
     Marks::open(database, collection, &settings, 1).map(Some)
 }
 
-/// Refuses a file that is shorter than when a load came to `start`.
-fn check_rows(sources: &[Source], start: Position) -> Result<(), Failure> {
-    match sources.get(start.input) {
-        Some(Source { name, rows: Some(rows), .. }) if start.offset > *rows => {
-            Err(Failure::Usage(format!(
-                "{} has {rows} rows: the load that was stopped came to row {}; without --resume \
-                 the load begins at the start",
-                name.display(),
-                start.offset
-            )))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Refuses options that would do nothing.
 fn check(args: &LoadArgs) -> Result<(), Failure> {
     let options = [
@@ -222,6 +206,10 @@ fn check(args: &LoadArgs) -> Result<(), Failure> {
 
 fn options(args: &LoadArgs) -> Result<LoadOptions, Failure> {
     let filter = args.filter.as_deref().map(Filter::parse).transpose();
+    let key = match Key::parse(&args.key) {
+        Key::Path(path) => path,
+        _ => args.key.clone(),
+    };
     let fields = args.fields.iter().map(|field| field.trim().to_owned()).collect();
     Ok(LoadOptions {
         mode: match args.mode {
@@ -233,7 +221,7 @@ fn options(args: &LoadArgs) -> Result<LoadOptions, Failure> {
         naive_is_utc: args.naive_utc,
         filter: filter.map_err(|error| Failure::Usage(format!("--filter: {error}")))?,
         fields: (!args.fields.is_empty()).then_some(fields),
-        ..LoadOptions::new(args.key.strip_prefix("$.").unwrap_or(&args.key))
+        ..LoadOptions::new(key)
     })
 }
 

@@ -55,6 +55,11 @@ fn fields_are_kept_or_removed_in_their_order() {
     assert_eq!(projected("x", "7"), "7");
     assert_eq!(projected("a.0", r#"{"a":{"0":1,"1":2}}"#), r#"{"a":{"0":1}}"#);
     assert_eq!(projected("a.0", r#"{"a":[1,2]}"#), r#"{"a":[]}"#);
+    assert_eq!(
+        projected("$['a,b'].c, d", r#"{"a,b":{"c":1,"x":2},"a":3,"d":4}"#),
+        r#"{"a,b":{"c":1},"d":4}"#
+    );
+    assert_eq!(projected("-$['a,b']", r#"{"a,b":1,"a":2}"#), r#"{"a":2}"#);
     assert_eq!(projected(r#"{"$['a.b']":1}"#, r#"{"a.b":1,"a":{"b":2}}"#), r#"{"a.b":1}"#);
 }
 
@@ -105,6 +110,7 @@ fn a_projection_that_is_not_well_formed_is_refused() {
         ("a,-b", 2, "fields to keep or fields to remove, not both"),
         ("", 0, "a path"),
         ("a,,b", 2, "a path"),
+        ("$['a,b'],", 9, "a path"),
         ("$", 0, "a path of names, which passes through arrays by itself"),
         ("a,$.b[0]", 2, "a path of names, which passes through arrays by itself"),
         ("$x", 0, "a path (JSONPath"),

@@ -66,6 +66,7 @@ fn a_sort_has_a_short_text_and_one_of_json() {
         (r#" {"a.b":-1.0} "#, r#"{"a.b":-1}"#),
         (r#"{"-a,b":1}"#, r#"{"-a,b":1}"#),
         ("$['x.y']", r#"{"$['x.y']":1}"#),
+        ("-$['a,b'].c,$[\",'\"]", r#"{"a,b.c":-1,",'":1}"#),
     ] {
         let sort = SortSpec::parse(text).unwrap();
         assert_eq!(sort.to_string(), written);
@@ -75,6 +76,7 @@ fn a_sort_has_a_short_text_and_one_of_json() {
         ("", 0, "a path"),
         ("a,", 2, "a path"),
         ("a,-a", 2, "each path once"),
+        ("$['a,b'], $['a,b']", 9, "each path once"),
         ("{}", 0, "at least one path"),
         (r#"{"a":2}"#, 5, "1 or -1"),
         (r#"{"a":1,"$x":1}"#, 7, "a path (JSONPath"),

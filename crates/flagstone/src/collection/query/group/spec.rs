@@ -2,7 +2,7 @@
 
 use crate::collection::query::ask::Wanted;
 use flagstone_base::{Error, Result};
-use flagstone_doc::FieldPath;
+use flagstone_doc::{FieldPath, split_once_outside, split_paths};
 use std::fmt;
 
 /// How documents are grouped, and what each group accumulates: for [`Find::group`](crate::Find).
@@ -163,13 +163,13 @@ impl Group {
     /// # Errors
     /// InvalidInput with the position of what is not as it should be.
     pub fn parse(text: &str) -> Result<Self> {
-        let (by, accumulators) = match divide(text, ":") {
+        let (by, accumulators) = match split_once_outside(text, ":") {
             Some((by, rest)) => (by, Some(rest)),
             None => (text, None),
         };
         let mut group = Self::all();
         if !by.trim().is_empty() {
-            for path in parts(by) {
+            for path in split_paths(by) {
                 if path.trim().is_empty() {
                     return Err(refuse(text, path, "a path"));
                 }
@@ -177,7 +177,7 @@ impl Group {
                 group.check_at(text, path)?;
             }
         }
-        for part in accumulators.into_iter().flat_map(parts) {
+        for part in accumulators.into_iter().flat_map(split_paths) {
             group = group.parse_accumulator(text, part)?;
             group.check_at(text, part)?;
         }
@@ -186,7 +186,7 @@ impl Group {
     }
 
     fn parse_accumulator(self, text: &str, part: &str) -> Result<Self> {
-        let (call, name) = match divide(part, " as ") {
+        let (call, name) = match split_once_outside(part, " as ") {
             Some((call, name)) => (call.trim(), name.trim()),
             None => (part.trim(), part.trim()),
         };
@@ -257,68 +257,14 @@ fn refuse(text: &str, part: &str, expected: &str) -> Error {
     Error::invalid(format!("a group, byte {at}: expected {expected}, found {:?}", part.trim()))
 }
 
-/// What a letter of a text is inside of.
-#[derive(Default)]
-struct Inside {
-    brackets: usize,
-    quote: Option<char>,
-    is_escaped: bool,
-}
-
-impl Inside {
-    const fn is_nothing(&self) -> bool {
-        self.brackets == 0 && self.quote.is_none()
-    }
-
-    /// Goes on behind `letter`.
-    fn pass(&mut self, letter: char) {
-        match (self.quote, letter) {
-            (Some(_), _) if self.is_escaped => self.is_escaped = false,
-            (Some(_), '\\') => self.is_escaped = true,
-            (Some(open), _) if open == letter => self.quote = None,
-            (Some(_), _) => {}
-            (None, '\'' | '"') => self.quote = Some(letter),
-            (None, '(' | '[') => self.brackets += 1,
-            (None, ')' | ']') => self.brackets = self.brackets.saturating_sub(1),
-            (None, _) => {}
-        }
-    }
-}
-
-/// Divides `text` at the first `mark` that is outside of brackets and quotes.
-fn divide<'t>(text: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
-    let mut inside = Inside::default();
-    for (at, letter) in text.char_indices() {
-        if inside.is_nothing() && text[at..].starts_with(mark) {
-            return Some((&text[..at], &text[at + mark.len()..]));
-        }
-        inside.pass(letter);
-    }
-    None
-}
-
 /// Returns whether the parser of a group reads `text` as one part, whatever comes before and after
 /// it.
 fn is_one_part(text: &str) -> bool {
-    let mut inside = Inside::default();
-    let ends_part = |letter| matches!(letter, ',' | ':' | ')' | ']');
-    let is_whole = text.chars().all(|letter| {
-        let ends = inside.is_nothing() && ends_part(letter);
-        inside.pass(letter);
-        !ends
-    });
-    is_whole && inside.is_nothing() && !text.is_empty() && text.trim() == text
-}
-
-/// The parts of `text` between commas.
-fn parts(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(text);
-    std::iter::from_fn(move || {
-        let text = rest?;
-        let divided = divide(text, ",");
-        rest = divided.map(|(_, after)| after);
-        Some(divided.map_or(text, |(part, _)| part))
-    })
+    let is_split_by = |mark: &&str| split_once_outside(text, mark).is_some();
+    // What is open at the end takes in what follows.
+    let is_closed = split_once_outside(&format!("{text},"), ",").is_some();
+    let is_whole = is_closed && ![",", ":", ")", "]"].iter().any(is_split_by);
+    is_whole && !text.is_empty() && text.trim() == text
 }
 
 /// Returns the text of a path as a part of that of a group.
@@ -373,7 +319,7 @@ mod tests {
         for text in [
             "$[',']",
             "$['a:b'], $['']: sum($['x) as y'])",
-            "$[' a'], $['it\\'s'], $['a]']: min($['(']), count",
+            "$[' a'], it's, $['it\\'s[']: min($['(']), count",
             "a b: sum(a as b), max(c[d]) as (e",
         ] {
             assert_eq!(Group::parse(text).unwrap().to_string(), text);
