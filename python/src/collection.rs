@@ -502,7 +502,7 @@ impl Collection {
 
     /// Loads the documents of a file, or of a list of files: JSON lines, one JSON array, CSV or
     /// TSV, plain or compressed (.zst, .gz). Returns what was done: a dict of `documents`,
-    /// `existing`, `bad`, `bytes` and `seconds`.
+    /// `existing`, `bad`, `bytes`, `seconds` and `was_complete`.
     ///
     /// - `key`: the path of the primary key in each document; several with commas between them for
     ///   a compound key; or `"auto"` for new keys, which ascend with time.
@@ -515,7 +515,8 @@ impl Collection {
     /// - `progress`: `True` for a bar, in a terminal or a notebook, or a function of documents,
     ///   bytes and all bytes.
     /// - `resume`: whether to go on where a load of the same files that had this set was stopped.
-    ///   If it was complete, nothing is loaded, unless a file has changed.
+    ///   If it was complete, what the last file has grown by is loaded; if that is nothing,
+    ///   `was_complete` is true. If what was read has changed, all is loaded again.
     /// - `bad_lines`: a file that documents are copied to which cannot be loaded, with `"insert"`
     ///   also those whose keys exist, each after a line `# file:line:column: reason`.
     /// - `extended_json`: whether forms of MongoDB's Extended JSON are the values they stand for,

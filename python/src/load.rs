@@ -119,7 +119,7 @@ pub(crate) fn run<'py>(
 }
 
 fn report(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
-    let took = outcome.took;
+    let (took, was_complete) = (outcome.took, outcome.was_complete);
     let count = outcome.whole().map_err(|error| failed(py, &error))?;
     let report = PyDict::new(py);
     report.set_item("documents", count.documents)?;
@@ -127,6 +127,7 @@ fn report(py: Python<'_>, outcome: Outcome) -> PyResult<Bound<'_, PyDict>> {
     report.set_item("bad", count.bad)?;
     report.set_item("bytes", count.json_bytes)?;
     report.set_item("seconds", took.as_secs_f64())?;
+    report.set_item("was_complete", was_complete)?;
     Ok(report)
 }
 

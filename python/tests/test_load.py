@@ -109,6 +109,39 @@ def test_a_stopped_load_continues_only_what_is_still_there(
     assert list(c) == [1, 2, 3]
 
 
+def test_a_load_says_whether_the_same_text_was_loaded_before(
+    c: flagstone.Collection, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"n":1}\n{"n":2')
+    bad = tmp_path / "bad.txt"
+
+    def load() -> tuple[object, ...]:
+        done = c.load(path, key="auto", resume=True, bad_lines=bad)
+        return done["was_complete"], done["documents"], done["bad"]
+
+    assert load() == (False, 1, 1)
+    assert load() == (True, 0, 0)
+    with path.open("a") as file:
+        file.write('}\n{"n":3}\n')
+    assert load() == (False, 2, 0)
+    assert load() == (True, 0, 0)
+    assert [doc["n"] for doc in c.values()] == [1, 2, 3]
+    assert c.load(path, key="n")["was_complete"] is False
+
+
+def test_a_comma_in_brackets_is_part_of_a_path(c: flagstone.Collection, tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"a,b":2,"c":1}\n{"a,b":10,"c":0}\n')
+    c.clear()
+    c.load(path, key="$['a,b']")
+    assert list(c) == [2, 10]
+    for sort in ("-$['a,b']", ["-a,b"], ["c", "a,b"]):
+        for fields in ("$['a,b']", ["a,b"], ["$['a,b']"]):
+            found = [doc.to_dict() for doc in c.find(sort=sort, fields=fields).values()]
+            assert found == [{"a,b": 10}, {"a,b": 2}]
+
+
 def test_a_bad_document_is_an_error_that_names_its_place(
     c: flagstone.Collection, tmp_path: Path
 ) -> None:

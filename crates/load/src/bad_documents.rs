@@ -149,7 +149,8 @@ impl BadDocuments {
     }
 
     /// Empties the file at the start of a load. If the load has `marks` and continues another one,
-    /// cuts the file to what that one had copied before its last mark: the rest is copied again.
+    /// cuts the file to what that one had copied before its last mark: the rest is copied again. If
+    /// that one was complete, its copies may have been removed since.
     ///
     /// # Errors
     /// When the file cannot be emptied; Usage when it is not the file of the load that is
@@ -168,21 +169,23 @@ impl BadDocuments {
         }
         let known = marks.and_then(Marks::copies);
         copies.begin(known).map_err(|error| LoadError::io("read or empty", path, &error))?;
-        match known {
-            Some((bytes, sum)) if (copies.end.bytes, copies.end.sum.value()) != (bytes, sum) => {
+        let end = (copies.end.bytes, copies.end.sum.value());
+        if let Some((bytes, _)) = known.filter(|known| *known != end) {
+            if !marks.is_some_and(Marks::are_complete) {
                 let found = if copies.end.bytes < bytes {
                     format!("found {}", copies.end.bytes)
                 } else {
                     "found others".to_owned()
                 };
-                Err(LoadError::Usage(format!(
+                return Err(LoadError::Usage(format!(
                     "{}: expected the {bytes} bytes to which the load that was stopped had copied \
                      bad lines, {found}; {START_OVER}",
                     path.display()
-                )))
+                )));
             }
-            _ => copies.cut().map_err(|error| LoadError::io("cut", path, &error)),
+            copies.end = CopiesEnd::default();
         }
+        copies.cut().map_err(|error| LoadError::io("cut", path, &error))
     }
 
     /// Returns whether bad documents are copied to a file.

@@ -55,9 +55,11 @@ pub(crate) type Bytes = Box<dyn Read + Send>;
 pub(crate) enum Form {
     /// JSON lines in a plain file, read in ranges by several threads.
     Plain(Arc<File>, Mutex<LineCounts>),
-    /// A stream, read by one thread from front to back. Nothing is read ahead of its turn: the
-    /// first byte may take long to arrive. A regular file can be read again.
-    Stream(Mutex<Option<Bytes>>, Option<Arc<File>>),
+    /// A regular file that is packed, or no JSON lines: read by one thread from front to back.
+    File(Arc<File>),
+    /// A stream, read by one thread from front to back, once. Nothing is read ahead of its turn:
+    /// the first byte may take long to arrive.
+    Stream(Mutex<Option<Bytes>>),
     /// The documents of this range, generated instead of read.
     Made(MakeLines, Range<u64>),
 }
@@ -111,12 +113,12 @@ impl Input {
         let mut input = Self {
             name: name.clone(),
             bytes: None,
-            form: Form::Stream(Mutex::new(None), None),
+            form: Form::Stream(Mutex::new(None)),
             format,
             window_log: WINDOW_LOG,
         };
         if is_stdin {
-            input.form = Form::Stream(Mutex::new(Some(Box::new(io::stdin()))), None);
+            input.form = Form::Stream(Mutex::new(Some(Box::new(io::stdin()))));
             return Ok(input);
         }
         let file = File::open(path).map_err(refused)?;
@@ -125,7 +127,7 @@ impl Input {
             return Err(refused(io::ErrorKind::IsADirectory.into()));
         }
         if !about.is_file() {
-            input.form = Form::Stream(Mutex::new(Some(Box::new(file))), None);
+            input.form = Form::Stream(Mutex::new(Some(Box::new(file))));
             return Ok(input);
         }
         input.bytes = Some(about.len());
@@ -146,32 +148,28 @@ impl Input {
             }
         }
         let file = Arc::new(file);
-        input.form = if is_lines {
-            Form::Plain(file, Mutex::default())
-        } else {
-            Form::Stream(Mutex::new(None), Some(file))
-        };
-        input.rewind();
+        input.form = if is_lines { Form::Plain(file, Mutex::default()) } else { Form::File(file) };
         Ok(input)
     }
 
     /// Returns the text of a regular file from its start, packed or not; `None` for what can be
     /// read only once.
     pub(crate) fn again(&self) -> Option<Bytes> {
-        let (Form::Plain(file, _) | Form::Stream(_, Some(file))) = &self.form else { return None };
+        let (Form::Plain(file, _) | Form::File(file)) = &self.form else { return None };
         Some(Box::new(At { file: Arc::clone(file), offset: 0 }))
+    }
+
+    /// Returns the text from its start, packed or not; `None` if it can be read only once, and was.
+    pub(crate) fn open_text(&self) -> Option<Bytes> {
+        match &self.form {
+            Form::Stream(text) => text.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            _ => self.again(),
+        }
     }
 
     /// Returns whether the input is a regular file, whose text can be read again.
     pub(crate) const fn is_repeatable(&self) -> bool {
-        matches!(self.form, Form::Plain(..) | Form::Stream(_, Some(_)))
-    }
-
-    /// Goes back to the start of a regular file.
-    pub(crate) fn rewind(&self) {
-        if let Form::Stream(stream, Some(_)) = &self.form {
-            *stream.lock().unwrap_or_else(PoisonError::into_inner) = self.again();
-        }
+        matches!(self.form, Form::Plain(..) | Form::File(..))
     }
 
     /// Allows zstd to use windows of `2^log` bytes, up to 31: as much memory. `zstd --long=31`

@@ -106,6 +106,9 @@ pub(crate) struct Text {
     pub(crate) table: Option<Arc<Table>>,
     /// The checksum of all text before the chunk, if the load has marks.
     pub(crate) before: Option<Sum>,
+    /// The byte of the chunk at which a document begins of which an earlier load has read a part:
+    /// it is read again.
+    pub(crate) again: Option<usize>,
 }
 
 /// What turns the documents of a text into JSON.
@@ -122,6 +125,11 @@ impl LaneItem for Work {
 }
 
 impl Text {
+    /// Returns a chunk of JSON.
+    pub(crate) const fn of(input: usize, chunk: Chunk) -> Self {
+        Self { input, chunk, table: None, before: None, again: None }
+    }
+
     /// Returns the place of the byte `at` of the chunk.
     pub(crate) const fn place(&self, at: usize) -> Position {
         Position { input: self.input, offset: self.chunk.offset + at as u64 }

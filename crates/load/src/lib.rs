@@ -57,6 +57,7 @@ mod job;
 mod read;
 
 mod parse;
+mod reading;
 mod write;
 
 mod pipeline;

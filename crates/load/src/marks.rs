@@ -10,9 +10,10 @@
 //! `id` is that of the collection. The first key ends with the documents: when the collection is
 //! dropped or cleared, or documents are removed by range or filter, flagstone removes it.
 //!
-//! A load that is complete keeps the first key alone, with the end and the checksum of all text. If
-//! the program is killed then and the same command is run again, nothing is loaded twice. Documents
-//! that expire do not end the marks, so where they may, a complete load keeps none.
+//! A load that is complete keeps the first key, with the end and the checksum of all text, and the
+//! last one; the marks of the writers are removed. If the same command is run again, what follows
+//! that end is loaded, and the writers have marks behind it: a writer without one has come to the
+//! end. Documents that expire do not end the marks, so where they may, a complete load keeps none.
 
 use crate::error::LoadError;
 use crate::ids;
@@ -74,8 +75,8 @@ pub struct Marks {
     continues: bool,
     /// What must be the same, a line each.
     settings: String,
-    /// The end of the load, if it was complete.
-    complete: Option<Mark>,
+    /// Whether the load was complete, and no other one has come behind its end.
+    is_complete: bool,
 }
 
 /// The keyspace of the marks. Its name cannot be that of a collection in use: those hold documents.
@@ -129,7 +130,7 @@ impl Marks {
             copies: None,
             continues: false,
             settings: lines.collect(),
-            complete: None,
+            is_complete: false,
         };
         if let Some(head) = marks.keyspace.get(marks.prefix)?
             && marks.take_up(&String::from_utf8_lossy(&head), &history_of(database), collection)?
@@ -144,7 +145,7 @@ impl Marks {
     pub(crate) fn begin(&mut self, database: &Database, writers: u16) -> Result<(), LoadError> {
         self.load = LoadId::now();
         self.loaded = vec![Mark::default(); usize::from(writers)];
-        (self.copies, self.continues, self.complete) = (None, false, None);
+        (self.copies, self.continues, self.is_complete) = (None, false, false);
         let mut batch = database.batch();
         self.put_head(&mut batch, database, None)?;
         Ok(database.commit(batch)?)
@@ -187,6 +188,8 @@ impl Marks {
             format!(" {COMPLETE} {} {} {sum}", place.input, place.offset)
         });
         let (start, end) = range_of(self.prefix);
+        // What a complete load has copied stays known.
+        let end = if complete.is_empty() { end } else { self.copies_key() };
         batch.delete_range(&self.keyspace, start..end)?;
         let first = format!("{history} {number:016x} {began} {writers}{complete}\n");
         batch.put(&self.keyspace, self.prefix, first + &self.settings)
@@ -217,26 +220,30 @@ impl Marks {
             Some(COMPLETE) => Some(read_mark(&mut words).ok_or_else(|| bad(head))?),
             Some(_) => return Err(bad(head)),
         };
-        if known != self.settings {
-            return match complete {
-                Some(_) => Ok(false),
-                None => Err(LoadError::Usage(format!(
-                    "a load into {} was stopped that had {}; {START_OVER}",
-                    collection.name(),
-                    difference(known, &self.settings)
-                ))),
-            };
-        }
         self.load = LoadId { began, number };
         self.loaded = (0..writers).map(|writer| self.mark_of(writer)).collect::<Result<_, _>>()?;
-        let end = complete.unwrap_or_else(|| self.end());
+        if let Some(end) = complete {
+            let behind = self.loaded.iter_mut().filter(|mark| mark.place < end.place);
+            behind.for_each(|mark| *mark = end);
+        }
+        let end = self.end();
+        let is_complete = complete == Some(end);
+        if known != self.settings {
+            if is_complete {
+                return Ok(false);
+            }
+            return Err(LoadError::Usage(format!(
+                "a load into {} was stopped that had {}; {START_OVER}",
+                collection.name(),
+                difference(known, &self.settings)
+            )));
+        }
         let is_empty = || collection.scan(..).keys().next().transpose().map(|key| key.is_none());
-        if (complete.is_some() || end.place > Position::default()) && is_empty()? {
+        if (is_complete || end.place > Position::default()) && is_empty()? {
             return Ok(false);
         }
-        self.complete = complete;
         self.copies = self.read_copies()?;
-        self.continues = complete.is_none();
+        (self.is_complete, self.continues) = (is_complete, !is_complete);
         Ok(true)
     }
 
@@ -286,12 +293,7 @@ impl Marks {
 
     /// Returns whether a load with these settings was complete.
     pub const fn are_complete(&self) -> bool {
-        self.complete.is_some()
-    }
-
-    /// Returns the end of the text of a load that was complete.
-    pub(crate) const fn complete_end(&self) -> Option<Mark> {
-        self.complete
+        self.is_complete
     }
 
     /// Returns whether there was a load that was stopped.
@@ -299,7 +301,7 @@ impl Marks {
         self.continues
     }
 
-    /// Returns the place up to which the load that was stopped has come.
+    /// Returns the place up to which the load that was stopped or complete has come.
     pub(crate) fn end(&self) -> Mark {
         self.loaded.iter().max_by_key(|mark| mark.place).copied().unwrap_or_default()
     }

@@ -79,10 +79,10 @@ enum Bad {
 
 impl<'a> Parse<'a> {
     fn new(job: &'a Job, parcel: Parcel) -> Self {
-        let Parcel { input, chunk, table, input_bytes, before, permit } = parcel;
-        let text = Arc::new(Text { input, chunk, table, before });
+        let Parcel { text, input_bytes, permit } = parcel;
         let open = job.lanes.iter().map(|_| Open::default()).collect();
-        let (permit, sum, copies) = (Arc::new(permit), before, Vec::new());
+        let (permit, sum, copies) = (Arc::new(permit), text.before, Vec::new());
+        let text = Arc::new(text);
         Self { job, text, permit, input_bytes, open, done: 0, sum, summed: 0, copies }
     }
 
@@ -125,7 +125,8 @@ impl<'a> Parse<'a> {
 
     fn is_loaded(&self, lane: usize, at: usize) -> bool {
         let marks = self.job.marks.as_ref();
-        marks.is_some_and(|marks| marks.is_loaded(lane, self.text.place(at)))
+        let is_before = marks.is_some_and(|marks| marks.is_loaded(lane, self.text.place(at)));
+        is_before && self.text.again != Some(at)
     }
 
     /// Puts a document into the batch of its lane.

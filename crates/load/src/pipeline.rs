@@ -3,14 +3,14 @@
 use crate::bad_documents::BadDocuments;
 use crate::control::Control;
 use crate::error::LoadError;
-use crate::gate::Gate;
 use crate::input::{Form, Input};
 use crate::job::{Job, Mode};
 use crate::key::Key;
 use crate::lane::Lane;
-use crate::marks::{self, LoadId, Mark, Marks, Position, START_OVER};
+use crate::marks::{self, LoadId, Marks, Position, START_OVER};
 use crate::parse;
-use crate::read::{Progress, Reader, Tasks, first_chunk};
+use crate::read::first_chunk;
+use crate::reading::{Compared, Reading, spawn};
 use crate::totals::{Count, OnCommit};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
@@ -18,8 +18,8 @@ use flagstone::doc::{JsonMode, JsonOptions};
 use flagstone::{Collection, Database, Durability, Moment, Options, Space};
 use std::cell::Cell;
 use std::fmt;
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -55,8 +55,8 @@ pub struct Plan {
     /// once. How far it came is in a keyspace of the database until its documents are gone: when
     /// the collection was dropped, or emptied, or documents were removed by range or filter, the
     /// load begins at the start. What the other load has read is read again first, and must be the
-    /// same. If that was complete, and all inputs are regular files of the same text, nothing is
-    /// loaded; other text is loaded from the start.
+    /// same. If that was complete, and all inputs are regular files, what has come behind its end
+    /// is loaded, which may be nothing; other text is loaded from the start.
     pub resumes: bool,
     /// How JSON is read: forms of Extended JSON as values, if its mode says so.
     pub json: JsonOptions,
@@ -118,56 +118,41 @@ impl Plan {
         let inputs = Arc::new(std::mem::take(&mut self.inputs));
         let inputs_bytes: Option<u64> = inputs.iter().map(|input| input.bytes).sum();
         let mut marks = self.marks(&inputs)?;
-        if let Some(marks) = &mut marks
-            && let Some(end) = marks.complete_end()
-        {
-            let found = compare(&inputs, end, &self.key, &*watcher)?;
-            if found != Compared::Other {
-                return Ok(Outcome {
-                    took: started.elapsed(),
-                    is_interrupted: found == Compared::Stopped,
-                    was_complete: found == Compared::Same,
-                    ..Outcome::default()
-                });
+        let mut reading = None;
+        if let Some(marks) = marks.as_mut().filter(|marks| marks.are_complete()) {
+            let took = || started.elapsed();
+            match self.compare(&inputs, marks, &*watcher)? {
+                Compared::Longer(longer) => reading = Some(longer),
+                Compared::Other => marks.begin(&self.database, self.writers)?,
+                Compared::Same => {
+                    return Ok(Outcome { took: took(), was_complete: true, ..Outcome::default() });
+                }
+                Compared::Stopped => {
+                    return Ok(Outcome {
+                        took: took(),
+                        is_interrupted: true,
+                        ..Outcome::default()
+                    });
+                }
             }
-            marks.begin(&self.database, self.writers)?;
         }
         let start = marks.as_ref().map_or(Position::default(), Marks::start);
-        let end = marks.as_ref().map(Marks::end);
-        let continues = marks.as_ref().is_some_and(Marks::continue_one);
-        check_lengths(&inputs, end.map_or(start, |end| end.place))?;
-        let (readers, parsers) = (self.readers, usize::from(self.parsers));
-        let job = Arc::new(self.into_job(inputs, marks));
-        job.bad.begin(job.marks.as_ref())?;
-
-        let (parcel_sender, parcels) = bounded(parsers * 2);
-        let tasks = Arc::new(Mutex::new(Tasks::new(Arc::clone(&job.inputs), readers)));
-        let progress = end.map(|end| Arc::new(Mutex::new(Progress::new(start, end))));
-        let gate = Gate::new(UNDER_WAY_BYTES);
-        // Without threads that work on it, a load ends.
-        let started_all = Starting { job: &job, gate: &gate };
-        let reader = || Reader {
-            inputs: Arc::clone(&job.inputs),
-            tasks: Arc::clone(&tasks),
-            progress: progress.clone(),
-            totals: Arc::clone(&job.totals),
-            control: Arc::clone(&job.control),
-            gate: Arc::clone(&gate),
-            parcels: parcel_sender.clone(),
-            key: job.key.clone(),
+        let is_continued = |marks: &Marks| marks.continue_one() || marks.are_complete();
+        let continues = marks.as_ref().is_some_and(is_continued);
+        check_lengths(&inputs, marks.as_ref().map_or(start, |marks| marks.end().place))?;
+        self.begin_copies(marks.as_ref())?;
+        let reading = match reading {
+            Some(reading) => reading,
+            None => self.read(&inputs, marks.as_ref())?,
         };
-        for _ in 0..readers {
-            let reader = reader();
-            // Never joined: it may wait for stdin forever.
-            let _reader = spawn("load-read", move || reader.run())?;
-        }
-        drop(parcel_sender);
+        let job = Arc::new(self.into_job(inputs, marks, &reading));
+        // Without threads that work on it, a load ends.
+        let started_all = Starting(&job);
         let mut threads = Vec::new();
-        for _ in 0..parsers {
-            let (job, parcels) = (Arc::clone(&job), parcels.clone());
+        for _ in 0..job.parsers.load(Ordering::Relaxed) {
+            let (job, parcels) = (Arc::clone(&job), reading.parcels.clone());
             threads.push(spawn("load-parse", move || parse::run(&job, &parcels))?);
         }
-        drop(parcels);
         // The channel is closed when the last writer ends.
         let (end_sender, end) = bounded::<()>(0);
         for lane in 0..job.lanes.len() {
@@ -192,9 +177,42 @@ impl Plan {
         let input = job.inputs.get(start.input).filter(|_| continues);
         let resumed_at = input.map(|input| (input.name.clone(), start.offset));
         if failure.is_none() && !is_interrupted {
-            complete(&job, progress.as_deref())?;
+            complete(&job, &reading)?;
         }
         Ok(Outcome { count, took, is_interrupted, failure, resumed_at, was_complete: false })
+    }
+
+    /// Starts the threads that read.
+    fn read(&self, inputs: &Arc<Vec<Input>>, marks: Option<&Marks>) -> Result<Reading, LoadError> {
+        let ahead = usize::from(self.parsers) * 2;
+        Reading::start(inputs, &self.key, marks, self.readers, ahead)
+    }
+
+    /// Compares the inputs with the text that a complete load with these marks has read.
+    fn compare(
+        &self,
+        inputs: &Arc<Vec<Input>>,
+        marks: &Marks,
+        watcher: &dyn Watcher,
+    ) -> Result<Compared, LoadError> {
+        if !inputs.iter().all(Input::is_repeatable) {
+            return Ok(Compared::Other);
+        }
+        self.read(inputs, Some(marks))?.compare(|| watcher.stops(), TICK)
+    }
+
+    /// Begins the file of bad documents.
+    fn begin_copies(&self, marks: Option<&Marks>) -> Result<(), LoadError> {
+        self.bad.begin(marks)?;
+        match marks {
+            // The copies of the complete load may be gone: they are not expected any more.
+            Some(marks) if marks.are_complete() && self.bad.are_copied() => {
+                let mut batch = self.database.batch();
+                self.bad.mark(&mut batch, marks)?;
+                Ok(self.database.commit(batch.durability(self.durability))?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses what does not go together.
@@ -232,7 +250,7 @@ impl Plan {
         Marks::open(&self.database, &self.collection, &settings, self.writers).map(Some)
     }
 
-    fn into_job(self, inputs: Arc<Vec<Input>>, marks: Option<Marks>) -> Job {
+    fn into_job(self, inputs: Arc<Vec<Input>>, marks: Option<Marks>, reading: &Reading) -> Job {
         let parsers = usize::from(self.parsers);
         let writers = marks.as_ref().map_or(usize::from(self.writers), Marks::writers);
         let chunks_max = 2 * parsers as u64 + CHUNKS_AHEAD;
@@ -253,78 +271,23 @@ impl Plan {
             json: self.json,
             on_commit: self.on_commit,
             marks,
-            control: Arc::default(),
-            totals: Arc::default(),
+            control: Arc::clone(&reading.control),
+            totals: Arc::clone(&reading.totals),
             lanes: (0..writers).map(|_| Lane::new(chunks_max)).collect(),
             parsers: AtomicUsize::new(parsers),
         }
     }
 }
 
-/// What a text is, compared with that of a load that was complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compared {
-    Same,
-    Other,
-    /// The watcher stopped the comparison.
-    Stopped,
-}
-
-/// Reads the text of all inputs, and compares it with what a load that ended at `end` has read.
-/// Afterwards they are at their starts again.
-fn compare(
-    inputs: &Arc<Vec<Input>>,
-    end: Mark,
-    key: &Key,
-    watcher: &dyn Watcher,
-) -> Result<Compared, LoadError> {
-    if !inputs.iter().all(Input::is_repeatable) {
-        return Ok(Compared::Other);
-    }
-    let (control, gate) = (Arc::<Control>::default(), Gate::new(UNDER_WAY_BYTES));
-    let (parcel_sender, parcels) = bounded(1);
-    let reader = Reader {
-        inputs: Arc::clone(inputs),
-        tasks: Arc::new(Mutex::new(Tasks::new(Arc::clone(inputs), 1))),
-        progress: Some(Arc::new(Mutex::new(Progress::new(end.place, end)))),
-        totals: Arc::default(),
-        control: Arc::clone(&control),
-        gate: Arc::clone(&gate),
-        parcels: parcel_sender,
-        key: key.clone(),
-    };
-    let thread = spawn("load-compare", move || reader.run())?;
-    // What comes here is text behind the end.
-    let found = loop {
-        match parcels.recv_timeout(TICK) {
-            Ok(_) => break Compared::Other,
-            Err(RecvTimeoutError::Disconnected) => break Compared::Same,
-            Err(RecvTimeoutError::Timeout) if watcher.stops() => break Compared::Stopped,
-            Err(RecvTimeoutError::Timeout) => {}
-        }
-    };
-    drop(parcels);
-    control.stop();
-    gate.close();
-    join(vec![thread])?;
-    inputs.iter().for_each(Input::rewind);
-    match control.take_failure() {
-        Some(error @ LoadError::Io(_)) => Err(error),
-        Some(_) => Ok(Compared::Other),
-        None => Ok(found),
-    }
-}
-
 /// Notes that a load with marks is complete. Text that can be read only once cannot be compared
 /// with that of a later load, which begins at the start. So does a load of documents that may have
 /// expired by then.
-fn complete(job: &Job, progress: Option<&Mutex<Progress>>) -> Result<(), LoadError> {
-    let (Some(marks), Some(progress)) = (&job.marks, progress) else { return Ok(()) };
+fn complete(job: &Job, reading: &Reading) -> Result<(), LoadError> {
+    let (Some(marks), Some(end)) = (&job.marks, reading.end()) else { return Ok(()) };
     let is_repeatable = job.inputs.iter().all(Input::is_repeatable);
     if !is_repeatable || marks::may_expire(&job.database, &job.collection) {
         return marks::remove(&job.database, &job.collection);
     }
-    let end = progress.lock().unwrap_or_else(PoisonError::into_inner).end();
     let mut batch = job.database.batch();
     marks.put_end(&mut batch, &job.database, end)?;
     // As durable as the documents.
@@ -332,16 +295,12 @@ fn complete(job: &Job, progress: Option<&Mutex<Progress>>) -> Result<(), LoadErr
 }
 
 /// Ends a load of which not all threads could be started.
-struct Starting<'a> {
-    job: &'a Job,
-    gate: &'a Gate,
-}
+struct Starting<'a>(&'a Job);
 
 impl Drop for Starting<'_> {
     fn drop(&mut self) {
-        self.job.control.stop();
-        self.gate.close();
-        self.job.lanes.iter().for_each(Lane::abandon);
+        self.0.control.stop();
+        self.0.lanes.iter().for_each(Lane::abandon);
     }
 }
 
@@ -432,8 +391,6 @@ impl Outcome {
 /// How many chunks the parsers may be ahead of a writer, besides two for each parser: enough that
 /// the others work on while the system lets one of them wait.
 const CHUNKS_AHEAD: u64 = 8;
-/// The most bytes of text between readers and writers, unless one document is longer.
-const UNDER_WAY_BYTES: u64 = 32 << 20;
 /// The size at which a batch is committed. 256 KiB: about 500 comments share the cost of a commit,
 /// and a group of batches is small compared with any memory budget.
 const BATCH_BYTES: u64 = 256 << 10;
@@ -457,11 +414,6 @@ fn wait(
         watcher.tick(took, count);
     }
     is_interrupted
-}
-
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, LoadError> {
-    let thread = std::thread::Builder::new().name(name.into()).spawn(run);
-    thread.map_err(|error| LoadError::Io(format!("cannot start a thread: {error}")))
 }
 
 fn join(threads: Vec<JoinHandle<()>>) -> Result<(), LoadError> {

@@ -4,6 +4,7 @@ use crate::control::Control;
 use crate::error::LoadError;
 use crate::gate::{Gate, Permit};
 use crate::input::{At, Bytes, Form, Format, Input, Shape, Stream, StreamError};
+use crate::job::Text;
 use crate::key::Key;
 use crate::marks::{Mark, Position, START_OVER};
 use crate::records::{Records, RecordsError};
@@ -42,25 +43,16 @@ pub(crate) struct Tasks {
 
 /// A chunk for a parser.
 pub(crate) struct Parcel {
-    pub(crate) input: usize,
-    pub(crate) chunk: Chunk,
-    /// The table that the chunk is a part of; `None` for JSON.
-    pub(crate) table: Option<Arc<Table>>,
+    pub(crate) text: Text,
     /// The bytes of the input, before decompression, that the chunk was read from.
     pub(crate) input_bytes: u64,
-    /// The checksum of all text before the chunk, if the load has marks.
-    pub(crate) before: Option<Sum>,
     pub(crate) permit: Permit,
 }
 
-/// A chunk that was read, with the table that it is a part of, and the bytes of the input that it
-/// was read from.
+/// A chunk that was read, and the bytes of the input that it was read from.
 struct ReadChunk {
-    input: usize,
-    chunk: Chunk,
-    table: Option<Arc<Table>>,
+    text: Text,
     input_bytes: u64,
-    before: Option<Sum>,
 }
 
 /// What a load with marks knows of the text so far, in the order of the input. If it continues
@@ -96,22 +88,25 @@ impl Progress {
     fn add(&mut self, mut piece: ReadChunk, own: &Sum) -> Result<Vec<ReadChunk>, Changed> {
         let before = self.sum;
         self.sum = self.sum.join(own);
-        piece.before = Some(before);
-        self.end = (Position { input: piece.input, offset: piece.chunk.end }, self.sum);
+        let text = &mut piece.text;
+        text.before = Some(before);
+        let chunk_end = Position { input: text.input, offset: text.chunk.end };
+        self.end = (chunk_end, self.sum);
         let Some(Mark { place, sum }) = self.expected else { return Ok(vec![piece]) };
-        if piece.input > place.input {
+        if text.input > place.input {
             return Err(Changed);
         }
-        let chunk = &piece.chunk;
-        let is_reached = piece.input == place.input && chunk.end >= place.offset;
+        let is_reached = chunk_end >= place;
         if is_reached {
+            let chunk = &text.chunk;
             let len = place.offset.saturating_sub(chunk.offset).min(chunk.bytes.len() as u64);
             if before.then(&chunk.bytes[..len as usize]).value() != sum {
                 return Err(Changed);
             }
             self.expected = None;
+            text.again = cut_document(chunk, len as usize);
         }
-        if (Position { input: piece.input, offset: chunk.end }) > self.start {
+        if chunk_end > self.start {
             self.held.push(piece);
         } else {
             self.dropped += piece.input_bytes;
@@ -134,6 +129,17 @@ impl Progress {
 /// The text is not the one that was read by the load that is continued.
 struct Changed;
 
+/// Returns where the document begins that has bytes on both sides of byte `end` of the chunk. The
+/// text ended there when it was read before, and has grown by the rest of the document.
+fn cut_document(chunk: &Chunk, end: usize) -> Option<usize> {
+    let line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let is_cut = |(at, document): &(usize, &[u8])| {
+        let text_end = document.iter().rposition(|byte| !line_end(byte)).map_or(0, |last| last + 1);
+        *at < end && end < at + text_end
+    };
+    chunk.documents().find(is_cut).map(|(at, _)| at)
+}
+
 /// A reader and what it needs. It has no handle of the database, so a reader that waits for stdin
 /// does not keep the database open.
 pub(crate) struct Reader {
@@ -146,6 +152,17 @@ pub(crate) struct Reader {
     pub(crate) gate: Arc<Gate>,
     pub(crate) parcels: Sender<Parcel>,
     pub(crate) key: Key,
+}
+
+/// A reader that panics ends the load: what it has not read would be missing.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let failure = LoadError::Io("a thread of the load ended by a panic".into());
+            self.control.fail((0, 0), u64::MAX, failure);
+            self.gate.close();
+        }
+    }
 }
 
 /// The bytes of one range if several threads read a file: less than a chunk, so that one read finds
@@ -173,11 +190,11 @@ impl Iterator for Tasks {
             let about = self.inputs.get(input)?;
             let (len, step) = match &about.form {
                 Form::Plain(..) => (about.bytes.unwrap_or_default(), self.step),
-                Form::Stream(..) => (0, 0),
+                Form::File(..) | Form::Stream(..) => (0, 0),
                 Form::Made(_, all) => (all.end - all.start, MADE),
             };
             let end = offset.saturating_add(step).min(len);
-            let is_stream = matches!(about.form, Form::Stream(..));
+            let is_stream = matches!(about.form, Form::File(..) | Form::Stream(..));
             let is_last = end >= len;
             self.next = if is_last {
                 Position { input: input + 1, offset: 0 }
@@ -273,9 +290,8 @@ impl Reader {
                 let len = file.metadata().map_or(0, |about| about.len());
                 self.check_len(task, len)
             }
-            Form::Stream(stream, _) => {
-                let file = stream.lock().unwrap_or_else(PoisonError::into_inner).take();
-                let Some(file) = file else { return Ok(()) };
+            Form::File(..) | Form::Stream(..) => {
+                let Some(file) = input.open_text() else { return Ok(()) };
                 let stream = input.stream(file);
                 let stream = stream.map_err(|error| self.fail(task, 0, error.into()))?;
                 let consumed = stream.consumed.clone();
@@ -380,10 +396,10 @@ impl Reader {
         table: Option<&Arc<Table>>,
         (chunk, input_bytes): (Chunk, u64),
     ) -> Result<(), LoadStopped> {
-        let table = table.cloned();
-        let piece = ReadChunk { input: task.input, chunk, table, input_bytes, before: None };
+        let text = Text { table: table.cloned(), ..Text::of(task.input, chunk) };
+        let piece = ReadChunk { text, input_bytes };
         let Some(progress) = &self.progress else { return self.admit(task, piece) };
-        let own = Sum::of(&piece.chunk.bytes);
+        let own = Sum::of(&piece.text.chunk.bytes);
         if !self.gate.wait_for(task.number) {
             return Err(LoadStopped);
         }
@@ -408,10 +424,10 @@ impl Reader {
     }
 
     fn admit(&self, task: &Task, piece: ReadChunk) -> Result<(), LoadStopped> {
-        let ReadChunk { input, chunk, table, input_bytes, before } = piece;
-        let bytes = chunk.bytes.len() as u64;
+        let ReadChunk { text, input_bytes } = piece;
+        let bytes = text.chunk.bytes.len() as u64;
         let permit = self.gate.enter(task.number, bytes).ok_or(LoadStopped)?;
-        let parcel = Parcel { input, chunk, table, input_bytes, before, permit };
+        let parcel = Parcel { text, input_bytes, permit };
         self.parcels.send(parcel).map_err(|_nobody_parses| LoadStopped)
     }
 
@@ -552,9 +568,9 @@ mod tests {
             let bytes = vec![n as u8; 10];
             let chunk = Chunk::of_ranges(bytes, Vec::new(), n * 10, Place::START);
             let own = Sum::of(&chunk.bytes);
-            let piece = ReadChunk { input: 0, chunk, table: None, input_bytes: 10, before: None };
+            let piece = ReadChunk { text: Text::of(0, chunk), input_bytes: 10 };
             let ready = progress.add(piece, &own).map_err(|Changed| ())?;
-            Ok(ready.iter().map(|piece| piece.chunk.offset).collect())
+            Ok(ready.iter().map(|piece| piece.text.chunk.offset).collect())
         });
         chunks.collect()
     }

@@ -87,8 +87,8 @@ pub(crate) struct LoadArgs {
     /// Continue a load of the same files that was stopped or killed and had --resume, too: each
     /// document is loaded once. How far a load came is kept in the database until its documents are
     /// gone: dropped, cleared or removed by a filter. What it had read is read again first; if that
-    /// has changed, nothing is loaded. After a load that was complete, nothing is loaded, unless a
-    /// file has changed: then all files are loaded again
+    /// has changed, nothing is loaded. After a load that was complete, what the last file has grown
+    /// by is loaded; if what was read has changed, all files are loaded again
     #[arg(long, conflicts_with = "drop")]
     pub(crate) resume: bool,
     /// Allow zstd to use windows of up to 2^LOG bytes, which takes as much memory: 31, which is 2

@@ -663,9 +663,15 @@ fn a_load_that_is_killed_at_its_end_has_loaded_everything_once() {
         assert!(said.stderr.starts_with("the same text was loaded before, to its end"), "{said:?}");
         assert_eq!(place.ok(&format!("count db{round} c")), format!("{LINES}\n"), "{round}");
     }
+    // What the file has grown by comes behind it; other text is another file.
     place.file("in.jsonl", "{\"n\":1}\n".repeat(LINES + 1));
     let said = place.run(&load(0));
-    assert!(said.stderr.starts_with("6,001 documents loaded"), "{said:?}");
+    let expected = "continued at byte 48,000 of in.jsonl\n1 document loaded";
+    assert!(said.stderr.starts_with(expected), "{said:?}");
+    assert_eq!(place.ok("count db0 c"), format!("{}\n", LINES + 1));
+    place.file("in.jsonl", "{\"n\":2}\n".repeat(LINES));
+    let said = place.run(&load(0));
+    assert!(said.stderr.starts_with("6,000 documents loaded"), "{said:?}");
 }
 
 /// The first 4,096 bytes decided: an array behind more white space was one document.
