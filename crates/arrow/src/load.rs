@@ -224,7 +224,10 @@ pub fn load(
             Ok(loaded)
         }
         Err(error) => {
-            Err(error.context(format!("{} documents were loaded, and then", loaded.documents)))
+            Err(error.context(match loaded.documents {
+                1 => "1 document was loaded, and then".to_owned(),
+                more => format!("{more} documents were loaded, and then"),
+            }))
         }
     }
 }

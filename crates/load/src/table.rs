@@ -448,6 +448,9 @@ impl Node {
                 children.push((quoted, child));
             }
             (Some(at), Some(rest)) => children[at].1.add(whole, rest, column)?,
+            (Some(at), None) if matches!(children[at].1, Self::Map(_)) => {
+                return Err(format!("{whole:?} is a column, and others are inside of it"));
+            }
             (Some(_), None) => return Err(format!("the name {whole:?} is there twice")),
         }
         Ok(())
@@ -715,7 +718,7 @@ mod tests {
             ("a,b", "1,\"2\n", "a quote is not closed"),
             ("a,b", "\"1\",\"2\"\"", "a quote is not closed"),
             ("a,\"b", "", "a quote is not closed"),
-            ("a.b,a", "", "column 2: the name \"a\" is there twice"),
+            ("a.b,a", "", "column 2: \"a\" is a column, and others are inside of it"),
         ] {
             assert_eq!(json(&csv, header, record), Err(reason.into()), "{header}");
         }

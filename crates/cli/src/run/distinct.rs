@@ -8,10 +8,7 @@ use crate::output::Output;
 
 pub(super) fn run(args: &DistinctArgs) -> Result<(), Failure> {
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
-    let mut find = asked.find();
-    if let Some(limit) = args.limit {
-        find = find.limit(limit);
-    }
+    let find = asked.find_with(None, args.limit, None);
     let mut output = Output::in_mode(args.json_mode.mode());
     for value in find.distinct(&args.path)? {
         interrupt::check()?;

@@ -32,17 +32,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let form = Form::of(args)?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
-    let mut find = asked.find();
-    if let Some(sort) = sort {
-        find = find.sort(sort);
-    }
-    if let Some(limit) = args.limit {
-        find = find.limit(limit);
-    }
-    if let Some(project) = &args.project {
-        find = find.project(project.as_str());
-    }
-    let cursor = find.run()?;
+    let cursor = asked.find_with(sort, args.limit, args.project.as_deref()).run()?;
     let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {
         let mut stdout = std::io::stdout().lock();
         write(cursor, &form, &mut stdout, Path::new("stdout"))?;

@@ -93,16 +93,7 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
 }
 
 fn find(asked: &Asked, args: &FindArgs, sort: Option<&str>) -> Result<Find<'static>, Failure> {
-    let mut find = asked.find().skip(args.skip);
-    if let Some(sort) = sort {
-        find = find.sort(sort);
-    }
-    if let Some(limit) = args.limit {
-        find = find.limit(limit);
-    }
-    if let Some(project) = &args.project {
-        find = find.project(project.as_str());
-    }
+    let mut find = asked.find_with(sort, args.limit, args.project.as_deref()).skip(args.skip);
     if let Some(token) = &args.after {
         find = find.after(&token.parse()?);
     }

@@ -43,6 +43,26 @@ impl Asked {
     pub(super) fn find(&self) -> Find<'static> {
         self.collection.find(&self.filter)
     }
+
+    /// Returns the query of the filter with these options.
+    pub(super) fn find_with(
+        &self,
+        sort: Option<&str>,
+        limit: Option<u64>,
+        project: Option<&str>,
+    ) -> Find<'static> {
+        let mut find = self.find();
+        if let Some(sort) = sort {
+            find = find.sort(sort);
+        }
+        if let Some(limit) = limit {
+            find = find.limit(limit);
+        }
+        match project {
+            Some(project) => find.project(project),
+            None => find,
+        }
+    }
 }
 
 impl Drop for Asked {

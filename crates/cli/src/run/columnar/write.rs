@@ -38,16 +38,7 @@ pub(in super::super) fn export(args: &ExportArgs, form: ColumnarFormat) -> Resul
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
-    let find_of = |is_sorted: bool| {
-        let mut find = asked.find();
-        if let Some(sort) = sort.filter(|_| is_sorted) {
-            find = find.sort(sort);
-        }
-        if let Some(limit) = args.limit {
-            find = find.limit(limit);
-        }
-        find
-    };
+    let find_of = |is_sorted: bool| asked.find_with(sort.filter(|_| is_sorted), args.limit, None);
     // The order matters to the types if it decides which documents are written.
     let columns = columns(args, fields, &find_of(args.limit.is_some()))?;
     let types: Vec<_> = columns.kinds().map(|(name, kind)| shown(name, &kind)).collect();
