@@ -223,12 +223,10 @@ pub fn load(
             let _at_the_end = watcher.watch(loaded);
             Ok(loaded)
         }
-        Err(error) => {
-            Err(error.context(match loaded.documents {
-                1 => "1 document was loaded, and then".to_owned(),
-                more => format!("{more} documents were loaded, and then"),
-            }))
-        }
+        Err(error) => Err(error.context(match loaded.documents {
+            1 => "1 document was loaded, and then".to_owned(),
+            more => format!("{more} documents were loaded, and then"),
+        })),
     }
 }
 

@@ -142,14 +142,16 @@ impl<'a> Parse<'a> {
         if self.is_loaded(lane, at.start) {
             return Ok(());
         }
-        let inserts = job.mode == Mode::Insert;
+        // A key that the load has made is that of the part which it has read of the document.
+        let is_own = self.text.again == Some(at.start) && job.key == Key::Auto;
+        let inserts = job.mode == Mode::Insert && !is_own;
         // The second of two documents of one key finds the first one only in another batch.
         if inserts && self.open[lane].keys.contains(&hash) {
             self.send(lane);
         }
         let put = |batch: &mut Batch| match job.mode {
-            Mode::Insert => parsed.insert(batch, job.expires),
-            Mode::Upsert => parsed.put(batch, job.expires),
+            Mode::Insert if inserts => parsed.insert(batch, job.expires),
+            Mode::Insert | Mode::Upsert => parsed.put(batch, job.expires),
             // The writer reads and changes the stored document.
             Mode::Merge => Ok(()),
         };

@@ -697,9 +697,13 @@ fn half_a_line_is_loaded_when_the_rest_has_come() {
     }
     // Without keys of its own, a record that was loaded in part stays beside the whole one.
     let format = Format::Table(crate::TableFormat::csv());
-    for (key, expected) in [(Key::Auto, &[1, 25, 3][..]), (Key::Path("n".into()), &[1, 2, 3, 25])] {
-        let grown = Grown::new(&dir.path().join(format!("csv{key:?}")), format.clone());
-        let load = |text: &str| grown.load(text.as_bytes(), &key, Mode::Upsert, THREADS[0]).count;
+    for (key, mode, expected) in [
+        (Key::Auto, Mode::Upsert, &[1, 25, 3][..]),
+        (Key::Auto, Mode::Insert, &[1, 25, 3]),
+        (Key::Path("n".into()), Mode::Insert, &[1, 2, 3, 25]),
+    ] {
+        let grown = Grown::new(&dir.path().join(format!("csv{key:?}{mode:?}")), format.clone());
+        let load = |text: &str| grown.load(text.as_bytes(), &key, mode, THREADS[0]).count;
         assert_eq!(load("n\n1\n2").documents, 2);
         assert_eq!(load("n\n1\n25\n3").documents, 2);
         assert_eq!(load("n\n1\n25\n3\r\n").documents, 0);
