@@ -185,7 +185,7 @@ def test_the_key_is_a_column_or_a_path(c: flagstone.Collection) -> None:
     assert c[2].to_dict() == rows[1]
     with pytest.raises(flagstone.InvalidInput, match="no column of the key \"y\" among id, x"):
         c.load_arrow(pa.Table.from_pylist(rows), key="y")
-    with pytest.raises(flagstone.InvalidInput, match="^1 documents .*row 1.*column id: expected"):
+    with pytest.raises(flagstone.InvalidInput, match="^1 document .*row 1.*column id: expected"):
         c.load_arrow(table(id=([5, None],)))
     assert 5 in c
 

@@ -12,9 +12,9 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 pub(super) fn run(args: &CompactArgs) -> Result<(), Failure> {
+    interrupt::listen()?;
     let database = open::to_write(&args.database, args.memory.memory)?;
     let (before, started) = (database.stats(), Instant::now());
-    interrupt::listen()?;
     let shown = Shown::new();
     let done = database.compact_with(|progress| {
         shown.show(progress);

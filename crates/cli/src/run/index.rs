@@ -32,11 +32,11 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
         Failure::Usage(text.trim_start_matches("error: ").to_owned())
     })?;
     let index = index_of(&fields, &options)?;
+    interrupt::listen()?;
     let database = open::to_write(&args.collection.database, options.memory)?;
     let collection = open::collection(&database, &args.collection)?;
     let is_known =
         collection.indexes().iter().any(|known| known.name == args.index && known.is_ready);
-    interrupt::listen()?;
     let started = Instant::now();
     let bar = bar();
     let (mut documents, mut entries) = (0, 0);

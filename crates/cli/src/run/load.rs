@@ -45,8 +45,8 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
-    let Target { database, collection, is_new: mut is_new_collection } = target(args)?;
     interrupt::listen()?;
+    let Target { database, collection, is_new: mut is_new_collection } = target(args)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut plan = Plan {
         database: database.clone(),

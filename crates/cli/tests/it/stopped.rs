@@ -208,7 +208,8 @@ fn names_in_capitals_say_what_is_written() {
     place.fails("export db c -o X.PARQUET.GZ", 2, "not compressed as a whole");
 }
 
-/// It said that it was stopped, with exit code 0.
+/// It said that it was stopped, with exit code 0; or it ended by the signal, which it did not hear
+/// until the database was open.
 #[test]
 fn a_stopped_compaction_is_interrupted() {
     let place = Place::new();

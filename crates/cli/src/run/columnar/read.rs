@@ -33,9 +33,9 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         None => BadDocuments::stop(),
     };
     let is_new = !args.collection.database.exists();
+    interrupt::listen()?;
     let json::Target { database, mut collection, is_new: mut is_new_collection } =
         json::target(args)?;
-    interrupt::listen()?;
     if args.drop && !is_new_collection {
         if !bad.are_copied()
             && let Err(refused) = check_first_rows(args, &options, &database, &collection)
