@@ -3,6 +3,7 @@
 use crate::error::invalid;
 use crate::{arg, find, options};
 use flagstone::Index;
+use flagstone::internal::split_paths;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -18,6 +19,13 @@ pub(crate) fn definition(
         field.extract().map_err(|_other| arg::expected("fields", "paths as text", &field))
     });
     let fields: Vec<String> = fields.collect::<PyResult<_>>()?;
+    if let Some(field) = fields.iter().find(|field| split_paths(field).nth(1).is_some()) {
+        let text = format!(
+            "create_index: {field:?}: expected one field, found a comma: give several as arguments \
+             of their own; a name with a comma is $['a,b']"
+        );
+        return Err(invalid(py, text));
+    }
     let (first, more) = match fields.split_first() {
         Some(split) => split,
         None => return Err(invalid(py, "create_index: expected a field, found none")),

@@ -140,6 +140,9 @@ def test_a_comma_in_brackets_is_part_of_a_path(c: flagstone.Collection, tmp_path
         for fields in ("$['a,b']", ["a,b"], ["$['a,b']"]):
             found = [doc.to_dict() for doc in c.find(sort=sort, fields=fields).values()]
             assert found == [{"a,b": 10}, {"a,b": 2}]
+    c.create_index("by_ab", "$['a,b']")
+    with pytest.raises(flagstone.InvalidInput, match="\"a,c\": expected one field, found a comma"):
+        c.create_index("by_ab_c", "a,c")
 
 
 def test_a_bad_document_is_an_error_that_names_its_place(
