@@ -80,6 +80,13 @@ impl JsonPath {
 
     /// Returns the names and indexes of a path that consists of them alone, without an index that
     /// counts from the end of an array.
+    ///
+    /// ```
+    /// use flagstone_doc::{JsonPath, PathStep};
+    /// let path = JsonPath::parse("$['a,b'][0]")?;
+    /// assert_eq!(path.steps(), Some(vec![PathStep::Name("a,b"), PathStep::Index(0)]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn steps(&self) -> Option<Vec<PathStep<'_>>> {
         if !self.is_single {
             return None;
