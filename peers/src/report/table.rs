@@ -430,7 +430,7 @@ mod tests {
         peer.summary.figures.clear();
         let text = render(&[own, peer]).unwrap();
         let lines = table_of(&text, "Sustained mixes");
-        assert!(lines.len() == 4 && lines.iter().all(|line| line.matches('|').count() == 14));
+        assert!(lines.len() == 4 && lines.iter().all(|line| line.matches('|').count() == 13));
         assert!(lines[0].contains("| get p99.9, ms |"), "{text}");
         assert!(lines[0].contains("| settled after, s | with that time | with its bytes |"));
         assert!(lines[2].contains("| 150 | 2.50 | 4.50 |"), "{text}");
