@@ -163,7 +163,7 @@ STORES: dict[str, type[Store]] = {
 
 
 def seconds(read: Callable[[], object]) -> float:
-    """Returns the median of what `read` takes, whose data are in memory: one call is too short."""
+    """Returns the median of what `read` takes, whose data is in memory: one call is too short."""
     took = []
     for _ in range(5):
         started = time.perf_counter()

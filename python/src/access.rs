@@ -446,9 +446,10 @@ impl Documents {
             }
             Ok(())
         };
-        match tx.with(|tx| tx.update(&self.collection, key, change))? {
-            true => Ok(()),
-            false => Err(Error::invalid("the document was removed")),
+        if tx.with(|tx| tx.update(&self.collection, key, change))? {
+            Ok(())
+        } else {
+            Err(Error::invalid("the document was removed"))
         }
     }
 

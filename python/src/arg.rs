@@ -40,10 +40,11 @@ impl Argument<'_> for u64 {
             return Err(expected(name, NUMBER, given));
         }
         given.extract().map_err(|error: PyErr| {
-            match error.is_instance_of::<PyTypeError>(given.py()) {
-                true => expected(name, NUMBER, given),
+            if error.is_instance_of::<PyTypeError>(given.py()) {
+                expected(name, NUMBER, given)
+            } else {
                 // Negative, or beyond 64 bits.
-                false => out_of_range(name, NUMBER, given),
+                out_of_range(name, NUMBER, given)
             }
         })
     }
@@ -83,9 +84,10 @@ impl Argument<'_> for PathBuf {
             .call_method1("fsdecode", (path,))?
             .extract()
             .map_err(|_surrogate: PyErr| out_of_range(name, "a path of the system", given))?;
-        match path.as_os_str().as_encoded_bytes().contains(&0) {
-            true => Err(out_of_range(name, "a path without the character U+0000", given)),
-            false => Ok(path),
+        if path.as_os_str().as_encoded_bytes().contains(&0) {
+            Err(out_of_range(name, "a path without the character U+0000", given))
+        } else {
+            Ok(path)
         }
     }
 }

@@ -118,9 +118,10 @@ impl FromPyObject<'_, '_> for Timeout {
     type Error = PyErr;
 
     fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        match given.is_none() {
-            true => Ok(Self(None)),
-            false => options::duration("timeout", &given).map(Some).map(Self),
+        if given.is_none() {
+            Ok(Self(None))
+        } else {
+            options::duration("timeout", &given).map(Some).map(Self)
         }
     }
 }

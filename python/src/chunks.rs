@@ -72,10 +72,7 @@ impl Chunked for Keyspace {
         most: usize,
     ) -> Result<Vec<(Slice, Slice)>> {
         let scan = transaction.scan(self, range);
-        match is_reverse {
-            true => scan.rev().take(most).collect(),
-            false => scan.take(most).collect(),
-        }
+        if is_reverse { scan.rev().take(most).collect() } else { scan.take(most).collect() }
     }
 }
 
@@ -91,9 +88,6 @@ impl Chunked for Collection {
         most: usize,
     ) -> Result<Vec<(Value, Document)>> {
         let scan = transaction.scan(self, range);
-        match is_reverse {
-            true => scan.rev().take(most).collect(),
-            false => scan.take(most).collect(),
-        }
+        if is_reverse { scan.rev().take(most).collect() } else { scan.take(most).collect() }
     }
 }

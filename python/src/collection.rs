@@ -102,9 +102,10 @@ impl Collection {
 
     fn __delitem__(&self, py: Python<'_>, key: &Bound<'_, PyAny>) -> PyResult<()> {
         let value = key_of(key)?;
-        match self.handle.run(py, |documents| documents.remove(value))? {
-            true => Ok(()),
-            false => Err(missing(key)),
+        if self.handle.run(py, |documents| documents.remove(value))? {
+            Ok(())
+        } else {
+            Err(missing(key))
         }
     }
 

@@ -111,17 +111,17 @@ pub(crate) fn open(
     if let Some(directory) = scratch {
         builder = builder.scratch_dir(directory);
     }
-    let opened = Opened::open(py, read_only, || match read_only {
-        true => builder.open_read_only(),
-        false => builder.open(),
+    let opened = Opened::open(py, read_only, || {
+        if read_only { builder.open_read_only() } else { builder.open() }
     })?;
     Ok(Database { opened, decimals })
 }
 
 fn transaction_options(serializable: bool) -> TransactionOptions {
-    match serializable {
-        true => TransactionOptions::new().isolation(Isolation::Serializable),
-        false => TransactionOptions::new(),
+    if serializable {
+        TransactionOptions::new().isolation(Isolation::Serializable)
+    } else {
+        TransactionOptions::new()
     }
 }
 

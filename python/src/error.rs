@@ -50,10 +50,10 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
 fn in_python(text: String) -> String {
     const NAMES: [(&str, &str); 2] =
         [("Options::change_retention", "keep_changes"), (", or --naive-utc to the tool", "")];
-    NAMES.iter().fold(text, |text, (name, python)| match text.contains(name) {
-        true => text.replace(name, python),
-        false => text,
-    })
+    NAMES.iter().fold(
+        text,
+        |text, (name, python)| if text.contains(name) { text.replace(name, python) } else { text },
+    )
 }
 
 /// Returns an exception of the class `name` of `flagstone.errors`.

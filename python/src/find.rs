@@ -470,11 +470,8 @@ impl Find {
         py: Python<'_>,
         #[pyo3(from_py_with = arg::analyze)] analyze: bool,
     ) -> PyResult<String> {
-        self.ask(py, |find| match analyze {
-            true => find.clone().analyze().explain(),
-            false => find.explain(),
-        })
-        .map(|explain| explain.to_string())
+        self.ask(py, |find| if analyze { find.clone().analyze().explain() } else { find.explain() })
+            .map(|explain| explain.to_string())
     }
 
     fn __repr__(&self) -> String {

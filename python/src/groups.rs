@@ -99,9 +99,10 @@ impl Batch {
                 Ok(())
             });
         }
-        match self.opened.run(py, || self.pending.with(|_| Ok(())).map(|()| true).or(Ok(false)))? {
-            true => self.commit(py),
-            false => Ok(()),
+        if self.opened.run(py, || self.pending.with(|_| Ok(())).map(|()| true).or(Ok(false)))? {
+            self.commit(py)
+        } else {
+            Ok(())
         }
     }
 

@@ -171,9 +171,10 @@ impl Keyspace {
     }
 
     fn __delitem__(&self, py: Python<'_>, key: Bytes) -> PyResult<()> {
-        match self.run(py, |entries| entries.remove(key.as_ref()))? {
-            true => Ok(()),
-            false => Err(missing(py, &key)),
+        if self.run(py, |entries| entries.remove(key.as_ref()))? {
+            Ok(())
+        } else {
+            Err(missing(py, &key))
         }
     }
 

@@ -101,9 +101,10 @@ pub(crate) fn run<'py>(
 /// The name of the interface says nothing to who reads the message.
 fn plain(error: Error) -> Error {
     let text = error.to_string();
-    match text.contains(INTERFACE) {
-        true => Error::new(error.kind(), text.replacen(INTERFACE, "", 1)),
-        false => error,
+    if text.contains(INTERFACE) {
+        Error::new(error.kind(), text.replacen(INTERFACE, "", 1))
+    } else {
+        error
     }
 }
 

@@ -119,10 +119,8 @@ pub(crate) fn retention(given: &Bound<'_, PyAny>) -> PyResult<ChangeRetention> {
         return duration("keep_changes", given).map(ChangeRetention::age);
     }
     if let Ok(on) = given.cast::<PyBool>() {
-        return match on.is_true() {
-            false => Ok(ChangeRetention::OFF),
-            true => Err(expected("keep_changes", "bytes, a timedelta or False", given)),
-        };
+        let not_true = || expected("keep_changes", "bytes, a timedelta or False", given);
+        return if on.is_true() { Err(not_true()) } else { Ok(ChangeRetention::OFF) };
     }
     bytes("keep_changes", given).map(ChangeRetention::bytes)
 }

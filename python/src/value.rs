@@ -350,10 +350,11 @@ fn hint(object: &Bound<'_, PyAny>) -> PyResult<&'static str> {
 
 /// Returns the fields of a dataclass or an attrs class.
 fn fields(object: &Bound<'_, PyAny>, depth: usize) -> Read {
-    let all = match object.hasattr("__dataclass_fields__")? {
+    let all = if object.hasattr("__dataclass_fields__")? {
         // Class variables and arguments of the constructor alone are no fields.
-        true => object.py().import("dataclasses")?.call_method1("fields", (object,))?,
-        false => object.getattr("__attrs_attrs__")?,
+        object.py().import("dataclasses")?.call_method1("fields", (object,))?
+    } else {
+        object.getattr("__attrs_attrs__")?
     };
     let names = all.try_iter()?.map(|field| field?.getattr("name")?.extract());
     let names: Vec<String> = names.collect::<PyResult<_>>()?;

@@ -19,9 +19,14 @@ pub(crate) struct Batcher {
     rows: usize,
     /// The number of columns that have a value of the next row.
     filled: usize,
-    /// A batch ends with the document that exceeds this many rows or bytes.
-    rows_max: usize,
-    bytes_max: usize,
+    limits: BatchLimits,
+}
+
+/// Where a batch ends: with the document that exceeds this many rows or bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchLimits {
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
 }
 
 /// How far a batch was filled.
@@ -34,7 +39,7 @@ pub(crate) enum Filled {
 }
 
 impl Batcher {
-    pub(crate) fn new(columns: &Columns, on_mismatch: OnMismatch, limits: (usize, usize)) -> Self {
+    pub(crate) fn new(columns: &Columns, on_mismatch: OnMismatch, limits: BatchLimits) -> Self {
         let nulls = on_mismatch == OnMismatch::Null;
         let lookups: Vec<_> = columns.all.iter().map(|column| Lookup::new(&column.place)).collect();
         // The key is not asked for by a path.
@@ -53,8 +58,7 @@ impl Batcher {
             fillers,
             rows: 0,
             filled: 0,
-            rows_max: limits.0.max(1),
-            bytes_max: limits.1,
+            limits: BatchLimits { rows: limits.rows.max(1), ..limits },
         }
     }
 
@@ -66,15 +70,15 @@ impl Batcher {
             }
             self.add(values)?;
             // What is not taken is the next document.
-            values.visit_near(self.rows_max - self.rows, |row| self.takes(&row));
+            values.visit_near(self.limits.rows - self.rows, |row| self.takes(&row));
         }
         Ok(Filled::Batch)
     }
 
     #[inline]
     fn is_full(&self) -> bool {
-        self.rows >= self.rows_max
-            || self.fillers.iter().map(|filler| filler.bytes).sum::<usize>() >= self.bytes_max
+        self.rows >= self.limits.rows
+            || self.fillers.iter().map(|filler| filler.bytes).sum::<usize>() >= self.limits.bytes
     }
 
     /// Adds the current document: by the entry of an index, as far as that says what it holds.

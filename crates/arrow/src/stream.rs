@@ -1,6 +1,6 @@
 //! Record batches of a query, one after another.
 
-use crate::batch::{Batcher, Filled};
+use crate::batch::{BatchLimits, Batcher, Filled};
 use crate::column::Columns;
 use crate::fill::OnMismatch;
 use crate::parallel::Threads;
@@ -38,8 +38,8 @@ impl Default for StreamOptions {
 /// An iterator over record batches. It ends after an error. Memory is bounded by a few batches for
 /// each thread.
 ///
-/// The rows have the order of the query, if it has a sort; else no particular one. All of them are
-/// of one moment.
+/// The rows have the order of the query if it has a sort, otherwise no particular one. All of them
+/// are as of one moment.
 pub struct Stream {
     schema: SchemaRef,
     source: Source,
@@ -62,7 +62,8 @@ impl Stream {
         let most = threads.saturating_mul(PARTS_PER_THREAD);
         let mut parts = find.value_parts(&columns.paths(), if threads > 1 { most } else { 1 })?;
         let threads = threads.min(parts.len());
-        let batcher = || Batcher::new(columns, on_mismatch, (rows, BATCH_BYTES / threads.max(1)));
+        let limits = BatchLimits { rows, bytes: BATCH_BYTES / threads.max(1) };
+        let batcher = || Batcher::new(columns, on_mismatch, limits);
         let source = match (parts.pop(), threads) {
             (None, _) => Source::Ended,
             (Some(only), 0 | 1) => Source::One(Box::new(only.run()?), Box::new(batcher())),

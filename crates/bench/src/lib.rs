@@ -5,7 +5,7 @@
 //!       |  \     |
 //!       | sample engine       the process and the machine, what is measured
 //!       |      \  |
-//!       |       run           threads in a closed loop, a row an interval, a summary
+//!       |       run           threads in a closed loop, a row per interval, a summary
 //!       |        |
 //!    report   workload        what the threads do
 //!         \    |

@@ -1,4 +1,4 @@
-//! Result files: one trial each, as lines of JSON: a header, a row an interval, events, a summary.
+//! Result files: one trial each, as lines of JSON: a header, a row per interval, events, a summary.
 //!
 //! A line is a [`Line`]; the first is its header, the last its summary. What was not measured is
 //! absent, never zero. Reports read only these files, so any engine that writes them can be

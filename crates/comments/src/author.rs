@@ -7,7 +7,7 @@ use crate::{escape, math, params, text};
 /// The author of a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Author {
-    /// A deleted account, whose data are gone.
+    /// A deleted account, whose data is gone.
     Deleted,
     /// The automatic moderator: one account, counted as rank 0.
     AutoModerator,

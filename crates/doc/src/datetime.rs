@@ -3,6 +3,15 @@
 use std::fmt;
 
 /// A point in time: microseconds since 1970-01-01T00:00:00 UTC, not counting leap seconds.
+///
+/// ```
+/// use flagstone_doc::DateTime;
+/// let time = DateTime::parse_rfc3339("2019-08-01T02:00:00.25+02:00").unwrap();
+/// assert_eq!(time.as_micros(), 1_564_617_600_250_000);
+/// assert_eq!(time, DateTime::from_micros(1_564_617_600_250_000));
+/// assert_eq!(time.to_string(), "2019-08-01T00:00:00.250000Z");
+/// assert_eq!(DateTime::parse_rfc3339("2019-02-29T00:00:00Z"), None);   // no such day
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DateTime(i64);
 

@@ -9,6 +9,23 @@ use std::collections::HashSet;
 ///
 /// Equality, order and hash ignore the order of the pairs. A lookup walks the pairs: documents
 /// have tens of fields, and for so few a walk is faster than hashing.
+///
+/// ```
+/// use flagstone_doc::{Map, Value, doc};
+/// let mut map = Map::new();
+/// assert_eq!(map.insert("name", "ada"), None);
+/// assert_eq!(map.insert(7, "seven"), None);                   // a key may be any value
+/// assert_eq!(map.insert("name", "Ada"), Some("ada".into()));  // its place stays
+/// assert_eq!(map.get_value(&7.into()), Some(&"seven".into()));
+/// assert!(map.len() == 2 && !map.is_empty() && !map.has_only_names());
+/// if let Some(Value::Text(name)) = map.get_mut("name") {
+///     name.push('!');
+/// }
+/// assert!(map.rename("name", "title") && map.get("name").is_none());
+/// let keys: Vec<String> = map.iter().map(|(key, _)| key.to_string()).collect();
+/// assert_eq!(keys, [r#""title""#, "7"]);
+/// assert_eq!(map.remove("title"), Some("Ada!".into()));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     pairs: Vec<(Value, Value)>,

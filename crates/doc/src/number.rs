@@ -19,6 +19,17 @@ pub const EXPONENT_MAX: i64 = 999_999_999_999_999_999;
 ///
 /// A number that was read from a document remembers whether it was stored in a wider form than its
 /// literal needs, and is stored so again.
+///
+/// ```
+/// use flagstone_doc::Number;
+/// let number = |literal| Number::parse(literal).expect("it is a number");
+/// assert_eq!(number("1.10"), number("1.1"));
+/// assert_eq!(number("1.10").as_str(), "1.10");
+/// assert_eq!((number("7.0").as_i64(), number("7.5").as_i64()), (Some(7), None));
+/// assert_eq!(number("18446744073709551615").as_u64(), Some(u64::MAX));
+/// assert_eq!((number("1.10").as_f64(), number("1e400").as_f64()), (1.1, f64::INFINITY));
+/// assert!(Number::parse("1.").is_none());
+/// ```
 #[derive(Clone)]
 pub struct Number {
     literal: Box<str>,

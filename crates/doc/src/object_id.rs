@@ -19,6 +19,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// assert_eq!(id.timestamp(), DateTime::parse_rfc3339("2019-08-01T00:00:00Z").unwrap());
 /// assert_eq!(id.to_string(), "5d422b800123456789abcdef");
 /// ```
+///
+/// A program makes new ones by the clock:
+///
+/// ```
+/// use flagstone_doc::{DateTime, ObjectId};
+/// let now = DateTime::parse_rfc3339("2019-08-01T00:00:00Z").unwrap();
+/// let (first, second) = (ObjectId::new(now), ObjectId::new(now));
+/// assert!(first != second && first.timestamp() == now);
+/// assert_eq!(ObjectId::from_bytes(*first.as_bytes()), first);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId([u8; 12]);
 

@@ -3,6 +3,13 @@
 use std::fmt;
 
 /// The type of a value. Types are ordered as their values are. All numbers have one type.
+///
+/// ```
+/// use flagstone_doc::{ValueType, doc};
+/// assert_eq!(doc!(1.5).value_type().name(), "number");
+/// assert_eq!(ValueType::of_name("text"), Some(ValueType::Text));
+/// assert!(ValueType::Null < ValueType::Number && ValueType::Text < ValueType::Map);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ValueType {
     /// The null value.

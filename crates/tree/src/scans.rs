@@ -4,7 +4,7 @@
 //! know whether it will be read again soon or in an hour. So other threads take these from it: from
 //! all scans of a tree when memtables or tables of the tree are replaced, and from scans that were
 //! not read lately when all scans together hold more than their
-//! [allowance](flagstone_sst::Allowance). A scan that is read again seeks its place again.
+//! [allowance](flagstone_sst::Allowance). A scan that is read again seeks its position again.
 
 use flagstone_base::TreeId;
 use flagstone_env::sync::Mutex;
@@ -16,8 +16,8 @@ use std::sync::Weak;
 const SHARDS: usize = 32;
 /// A shard removes dropped scans when it has doubled in size, and never below this size.
 const FORGET_FROM: usize = 64;
-/// After a pass that released nothing, this fraction of the number of scans that held something is
-/// the number of calls that do nothing.
+/// After a pass that released nothing, the next calls do nothing: one for each so many scans that
+/// held something.
 const PATIENCE: u64 = 2;
 
 /// A scan as other threads see it.
@@ -67,7 +67,7 @@ impl Scans {
         let shard = self.shard(tree).lock();
         scans.extend(shard.scans.iter().filter(|scan| scan.0 == tree).cloned());
         drop(shard);
-        let _given = park(&scans, false);
+        let _released = park(&scans, false);
     }
 
     /// Makes scans that were not read since the last call release what they hold. Called when scans
@@ -79,13 +79,13 @@ impl Scans {
             return;
         }
         cache.scans().forget_short();
-        let (mut holding, mut given) = (0, 0);
+        let (mut holding, mut released) = (0, 0);
         for shard in &self.shards {
             let scans = shard.lock().scans.clone();
-            let (shard_holding, shard_given) = park(&scans, true);
-            (holding, given) = (holding + shard_holding, given + shard_given);
+            let (shard_holding, shard_released) = park(&scans, true);
+            (holding, released) = (holding + shard_holding, released + shard_released);
         }
-        if given == 0 {
+        if released == 0 {
             self.patience.store(holding / PATIENCE, Ordering::Relaxed);
         }
     }
@@ -93,10 +93,10 @@ impl Scans {
 
 /// Returns how many of the scans held something, and how many released it.
 fn park(scans: &[Scan], spares_fresh: bool) -> (u64, u64) {
-    let (mut holding, mut given) = (0, 0);
+    let (mut holding, mut released) = (0, 0);
     for scan in scans.iter().filter_map(|(_, scan)| scan.upgrade()).filter(|scan| scan.holds()) {
         holding += 1;
-        given += u64::from(scan.park(spares_fresh));
+        released += u64::from(scan.park(spares_fresh));
     }
-    (holding, given)
+    (holding, released)
 }

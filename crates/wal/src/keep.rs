@@ -244,7 +244,7 @@ impl Candidates {
                 candidate.kept = Some(kept);
             }
         }
-        for number in &recovered.useless {
+        for number in &recovered.unneeded {
             let candidate = by_number.entry(number.0).or_default();
             candidate.names.push(flagstone_env::names::name(FileKind::Wal, *number));
         }

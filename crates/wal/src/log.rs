@@ -178,7 +178,7 @@ pub(crate) struct Ledger {
     pub(crate) kept: KeptSegments,
     /// Listed files that no segment may be begun in any more. They are removed with the segments
     /// around them.
-    pub(crate) burnt: Vec<u64>,
+    pub(crate) unusable: Vec<u64>,
 }
 
 #[derive(Clone)]
@@ -195,7 +195,7 @@ pub(crate) const fn mark(segment: u64, offset: u64) -> u64 {
 
 impl Log {
     /// Opens the log in `dir` for writing after the records that were `recovered`
-    /// ([`Recovered::default`] for a new database). Removes files that recovery found useless,
+    /// ([`Recovered::default`] for a new database). Removes files that recovery found unneeded,
     /// except those that are kept, and syncs the last segment. Creates no file:
     /// [`Log::make_files`] does.
     ///
@@ -243,7 +243,7 @@ impl Log {
                 target: None,
                 segments,
                 kept,
-                burnt: recovered.burnt.clone(),
+                unusable: recovered.unusable.clone(),
             }),
             resolved: AtomicU64::new(0),
             synced: AtomicU64::new(0),

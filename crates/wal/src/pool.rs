@@ -73,11 +73,12 @@ impl Log {
                 None => released.push(oldest),
             }
         }
-        let burnt = ledger.burnt.extract_if(.., |number| *number < from.0).collect::<Vec<_>>();
+        let unusable =
+            ledger.unusable.extract_if(.., |number| *number < from.0).collect::<Vec<_>>();
         drop(ledger);
         let retired = self.retire(released.iter().map(|s| (self.path_of(s.number.0), s.bytes)));
         let retired = retired.and(self.rename_kept(&kept));
-        let removed = burnt.iter().map(|number| self.disk.remove(&self.path_of(*number)));
+        let removed = unusable.iter().map(|number| self.disk.remove(&self.path_of(*number)));
         let removed = removed.fold(Ok(()), Result::and);
         retired.and(removed)?;
         Ok(released.len() + kept.len())
@@ -181,7 +182,7 @@ impl Log {
 
     fn offer(&self, spare: Spare) {
         if !self.queue.lock().offer(spare) {
-            self.ledger.lock().burnt.push(spare.number);
+            self.ledger.lock().unusable.push(spare.number);
         }
     }
 
@@ -221,7 +222,7 @@ impl Log {
         for spare in renamed {
             match synced {
                 Ok(()) => self.offer(spare),
-                Err(_) => self.ledger.lock().burnt.push(spare.number),
+                Err(_) => self.ledger.lock().unusable.push(spare.number),
             }
         }
         failed.and(synced)

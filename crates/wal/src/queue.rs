@@ -127,7 +127,7 @@ pub(crate) struct FailedWrite {
     /// Files that hold no valid record.
     pub(crate) spares: Vec<Spare>,
     /// The number of a file that may hold a refused record; 0 if there is none.
-    pub(crate) burnt: u64,
+    pub(crate) unusable: u64,
 }
 
 /// The state in which a log is opened for writing.
@@ -336,7 +336,7 @@ impl Queue {
         let never_begun = self.chunks.drain(..).filter_map(|chunk| chunk.start);
         self.spares.extend(failed.spares.into_iter().chain(never_begun));
         self.spares.make_contiguous().sort_unstable();
-        self.floor = tail.map_or(0, |tail| tail.segment).max(failed.burnt);
+        self.floor = tail.map_or(0, |tail| tail.segment).max(failed.unusable);
         (self.place, self.begin_segment) = (None, true);
         self.is_session_new = was_first;
         self.next_seqno = first;

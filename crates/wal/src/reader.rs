@@ -61,10 +61,10 @@ pub struct Recovered {
     pub manifest: Option<(ManifestPlace, FileNumber)>,
     /// Listed files without records, and their lengths. Segments may be begun in them.
     pub(crate) empty: Vec<(FileNumber, u64)>,
-    /// Listed files that no segment may be begun in any more.
-    pub(crate) burnt: Vec<u64>,
+    /// Listed files in which no segment may be begun any more.
+    pub(crate) unusable: Vec<u64>,
     /// Files that are not needed and can be removed, unless they are kept for readers of changes.
-    pub(crate) useless: Vec<FileNumber>,
+    pub(crate) unneeded: Vec<FileNumber>,
     /// The segment before the oldest one, and the end of its records.
     pub(crate) before: Option<Tail>,
     /// The newest kept segment, according to the manifest.
@@ -146,14 +146,13 @@ pub fn read(
     let headers = read_headers(disk, dir, database, listed, &mut recovered)?;
     let chain = chain(dir, &headers, listed.from)?;
     let Headers { found, empty } = headers;
-    recovered.burnt = found.keys().copied().filter(|number| !chain.contains(number)).collect();
-    // An empty file before the last segment was passed over: no segment may be begun in it any
-    // more.
+    recovered.unusable = found.keys().copied().filter(|number| !chain.contains(number)).collect();
+    // The numbers of segments rise, so an empty file before the last segment is of no use any more.
     let last = chain.last().copied();
     let (usable, passed): (Vec<_>, Vec<_>) =
         empty.into_iter().partition(|(number, _)| last.is_none_or(|last| number.0 > last));
     recovered.empty = usable;
-    recovered.burnt.extend(passed.into_iter().map(|(number, _)| number.0));
+    recovered.unusable.extend(passed.into_iter().map(|(number, _)| number.0));
     let headers = || chain.iter().filter_map(|number| found.get(number)).map(|found| found.header);
     recovered.is_complete = headers().all(|header| header.has(FLAG_COMPLETE));
     let before = headers().next().filter(|oldest| oldest.previous > 0);
@@ -240,7 +239,7 @@ fn read_headers(
         let behind = FileNumber(number.0.saturating_add(1));
         recovered.next_number = recovered.next_number.max(behind);
         if listed.from.is_some_and(|from| number < from) {
-            recovered.useless.push(number);
+            recovered.unneeded.push(number);
             continue;
         }
         let path = dir.join(name);
@@ -265,7 +264,7 @@ fn read_headers(
                 return Err(Error::corruption(path.display(), 0, found));
             }
             Content::Empty if is_listed => headers.empty.push((number, window.end())),
-            Content::Empty | Content::Damaged(_) => recovered.useless.push(number),
+            Content::Empty | Content::Damaged(_) => recovered.unneeded.push(number),
         }
     }
     if let Some(number) = missing.into_iter().find(|number| listed.from <= Some(*number)) {
@@ -390,7 +389,7 @@ impl Segment<'_> {
         }
         if !is_synced && !self.found.is_whole && place.offset == FIRST_RECORD {
             // A crash cut the header itself, so no write in the segment was ever promised.
-            self.recovered.burnt.push(header.number());
+            self.recovered.unusable.push(header.number());
             return Ok(());
         }
         self.recovered.next_seqno = next;

@@ -300,11 +300,11 @@ impl Log {
         self.drop_unused(writer);
         let mut spares: Vec<Spare> =
             chunks.iter().skip(1).filter_map(|chunk| chunk.start).collect();
-        let mut burnt = 0;
+        let mut unusable = 0;
         if let Some(begun) = chunks.first().and_then(|chunk| chunk.start) {
             if writer.not_blanked.is_some() {
-                burnt = begun.number;
-                self.ledger.lock().burnt.push(burnt);
+                unusable = begun.number;
+                self.ledger.lock().unusable.push(unusable);
             } else {
                 // Another salt makes the records in the file invalid.
                 spares.push(Spare { is_recycled: true, ..begun });
@@ -312,7 +312,7 @@ impl Log {
         }
         let first = chunks.first().map_or(SeqNo::ZERO, |chunk| chunk.first_seqno);
         let (tail, was_first) = (writer.tail, !writer.wrote_any);
-        let failed = FailedWrite { first, tail, was_first, spares, burnt };
+        let failed = FailedWrite { first, tail, was_first, spares, unusable };
         let to = self.queue.lock().restart(failed);
         let mut failures = self.failures.lock();
         if failures.len() == FAILURES_KEPT {

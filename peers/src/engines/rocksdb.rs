@@ -158,9 +158,10 @@ pub(super) fn open(variant: &str, options: &StoreOptions) -> Outcome<Box<dyn Eng
     // Unordered writes have no leader that could write for others.
     let is_concurrent = has(variant, "concurrent") || has(variant, "unordered");
     opts.set_allow_concurrent_memtable_write(is_concurrent);
-    let db = match options.transactions {
-        true => Store::Optimistic(Arc::new(OptimisticTransactionDB::open(&opts, &options.dir)?)),
-        false => Store::Plain(Arc::new(DB::open(&opts, &options.dir)?)),
+    let db = if options.transactions {
+        Store::Optimistic(Arc::new(OptimisticTransactionDB::open(&opts, &options.dir)?))
+    } else {
+        Store::Plain(Arc::new(DB::open(&opts, &options.dir)?))
     };
     let ticker = match options.durability {
         Durability::Interval(interval) => {

@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const ABOUT: &str = "\
-The benchmarks of flagstone: workloads over a store of their own, a row an interval, a result file \
-a trial.
+The benchmarks of flagstone: workloads over a store of their own, a row per interval, a result \
+file per trial.
 
 A trial creates its store, lets threads work on it in a closed loop, prints a summary and writes a \
-file of JSON lines: a header, a row an interval, events of the engine, the summary. Options that \
+file of JSON lines: a header, a row per interval, events of the engine, the summary. Options that \
 take several values, separated by commas, give a trial for each combination; a trial that fails is \
 reported at the end, and the others still run. Keys and values are created outside the timed \
 calls, and every value read is checked. Exit codes: 0 done, 1 a check failed, 2 used wrongly, 3 \
@@ -72,7 +72,7 @@ struct DeviceCommand {
     /// The result: a file that ends in .jsonl, or a directory
     #[arg(long, value_name = "DIR_OR_FILE", default_value = "bench-results")]
     out: PathBuf,
-    /// A line an interval on stderr
+    /// Print a line per interval on stderr
     #[arg(long)]
     progress: bool,
 }

@@ -25,7 +25,7 @@ pub(super) struct Place {
     /// Keep the store; it is removed otherwise
     #[arg(long)]
     pub(super) keep: bool,
-    /// A line an interval on stderr, even if that is no terminal
+    /// Print a line per interval on stderr, even if it is not a terminal
     #[arg(long)]
     pub(super) progress: bool,
     /// The engine that is measured
@@ -34,7 +34,7 @@ pub(super) struct Place {
     /// Nanoseconds of one core that the engine noop burns per call
     #[arg(long, value_name = "NS", default_value_t = 0.0)]
     pub(super) burn_ns: f64,
-    /// With the engine noop: burn as much CPU an operation as the trial of this result file took
+    /// With the engine noop: burn as much CPU per operation as the trial of this result file took
     #[arg(long, value_name = "FILE", conflicts_with = "burn_ns")]
     pub(super) burn_like: Option<PathBuf>,
     /// Skip trials that this build has already measured with the same options

@@ -1,4 +1,4 @@
-//! The harness: threads in a closed loop, a row an interval, a summary at the end.
+//! The harness: threads in a closed loop, a row per interval, a summary at the end.
 //!
 //! ```text
 //! a Worker's step --Meter--> Ledger (one a thread) --taken every interval--> row --> file, watcher

@@ -2,7 +2,7 @@
 
 use super::crew::{Crew, Interval, Probe, Worked, with_probe, work};
 use super::meter::Ledger;
-use super::rows::Look;
+use super::rows::Sample;
 use crate::engine::{Engine, Outcome};
 use crate::options::Pace;
 use crate::record::{
@@ -94,10 +94,10 @@ impl<'a> Recorder<'a> {
     }
 
     /// Takes a sample of everything.
-    fn look(&mut self, probe: &Probe<'_>) -> Look {
-        let look = Look::take(&self.dir, &self.disk, probe, self.written);
-        self.written = look.written;
-        look
+    fn sample(&mut self, probe: &Probe<'_>) -> Sample {
+        let sample = Sample::take(&self.dir, &self.disk, probe, self.written);
+        self.written = sample.written;
+        sample
     }
 
     /// Runs workers on an engine: one phase of the trial.
@@ -120,11 +120,11 @@ impl<'a> Recorder<'a> {
         let threads = workers.len();
         self.phase.clear();
         let started = self.start();
-        let mut before = self.look(probe);
+        let mut before = self.sample(probe);
         let worked = work(pace, workers, &mut |interval, ledger| {
-            let look = self.look(probe);
-            let row = look.row_since(&before, interval, started, threads, ledger);
-            before = look;
+            let sample = self.sample(probe);
+            let row = sample.row_since(&before, interval, started, threads, ledger);
+            before = sample;
             self.total.add(ledger);
             self.phase.add(ledger);
             self.thread_seconds += row.dt * threads as f64;
@@ -163,11 +163,11 @@ impl<'a> Recorder<'a> {
         call: impl FnOnce(&Path) -> Outcome<()>,
     ) -> Outcome<f64> {
         let started = self.start();
-        let before = self.look(probe);
+        let before = self.sample(probe);
         let began = Instant::now();
         call(&self.dir)?;
         let interval = Interval { from: began, to: Instant::now(), is_last: true };
-        let row = self.look(probe).row_since(&before, interval, started, 0, &Ledger::default());
+        let row = self.sample(probe).row_since(&before, interval, started, 0, &Ledger::default());
         let (t, dt) = (began.saturating_duration_since(started).as_secs_f64(), row.dt);
         self.figure(&format!("{what}_s"), dt);
         let (until, bytes, kind) = (row.t, row.disk_write_bytes, EventKind::Phase);

@@ -8,9 +8,9 @@ use crate::sample::{DirectoryBytes, DiskClock, ProcessSample};
 use std::path::Path;
 use std::time::Instant;
 
-/// Everything that grows or changes, as of one moment.
+/// A sample of everything that grows or changes, as of one moment.
 #[derive(Clone, Debug)]
-pub(super) struct Look {
+pub(super) struct Sample {
     process: ProcessSample,
     gauges: Gauges,
     /// Bytes that the process has written. Never fewer than at the sample before: when files are
@@ -20,7 +20,7 @@ pub(super) struct Look {
     disk: DirectoryBytes,
 }
 
-impl Look {
+impl Sample {
     /// Takes a sample; `written` is the count of bytes of the sample before.
     pub(super) fn take(dir: &Path, disk: &DiskClock, probe: &Probe<'_>, written: u64) -> Self {
         let process = ProcessSample::now();
@@ -84,8 +84,8 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn look(written: u64, hits: u64) -> Look {
-        Look {
+    fn sample(written: u64, hits: u64) -> Sample {
+        Sample {
             process: ProcessSample::default(),
             written,
             gauges: Gauges { cache_hits: Some(hits), ..Gauges::default() },
@@ -98,21 +98,21 @@ mod tests {
     fn what_is_written_never_falls() {
         let dir = tempfile::tempdir().unwrap();
         let disk = DiskClock::of(dir.path());
-        let look = |before| Look::take(dir.path(), &disk, &Probe::NONE, before).written;
+        let written = |before| Sample::take(dir.path(), &disk, &Probe::NONE, before).written;
         // As if files had been removed that were counted, and never written.
-        let before = look(0) + (1 << 40);
-        assert_eq!(look(before), before);
+        let before = written(0) + (1 << 40);
+        assert_eq!(written(before), before);
     }
 
     #[test]
-    fn a_late_look_makes_a_longer_interval_with_its_true_length() {
+    fn a_late_sample_makes_a_longer_interval_with_its_true_length() {
         let started = Instant::now();
         let (first, second) =
             (started + Duration::from_secs(1), started + Duration::from_millis(4500));
         let mut ledger = Ledger::default();
         (ledger.ops, ledger.make_ns) = (70, 3_500_000_000);
-        let row = look(900, 30).row_since(
-            &look(200, 10),
+        let row = sample(900, 30).row_since(
+            &sample(200, 10),
             Interval { from: first, to: second, is_last: false },
             started,
             2,

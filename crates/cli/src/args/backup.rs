@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Tables that an earlier generation has are not copied again. The database must not be open
 /// elsewhere; a program that has it open calls `Database::backup` itself. With --list, --verify, or
 /// --keep and no database, only the directory of backups is read. A backup that fails or is stopped
-/// adds no generation, and the next one goes on with what it has copied.
+/// adds no generation, and the next one reuses what it has copied.
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]
 #[command(override_usage = "flagstone backup DB DIR [--keep N] [--rate BYTES]\n       \
@@ -38,8 +38,7 @@ pub(crate) struct BackupArgs {
 
 /// Create a new database from a generation of backups
 ///
-/// A directory that holds anything is refused. A restore that fails or is stopped leaves an empty
-/// one.
+/// The target must be missing or empty. A restore that fails or is stopped leaves it empty.
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct RestoreArgs {

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 
 /// Make an independent copy of a database in milliseconds, by hard links of its tables
 ///
-/// The copy may be read, written, compacted and removed like any other database. To another file
-/// system its tables are copied. A checkpoint that fails or is stopped leaves an empty directory.
+/// The copy may be read, written, compacted and removed like any other database. Tables are copied
+/// only when the target is on another file system. A checkpoint that fails or is stopped leaves an
+/// empty directory.
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct CheckpointArgs {
@@ -26,7 +27,7 @@ pub(crate) struct CheckpointArgs {
     pub(crate) memory: MemoryArgs,
 }
 
-/// Merge every tree down to its deepest level: overwritten and deleted data are removed
+/// Merge every tree down to its deepest level: overwritten and deleted data is removed
 ///
 /// Ctrl-C stops; what was done stays.
 #[derive(Args, Debug)]
@@ -73,7 +74,7 @@ pub(crate) struct VerifyArgs {
 
 /// Read every table once past all caches, and name every one that is damaged
 ///
-/// Compares each table with the checksum in the manifest, and goes on after damage; verify checks
+/// Compares each table with the checksum in the manifest, and continues after damage; verify checks
 /// more, and stops at the first. The exit code is 4 if a table is damaged.
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]

@@ -85,6 +85,21 @@ fn index(text: &str) -> Option<usize> {
 /// ```
 ///
 /// Clones share the ids of the names, which lookups learn.
+///
+/// Paths are compared and joined step by step:
+///
+/// ```
+/// use flagstone_doc::{Document, FieldPath};
+/// let (votes, user) = (FieldPath::parse("votes")?, FieldPath::of_names(["user"]));
+/// let path = votes.join(&user);
+/// assert_eq!(path, FieldPath::parse("$.votes.user")?);
+/// assert!(path.len() == 2 && !path.is_empty() && !path.is_root());
+/// assert!(path.starts_with(&votes) && votes.overlaps(&path) && !user.overlaps(&path));
+/// assert!(FieldPath::primary_key().is_primary_key());
+/// let post = Document::from_json(r#"{"votes":{"user":"a"}}"#)?;
+/// assert!(path.get(&post.root()).is_ok_and(|found| found.is_some()));
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPath {
     steps: Arc<[Step]>,

@@ -372,6 +372,19 @@ impl From<&Self> for FieldPath {
 /// assert!(!post.matches(&field("title").gt(0).or(field("title").lt(0)).compile()?));
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
+///
+/// `elem_match` asks one element to meet all conditions:
+///
+/// ```
+/// use flagstone_doc::{Document, Filter};
+/// let post = Document::from_json(r#"{"lines":[{"n":1,"by":"x"},{"n":9,"by":"y"}]}"#)?;
+/// let by_x = Filter::field("by").eq("x").and(Filter::field("n").gte(5));
+/// let apart = Filter::field("lines.by").eq("x").and(Filter::field("lines.n").one_of([9, 10]));
+/// assert!(post.matches(&apart.compile()?));                   // two lines, one condition each
+/// assert!(!post.matches(&Filter::field("lines").elem_match(by_x).compile()?));
+/// assert!(post.matches(&Filter::field("lines.by").matches("^[a-x]$").compile()?));
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct FieldTest {

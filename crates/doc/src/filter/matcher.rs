@@ -11,6 +11,14 @@ use std::fmt;
 ///
 /// It evaluates cheap conditions first and stops when the result is known. It reads the stored
 /// bytes and decodes nothing but arrays and maps that are compared for order.
+///
+/// ```
+/// use flagstone_doc::{Document, Filter};
+/// let matcher = Filter::parse(r#"{"tags":"rust","score":{"$gt":5}}"#)?.compile()?;
+/// let post = Document::from_json(r#"{"tags":["rust","io"],"score":7}"#)?;
+/// assert_eq!(matcher.matches(&post.root()), Ok(true));
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 pub struct Matcher {
     check: Check,
 }

@@ -40,6 +40,25 @@ pub enum Surrogates {
 /// let options = JsonOptions::new().bytes_max(1 << 20).duplicates(Duplicates::Error);
 /// assert_eq!(options.depth_max, 128);
 /// ```
+///
+/// What a caller does not trust, and what it knows:
+///
+/// ```
+/// use flagstone_doc::{Document, JsonMode, JsonOptions, Surrogates};
+/// let flat = JsonOptions::new().depth_max(2);
+/// assert!(Document::from_json_with("[[1]]", flat).is_ok());
+/// assert!(Document::from_json_with("[[[1]]]", flat).is_err());
+/// let half = r#""\ud800""#;                                   // of a character
+/// assert!(Document::from_json(half).is_err());
+/// let lax = JsonOptions::new().surrogates(Surrogates::Replace);
+/// let replaced = Document::from_json_with(half, lax)?;
+/// assert_eq!(replaced.root().as_str(), Some("\u{FFFD}"));
+/// let extended = JsonOptions::new().mode(JsonMode::Extended);
+/// let time = Document::from_json_with(r#"{"$date":"1970-01-01T00:00:00Z"}"#, extended)?;
+/// assert!(time.root().as_datetime().is_some());
+/// assert!(JsonOptions::new().depth_max(1000).check().is_err());
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct JsonOptions {

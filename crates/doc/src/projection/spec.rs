@@ -33,6 +33,21 @@ const PATHS_MAX: usize = 10_000;
 /// assert_eq!(project(r#"{"votes":{"n":0},"x":0}"#)?, r#"{"id":1,"votes":[{"user":"a"},{}]}"#);
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
+///
+/// Built of paths:
+///
+/// ```
+/// use flagstone_doc::{FieldPath, Projection};
+/// let paths = [FieldPath::parse("id")?, FieldPath::parse("votes.user")?];
+/// let kept = Projection::include(paths.clone())?;
+/// assert_eq!(kept, Projection::parse("id,votes.user")?);
+/// assert!(kept.is_inclusion() && kept.paths() == paths);
+/// assert!(!Projection::exclude(paths)?.is_inclusion());
+/// assert!(Projection::everything().is_everything());
+/// let part = [FieldPath::parse("votes")?, FieldPath::parse("votes.user")?];
+/// assert!(Projection::include(part).is_err(), "one is a part of the other");
+/// # Ok::<(), flagstone_base::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Projection {
     pub(super) tree: Level,

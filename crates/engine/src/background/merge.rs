@@ -103,7 +103,7 @@ fn merge_at(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>, at: usize) -> Result
         return Ok(false);
     }
     let record = record.merged(at, next);
-    change(upkeep, manifest, core, Change { old, at, record, through: Some(through) })?;
+    change(upkeep, manifest, core, &Change { old, at, record, through: Some(through) })?;
     drop(held);
     drop(guard);
     upkeep.splits.note_merged(core.id);

@@ -4,10 +4,10 @@
 //! one edit, synced:  the record with another bound, the tables of the new trees
 //! numbering lock:    memtables sealed -> new trees -> layout -> old trees retired
 //! ```
-//! Nothing is written but the edit: the new trees hold the tables that have keys of theirs, and the
-//! sealed memtables, until each has flushed and trimmed its part. A crash before the edit leaves
-//! the old trees. After it, the log is replayed into the new ones, which are flushed as far as the
-//! old ones were.
+//! Nothing is written but the edit: the new trees hold the tables with their keys, and the sealed
+//! memtables, until each has flushed and trimmed its part. A crash before the edit leaves the old
+//! trees. After it, the log is replayed into the new ones, which are flushed as far as the old ones
+//! were.
 
 use super::claims::TreeClaims;
 use super::seal::seal_to_replace;
@@ -17,7 +17,6 @@ use super::watch::watch;
 use crate::catalog::KeyspaceRecord;
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
-use crate::partition::Route;
 use flagstone_base::{Result, SeqNo};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_tree::{Successor, Tree, inherited, replace, retire};
@@ -50,16 +49,16 @@ pub(super) fn change(
     upkeep: &Upkeep,
     manifest: &mut Manifest,
     core: &KeyspaceCore,
-    change: Change<'_>,
+    change: &Change<'_>,
 ) -> Result<()> {
-    let Change { old, at, record, through } = change;
+    let &Change { old, at, ref record, through } = change;
     let count = record.trees.len() + old.len() - core.trees().len();
     let new = (at..at + count).map(|partition| {
         let id = record.trees[partition];
         let bounds = record.route.bounds_of(partition).unwrap_or_default();
         let mut edit = inherited(old, id, &bounds);
         edit.flushed_through = through.or(edit.flushed_through);
-        Successor { edit, options: core.tree_options(&record, partition) }
+        Successor { edit, options: core.tree_options(record, partition) }
     });
     let new: Vec<Successor> = new.collect();
     let edit = Edit {
@@ -70,8 +69,8 @@ pub(super) fn change(
     upkeep.core.edits.append_whole(manifest, &edit)?;
     upkeep.core.edits.note_definitions(&edit);
     let before: u64 = old.iter().map(|tree| tree.table_bytes()).sum();
-    // The manifest has the edit. Without the new trees writes would go to trees that it has not.
-    let trees = put_in_place(upkeep, core, (old, at), (&record.route, new));
+    // The manifest has the edit. Without the new trees writes would go to trees that it lacks.
+    let trees = put_in_place(upkeep, core, change, new);
     let trees = trees.inspect_err(|error| upkeep.core.health.poison(error))?;
     if let Some(record) = manifest.state().catalog.by_id(core.id) {
         upkeep.core.keyspaces.replace_record(core, record);
@@ -88,13 +87,14 @@ pub(super) fn change(
     Ok(())
 }
 
-/// Seals the memtables of the trees `old` and puts the `new` trees in their place.
+/// Seals the memtables of the old trees and puts the `new` ones in their place.
 fn put_in_place(
     upkeep: &Upkeep,
     core: &KeyspaceCore,
-    (old, at): (&[Arc<Tree>], usize),
-    (route, new): (&Route, Vec<Successor>),
+    change: &Change<'_>,
+    new: Vec<Successor>,
 ) -> Result<Vec<Arc<Tree>>> {
+    let &Change { old, at, ref record, .. } = change;
     let mut numbering = upkeep.core.history.numbering.lock();
     seal_to_replace(upkeep, &mut numbering, old);
     let trees = replace(old, new)?;
@@ -105,7 +105,7 @@ fn put_in_place(
     }
     let mut all = core.trees().to_vec();
     all.splice(at..at + old.len(), trees.iter().cloned());
-    core.set_layout(route.clone(), all);
+    core.set_layout(record.route.clone(), all);
     retire(old, &trees);
     old.iter().for_each(|tree| numbering.forget(tree));
     trees.iter().for_each(|tree| numbering.note_unflushed(tree));

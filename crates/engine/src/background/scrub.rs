@@ -74,32 +74,10 @@ impl Scrubber {
         self.core.setup().executor.submit(Lane::Compaction, job);
     }
 
+    /// Begins the next table, or reads a part of the one that was begun.
     fn step(&self, round: &mut ScrubRound, rate: Rate) -> Progress {
+        let Some(scrub) = &mut round.scrub else { return self.begin_table(round) };
         let counters = &self.counters;
-        let Some(scrub) = &mut round.scrub else {
-            let Some((place, next)) = self.next_table(round.last) else {
-                counters.rounds.fetch_add(u64::from(round.last.is_some()), Ordering::Relaxed);
-                round.last = None;
-                return Progress::Rest(ROUND_PAUSE);
-            };
-            let before = round.last.replace(place);
-            return match Scrub::start(&next) {
-                Ok(scrub) => {
-                    round.scrub = Some(scrub);
-                    Progress::Again
-                }
-                Err(error) if !is_out_of_descriptors(&error) => {
-                    self.note_scrubbed_damage();
-                    Progress::Again
-                }
-                // The failure is temporary, such as a lack of descriptors: the same table is
-                // retried later.
-                Err(_passing) => {
-                    round.last = before;
-                    Progress::Rest(RETRY_AFTER)
-                }
-            };
-        };
         let began = self.core.setup().now();
         match scrub.step() {
             Ok(0) => {
@@ -121,6 +99,22 @@ impl Scrubber {
                 Progress::Again
             }
         }
+    }
+
+    fn begin_table(&self, round: &mut ScrubRound) -> Progress {
+        let Some((position, table)) = self.next_table(round.last) else {
+            let is_round = round.last.take().is_some();
+            self.counters.rounds.fetch_add(u64::from(is_round), Ordering::Relaxed);
+            return Progress::Rest(ROUND_PAUSE);
+        };
+        match Scrub::start(&table) {
+            Ok(scrub) => round.scrub = Some(scrub),
+            // It says nothing about the table, which is begun again later.
+            Err(error) if is_out_of_descriptors(&error) => return Progress::Rest(RETRY_AFTER),
+            Err(_damaged) => self.note_scrubbed_damage(),
+        }
+        round.last = Some(position);
+        Progress::Again
     }
 
     fn note_scrubbed_damage(&self) {

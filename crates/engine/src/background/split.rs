@@ -82,7 +82,7 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Re
         Cuts::Keys(cuts) => record.split(at, cuts, &trees),
         Cuts::Hashes(cuts) => record.split_hashes(at, cuts, &trees),
     };
-    change(upkeep, manifest, &core, Change { old: from_ref(tree), at, record, through: None })?;
+    change(upkeep, manifest, &core, &Change { old: from_ref(tree), at, record, through: None })?;
     drop(guard);
     if layout.route.is_range() {
         upkeep.splits.note_divided(core.id);

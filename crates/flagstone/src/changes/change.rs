@@ -36,6 +36,40 @@ impl ChangeBatch {
 }
 
 /// One change of a key. Keys and documents are decoded only when they are asked for.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// use flagstone::changes::{ChangeKind, ChangeRetention, ChangesFrom, Happened};
+/// use flagstone::{Database, Expires, Options, Patch, Space, doc};
+/// use std::time::Duration;
+/// let keep = ChangeRetention::age(Duration::from_secs(3600));
+/// assert!(keep.is_on());
+/// let db = Database::builder(dir.path()).options(Options::new().change_retention(keep)).open()?;
+/// let (kv, users) = (db.keyspace("kv")?, db.collection("users")?);
+/// users.keep_old_documents(true)?;
+/// let soon = db.now().after(Duration::from_secs(60));
+/// let mut batch = db.batch();
+/// batch.put(&users, "ada", doc!({ "age": 36 }).expires(soon))?;
+/// batch.put(&kv, "a", "1")?;
+/// batch.delete_range(&kv, "x".."z")?;
+/// db.commit(batch)?;
+/// db.sync()?;
+///
+/// let mut changes = db.changes(ChangesFrom::Start)?;
+/// let delivery = changes.poll()?.expect("it is synced");
+/// assert_eq!(delivery.token, changes.token());
+/// let Happened::Commit(batch) = delivery.happened else { panic!("a commit") };
+/// let [ada, a, range] = batch.changes().collect::<Vec<_>>()[..] else { panic!("three changes") };
+///
+/// assert!(ada.is_of_documents() && ada.kind() == ChangeKind::Put && ada.expiry() == Some(soon));
+/// assert_eq!((ada.keyspace(), ada.key()?), ("users".into(), Some("ada".into())));
+/// assert_eq!(ada.document()?.and_then(|document| document.int("age")), Some(36));
+/// assert!(ada.patch()?.is_none() && ada.has_old() && ada.old_document()?.is_none());  // new
+/// assert_eq!((a.key_bytes(), a.value_bytes(), a.key()?), (&b"a"[..], &b"1"[..], None));
+/// assert_eq!((range.kind(), range.end_bytes()), (ChangeKind::DeleteRange, Some(&b"z"[..])));
+/// assert!(ada.seqno() < a.seqno() && range.seqno() == changes.token().seqno());
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Change<'a>(FeedChange<'a>);
 

@@ -13,8 +13,9 @@ impl Database {
     /// If another commit came between, `body` runs again on a new snapshot, up to 100 times. If it
     /// returns an error or panics, nothing is written.
     ///
-    /// So `body` should have no effects but through the transaction. In it every other write to the
-    /// database returns InvalidInput: it would happen at once, and once more with each try.
+    /// So `body` should have no effects but through the transaction. Every other write that it
+    /// makes to the database returns InvalidInput: it would happen at once, and again with each
+    /// try.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -37,7 +38,7 @@ impl Database {
     /// ```
     ///
     /// The error may be of any type that an [`Error`] converts into, so a program can return its
-    /// own to give up. Where nothing else names the type, the closure does.
+    /// own to give up. If nothing else names the type, the closure must.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

@@ -27,6 +27,32 @@ pub(crate) enum Action {
 /// A write of all documents that match a filter, which begins when [`WriteMany::run`] is called.
 /// [`Collection::update_many`](crate::Collection::update_many) and
 /// [`Collection::delete_many`](crate::Collection::delete_many) return it.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Index, Patch, Space, doc};
+/// use flagstone::query::Hint;
+/// let posts = db.collection("posts")?;
+/// for n in 0..10 {
+///     posts.put(n, doc!({ "n": n, "title": (if n == 4 { "four".into() } else { doc!(n) }) }))?;
+/// }
+/// posts.create_index("numbers", Index::on("n"))?;
+/// let double = Patch::new().mul("title", 2);
+/// let write = || posts.update_many(r#"{"n":{"$gte":2}}"#, &double).hint(Hint::index("numbers"));
+///
+/// // Text cannot be multiplied: the write stops at document 4, and says what it has changed.
+/// let stopped = write().run().unwrap_err();
+/// assert_eq!((stopped.done.modified, stopped.error.to_string().contains("title")), (2, true));
+/// // In steps, over what does not fit:
+/// let (mut done, mut modified) = (write().limit(3).keep_going().run()?, 0);
+/// while let Some(token) = &done.next {
+///     modified += done.modified;
+///     done = write().limit(3).keep_going().after(token).run()?;
+/// }
+/// assert_eq!(modified + done.modified, 7);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
 #[derive(Clone)]
 #[must_use = "nothing is written until `run` is called"]
 pub struct WriteMany {

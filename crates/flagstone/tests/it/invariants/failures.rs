@@ -42,7 +42,7 @@ impl Watched {
         self.db.space(name).options(hashed(1)).keyspace().unwrap()
     }
 
-    /// Background work goes on for a while.
+    /// Runs background work for a while.
     fn work(&self, world: &World) {
         for _ in 0..20 {
             let _was_there_any = self.executor.assist();
@@ -68,7 +68,7 @@ impl Watched {
         })
     }
 
-    /// How long compactions rested, one after another.
+    /// Returns how long compactions paused after each failure, in milliseconds.
     fn delays(&self) -> Vec<u64> {
         self.events(|event| match event {
             Event::BackedOff { doing: "compaction", delay, .. } => Some(delay.as_millis() as u64),
@@ -127,7 +127,7 @@ fn a_damaged_table_is_quarantined_and_all_keyspaces_go_on() {
     assert!(error.kind() == ErrorKind::Corruption && error.to_string().contains(&table), "{error}");
 }
 
-/// Where the parts of the index of a table are.
+/// Returns the offset of the index parts of a table.
 fn index_parts(world: &World, table: &str) -> u64 {
     let mut text = String::new();
     flagstone::internal::inspect::file_on(&world.mem, &World::path(table), &mut text).unwrap();
@@ -256,7 +256,7 @@ fn writers_of_a_tree_that_cannot_be_compacted_get_an_error_that_names_the_file()
     assert!(watched.quarantined().is_empty());
 }
 
-/// They were told to come back, for ever.
+/// Such writers were told to retry, forever.
 #[test]
 fn writers_that_do_not_wait_are_told_of_a_tree_that_cannot_be_compacted() {
     let world = World::new(4);
