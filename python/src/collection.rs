@@ -619,7 +619,8 @@ impl Collection {
     /// Begins a query for the documents that match `filter`, a dict such as `{"score": {"$gte":
     /// 10}}`; all documents without one. It runs when it is iterated over, counted, and so on.
     ///
-    /// - `sort`: paths, the most significant first: `"-score"`, or a list of such.
+    /// - `sort`: paths, the most significant first: `"-score"`, or a list of such. `"$key"` is the
+    ///   primary key.
     /// - `fields`: the paths that documents keep, or without them with `-` before each.
     /// - `skip`, `limit`: which documents of the result.
     /// - `columns`: those of its Arrow streams: see `Find.arrow`.

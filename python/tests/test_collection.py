@@ -414,6 +414,9 @@ def test_finds_filter_sort_and_project(c: flagstone.Collection) -> None:
     assert list(c.find({"n": 5}, fields=["n", "at.x"]).values()) == [{"n": 5, "at": {"x": 5}}]
     assert list(c.find({"n": 5}, fields="-tags,-even,-at").values()) == [{"n": 5}]
     assert list(c.find({"n": {"$lt": 3}}, sort=["even", "-n"]).keys()) == [1, 2, 0]
+    assert list(c.find({"n": {"$lt": 3}}, sort="-$key").keys()) == [2, 1, 0]
+    assert c.find_one(sort="-$key") == (29, c[29])
+    assert list(c.find(sort=["-even", "-$key"], limit=2).keys()) == [28, 26]
     assert c.find().distinct("tags") == ["0", "1", "2"]
     assert c.find_one({"n": 7}) == (7, c[7]) and c.find_one({"n": 70}) is None
     assert c.find({"n": {"$in": [1, Decimal("2.0"), b"x"]}}).count() == 2

@@ -1,4 +1,4 @@
-//! The order of a query's documents: paths and directions.
+//! The order of a query's documents: paths and directions, and the primary key.
 
 use crate::field_path::{FieldPath, IndexKeys};
 use crate::filter::{Cursor, FilterError, parse_json};
@@ -20,6 +20,9 @@ const PARTS_MAX: usize = 32;
 /// paths: values in the total order, what is missing before null. Of several keys the smallest one
 /// counts if the direction is ascending, and the largest one if it is descending.
 ///
+/// A path may be that of the primary key, `$key`: [`FieldPath::primary_key`]. It is unique, so the
+/// paths after it decide nothing, and are dropped.
+///
 /// ```
 /// use flagstone_doc::{Document, IndexKeys, SortSpec};
 /// let newest = SortSpec::parse("-created,id")?;
@@ -30,10 +33,12 @@ const PARTS_MAX: usize = 32;
 ///     Ok::<_, flagstone_doc::JsonError>(out)
 /// };
 /// assert!(key(r#"{"created":9,"id":1}"#)? < key(r#"{"created":8.5,"id":0}"#)?);
+/// assert_eq!(SortSpec::parse("score,-$key,id")?, SortSpec::parse("score,-$key")?);
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SortSpec {
+    /// Only the last one may be the primary key.
     parts: Vec<(FieldPath, Direction)>,
 }
 
@@ -53,7 +58,8 @@ impl SortSpec {
     }
 
     /// Parses a sort: `-score,created`, where `-` means descending, or MongoDB's
-    /// `{"score":-1,"created":1}`. In the first form a name with a comma is `$['a,b']`.
+    /// `{"score":-1,"created":1}`. In the first form a name with a comma is `$['a,b']`. The primary
+    /// key is `$key`.
     ///
     /// # Errors
     /// If `text` is neither, or one of the errors of [`SortSpec::new`] applies.
@@ -74,7 +80,7 @@ impl SortSpec {
             added.map_err(|expected| refused(Some(offset), expected))?;
             offset += part.len() + 1;
         }
-        Ok(sort)
+        sort.checked().map_err(|expected| refused(None, expected))
     }
 
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, FilterError> {
@@ -102,17 +108,26 @@ impl SortSpec {
         Ok(())
     }
 
-    fn checked(self) -> Result<Self, Cow<'static, str>> {
-        if self.parts.is_empty() { Err("at least one path".into()) } else { Ok(self) }
+    /// Checks the whole sort, and drops what follows the primary key.
+    fn checked(mut self) -> Result<Self, Cow<'static, str>> {
+        if self.parts.is_empty() {
+            return Err("at least one path".into());
+        }
+        if let Some(at) = self.parts.iter().position(|(path, _)| path.is_primary_key()) {
+            self.parts.truncate(at + 1);
+        }
+        Ok(self)
     }
 
-    /// Returns the paths and their directions, the most significant first.
+    /// Returns the paths and their directions, the most significant first. The primary key is the
+    /// last one, if it is among them.
     pub fn parts(&self) -> &[(FieldPath, Direction)] {
         &self.parts
     }
 
     /// Appends the sort key of a document, whose bytes compare as the documents are ordered. It
-    /// marks its own end, so a primary key may follow. `keys` keeps memory between documents.
+    /// marks its own end, so a primary key may follow: the document does not know it, so the caller
+    /// appends it. `keys` keeps memory between documents.
     ///
     /// # Errors
     /// If the bytes read are malformed; `out` may then hold a part of a key.
@@ -122,7 +137,7 @@ impl SortSpec {
         keys: &mut IndexKeys,
         out: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
-        for (path, direction) in &self.parts {
+        for (path, direction) in self.parts.iter().filter(|(path, _)| !path.is_primary_key()) {
             let key = keys.collect_first(*direction, path, root)?;
             sort_key::directed(key, *direction, out);
         }
@@ -134,7 +149,10 @@ fn parsed(name: &str) -> Result<FieldPath, Cow<'static, str>> {
     if name.is_empty() {
         return Err("a path".into());
     }
-    FieldPath::parse(name).map_err(|error| format!("a path ({error})").into())
+    if name == "$key" {
+        return Ok(FieldPath::primary_key());
+    }
+    FieldPath::parse(name).map_err(|error| format!("a path or $key ({error})").into())
 }
 
 #[cold]

@@ -134,7 +134,9 @@ pub mod query {
         IntoFilter, IntoProjection, IntoSort, Page, PageToken, PlanInfo, ValuePart, ValueRow,
         Values, WriteMany,
     };
-    pub use flagstone_doc::{FieldTest, FilterError, Matcher, Projection, Projector, SortSpec};
+    pub use flagstone_doc::{
+        Direction, FieldTest, FilterError, Matcher, Projection, Projector, SortSpec,
+    };
 }
 
 /// What operations report: statistics, and the results of checks, copies and builds.

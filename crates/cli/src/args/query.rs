@@ -17,7 +17,8 @@ pub(crate) struct FindArgs {
     pub(crate) collection: CollectionArgs,
     /// The filter [default: all documents]
     pub(crate) filter: Option<String>,
-    /// Sort by these paths, as in -score,created: a minus sorts from the highest to the lowest
+    /// Sort by these paths, as in -score,created: a minus sorts from the highest to the lowest. The
+    /// primary key is $key
     #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]
     pub(crate) sort: Option<String>,
     /// Leave out the first N documents

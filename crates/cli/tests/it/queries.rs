@@ -182,6 +182,9 @@ fn a_plan_is_explained() {
     assert!(plan["plan"]["access"].as_str().unwrap().contains("scan"), "{plan}");
     let text = place.ok("find db c {\"sub\":\"go\"} --analyze --format table");
     assert!(text.contains("plan: ") && text.contains("matched 2"), "{text}");
+    let plan = place.ok("find db c --sort -$key --explain");
+    let plan: Value = serde_json::from_str(&plan).unwrap();
+    assert_eq!(plan["order"], "primary key, descending", "{plan}");
 }
 
 #[test]
@@ -194,6 +197,8 @@ fn what_cannot_be_asked_is_refused_with_its_place() {
         ("find db c --group 'sub: median(score)'", "median"),
         ("find db c --group 'count as n'", "as in 'subreddit: count as n'"),
         ("find db c --sort 'score desc'", "with a minus for descending order"),
+        ("find db c --sort '$key desc'", "sort, byte 0: expected a path or $key"),
+        ("find db c --sort $key --group sub:count", "groups have no primary key"),
         ("export db c --sort id,score:-1", "with a minus for descending order"),
         ("find db c {} --sort score:desc", "with a minus for descending order"),
         ("find db c --index missing", "there is no index missing of c, which has none"),

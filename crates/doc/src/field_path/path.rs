@@ -121,7 +121,7 @@ impl FieldPath {
         Self::of(names.into_iter().map(name).collect())
     }
 
-    /// Returns the path of the primary key, which only a filter has: `$key`.
+    /// Returns the path of the primary key, which only filters and sorts have: `$key`.
     pub fn primary_key() -> Self {
         Self::of(vec![Step::Key])
     }

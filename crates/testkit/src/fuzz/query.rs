@@ -80,7 +80,8 @@ fn part(view: &View<'_>, (len, names): (usize, &Names), projection: &Projection)
     text
 }
 
-/// Asserts that the key of a document consists of its keys by each path alone.
+/// Asserts that the key of a document consists of its keys by each path alone, and that only the
+/// last path is the primary key, which it does not have.
 fn check_key(view: &View<'_>, sort: &SortSpec) {
     let mut keys = IndexKeys::new();
     let mut key_of = |sort: &SortSpec| {
@@ -89,6 +90,8 @@ fn check_key(view: &View<'_>, sort: &SortSpec) {
         key
     };
     let whole = key_of(sort);
+    let (_, front) = sort.parts().split_last().expect("a sort has a path");
+    assert!(front.iter().all(|(path, _)| !path.is_primary_key()), "{sort}");
     let alone = |(path, direction): &(FieldPath, Direction)| {
         key_of(&SortSpec::new([(path.clone(), *direction)]).expect("one path"))
     };
@@ -103,6 +106,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"id":1,"a":{"b":1,"c":true}}"#,
         r#"{"a.b":0,"$['x y']":false}"#,
         "-score,id,+tags",
+        "score,-$key,id",
+        r#"{"$key":-1}"#,
         r#"{"score":-1,"a.b":1}"#,
         "id, a.b: count, avg(score) as mean, max(a.b)",
         r#"$['a,b'], tags: sum($["c)"]) as " as ", min(id)"#,

@@ -3,6 +3,7 @@
 use super::document::{
     DATE, DATE_IN, Fields, LIST_COUNT, LISTS, dated_field, path_of, unpacked, value_of_field,
 };
+use super::model::Key;
 use crate::rng::Rng;
 use flagstone::{Filter, Moment};
 
@@ -27,13 +28,31 @@ pub(super) struct Ask {
     is_any: bool,
 }
 
-/// The order of a query: a field, and whether it is descending.
-pub(super) type Order = (u16, bool);
+/// In the place of a field of an order, the primary key.
+const KEY: u16 = u16::MAX - 4;
+
+/// The order of a query: a field or the primary key, and the primary key among documents of one
+/// value, if the sort names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    field: u16,
+    is_descending: bool,
+    /// Whether the primary key is descending.
+    ties: Option<bool>,
+}
 
 /// Draws an order.
 pub(super) fn draw_order(rng: &mut Rng) -> Order {
-    let field = if rng.percent(15) { DATE } else { rng.below(3) as u16 };
-    (field, rng.percent(50))
+    let field = match rng.below(20) {
+        0..=2 => DATE,
+        3..=5 => KEY,
+        _ => rng.below(3) as u16,
+    };
+    Order {
+        field,
+        is_descending: rng.percent(50),
+        ties: rng.percent(40).then(|| rng.percent(50)).filter(|_| field != KEY),
+    }
 }
 
 /// A query whose pages are read, over lives.
@@ -43,7 +62,7 @@ pub(super) struct Pages {
     /// The text of the token.
     pub(super) token: String,
     /// The rank of the last document in the order.
-    pub(super) last: i64,
+    pub(super) last: Rank,
     /// The number of indexes and collections that were dropped before.
     pub(super) dropped: u64,
 }
@@ -162,13 +181,26 @@ impl Ask {
     }
 }
 
-/// The text of a sort.
-pub(super) fn sort_text((field, is_descending): Order) -> String {
-    format!("{}{}", if is_descending { "-" } else { "" }, path_of(field))
-}
+/// Numbers whose order is that of documents in a sort.
+pub(super) type Rank = (i64, i64);
 
-/// Returns a number whose order is that of documents in a sort. What is missing comes first.
-pub(super) fn rank((field, is_descending): Order, fields: &Fields) -> i64 {
-    let rank = fields.get(&field).map_or(i64::MIN / 2, |value| *value);
-    if is_descending { -rank } else { rank }
+impl Order {
+    /// The text of the sort.
+    pub(super) fn text(self) -> String {
+        let path = if self.field == KEY { "$key".to_owned() } else { path_of(self.field) };
+        let ties =
+            self.ties.map_or("", |is_descending| [",$key", ",-$key"][usize::from(is_descending)]);
+        format!("{}{path}{ties}", if self.is_descending { "-" } else { "" })
+    }
+
+    /// Returns the rank of a document. What is missing comes first.
+    pub(super) fn rank(self, (key, fields): &(Key, Fields)) -> Rank {
+        let directed = |rank: i64, is_descending| if is_descending { -rank } else { rank };
+        let rank = match self.field {
+            KEY => i64::from(*key),
+            field => fields.get(&field).map_or(i64::MIN / 2, |value| *value),
+        };
+        let tie = self.ties.map_or(0, |is_descending| directed(i64::from(*key), is_descending));
+        (directed(rank, self.is_descending), tie)
+    }
 }

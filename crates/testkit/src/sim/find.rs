@@ -1,6 +1,6 @@
 //! The steps that query the collection. Every plan must find what the filter means.
 
-use super::ask::{Ask, Order, Pages, rank, sort_text};
+use super::ask::{Ask, Order, Pages, Rank};
 use super::document::{Fields, fields_of};
 use super::indexes::{Built, SPECS};
 use super::life::{self, Check};
@@ -133,7 +133,7 @@ impl Run {
 
     fn read_page(&mut self, ask: Ask, order: Order, before: Option<Pages>, length: u64) -> Check {
         let Some(collection) = self.collection()? else { return Ok(()) };
-        let find = collection.find(ask.filter()).sort(sort_text(order).as_str());
+        let find = collection.find(ask.filter()).sort(&order.text());
         let find = match &before {
             Some(before) => {
                 let token = before.token.parse().map_err(|error| format!("a token: {error}"))?;
@@ -156,8 +156,8 @@ impl Run {
         let last = before.map(|before| before.last);
         judge_page(&rows, &expected, (order, last), length, page.next.is_some())
             .map_err(|what| format!("a page of {} sorted by {order:?}: {what}", ask.filter()))?;
-        if let (Some(token), Some((_, fields))) = (page.next, rows.last()) {
-            let last = rank(order, fields);
+        if let (Some(token), Some(last)) = (page.next, rows.last()) {
+            let last = order.rank(last);
             let (token, dropped) = (token.to_string(), self.dropped_indexes);
             self.pages.push(Pages { ask, order, token, last, dropped });
             let extra = self.pages.len().saturating_sub(PAGES_MAX);
@@ -185,14 +185,13 @@ pub(super) fn compare(
         return Ok(Err(format!("keys {:?}, expected {:?}", keys(&rows), keys(expected))));
     }
     let Some(order) = order else { return Ok(Ok(())) };
-    let sorted = find.clone().sort(sort_text(order).as_str()).skip(limit / 4).limit(limit);
-    let ranks = |rows: &[(Key, Fields)]| -> Vec<i64> {
-        rows.iter().map(|(_, fields)| rank(order, fields)).collect()
-    };
+    let sorted = find.clone().sort(&order.text()).skip(limit / 4).limit(limit);
+    let ranks =
+        |rows: &[(Key, Fields)]| -> Vec<Rank> { rows.iter().map(|row| order.rank(row)).collect() };
     let rows = ranks(&found(sorted.run()?)?);
     let mut all = ranks(expected);
     all.sort_unstable();
-    let part: Vec<i64> = all.into_iter().skip(limit as usize / 4).take(limit as usize).collect();
+    let part: Vec<Rank> = all.into_iter().skip(limit as usize / 4).take(limit as usize).collect();
     Ok(if rows == part {
         Ok(())
     } else {
@@ -204,23 +203,24 @@ pub(super) fn compare(
 fn judge_page(
     rows: &[(Key, Fields)],
     expected: &[(Key, Fields)],
-    (order, last): (Order, Option<i64>),
+    (order, last): (Order, Option<Rank>),
     length: u64,
     has_more: bool,
 ) -> Check {
-    let of = |(_, fields): &(Key, Fields)| rank(order, fields);
+    let of = |row: &(Key, Fields)| order.rank(row);
+    let (least, greatest) = ((i64::MIN, i64::MIN), (i64::MAX, i64::MAX));
     if let Some((key, _)) = rows.iter().find(|row| !expected.contains(row)) {
         return Err(format!("key {key} does not match, or is another document"));
     }
     if !rows.is_sorted_by_key(of) {
         return Err("it is not sorted".into());
     }
-    let from = last.unwrap_or(i64::MIN);
+    let from = last.unwrap_or(least);
     if rows.iter().any(|row| of(row) < from) {
         return Err("it begins before the page before it has ended".into());
     }
     // Where it ends within equal ranks, some of these may be missing.
-    let to = if has_more { rows.last().map_or(i64::MIN, of) } else { i64::MAX };
+    let to = if has_more { rows.last().map_or(least, of) } else { greatest };
     let is_missing = |row: &&(Key, Fields)| {
         let rank = of(row);
         let is_inside = rank < to && (rank > from || last.is_none());

@@ -67,6 +67,10 @@ fn a_sort_has_a_short_text_and_one_of_json() {
         (r#"{"-a,b":1}"#, r#"{"-a,b":1}"#),
         ("$['x.y']", r#"{"$['x.y']":1}"#),
         ("-$['a,b'].c,$[\",'\"]", r#"{"a,b.c":-1,",'":1}"#),
+        ("-$key", r#"{"$key":-1}"#),
+        ("a, $key", r#"{"a":1,"$key":1}"#),
+        (r#"{"a":-1,"$key":-1}"#, r#"{"a":-1,"$key":-1}"#),
+        ("$['$key'],key", r#"{"$['$key']":1,"key":1}"#),
     ] {
         let sort = SortSpec::parse(text).unwrap();
         assert_eq!(sort.to_string(), written);
@@ -79,7 +83,11 @@ fn a_sort_has_a_short_text_and_one_of_json() {
         ("$['a,b'], $['a,b']", 9, "each path once"),
         ("{}", 0, "at least one path"),
         (r#"{"a":2}"#, 5, "1 or -1"),
-        (r#"{"a":1,"$x":1}"#, 7, "a path (JSONPath"),
+        (r#"{"a":1,"$x":1}"#, 7, "a path or $key (JSONPath"),
+        ("$kye", 0, "a path or $key (JSONPath"),
+        ("$key,a,-$key", 7, "each path once"),
+        ("$key,a,a", 7, "each path once"),
+        (r#"{"$key":2}"#, 8, "1 or -1"),
         (r#"{"a":1,"$.a":1}"#, 7, "each path once"),
         ("{\"a\":\"asc\"}", 5, "1 or -1"),
     ] {
@@ -94,6 +102,31 @@ fn a_sort_has_a_short_text_and_one_of_json() {
     let path = FieldPath::parse("a").unwrap();
     let sort = SortSpec::new([(path, Direction::Descending)]).unwrap();
     assert_eq!(sort, SortSpec::parse("-a").unwrap());
+}
+
+/// The primary key is unique, so what follows it decides nothing.
+#[test]
+fn the_primary_key_ends_a_sort_and_is_no_part_of_the_key() {
+    let path = |text| (FieldPath::parse(text).unwrap(), Direction::Ascending);
+    let primary = (FieldPath::primary_key(), Direction::Descending);
+    for (text, parts) in [
+        ("-$key,a,b", vec![primary.clone()]),
+        (r#"{"a":1,"$key":-1,"b":1}"#, vec![path("a"), primary.clone()]),
+        ("a,-$key", vec![path("a"), primary.clone()]),
+    ] {
+        let sort = SortSpec::parse(text).unwrap();
+        assert_eq!(sort.parts(), parts, "{text}");
+        let with_more = parts.iter().cloned().chain([path("c")]);
+        assert_eq!(SortSpec::new(with_more).unwrap(), sort, "{text}");
+        let [inline, ids] = both(r#"{"a":1,"b":2,"$key":3,"key":4}"#).map(|it| key(&sort, &it));
+        let fields = parts.len() - 1;
+        let expected = if fields == 0 {
+            vec![]
+        } else {
+            key(&SortSpec::parse("a").unwrap(), &both(r#"{"a":1}"#)[0])
+        };
+        assert_eq!((&inline, &ids), (&expected, &expected), "{text}");
+    }
 }
 
 /// Returns the value by which a document is sorted; `None` for a missing one.

@@ -186,38 +186,6 @@ impl IndexRange {
     }
 }
 
-impl IndexRange {
-    /// The part of the range after the entry with this key; `None` if it is empty.
-    pub(crate) fn after(mut self, key: &[u8]) -> Option<Self> {
-        let is_before = match &self.0.start {
-            Bound::Included(start) | Bound::Excluded(start) => start.as_slice() <= key,
-            Bound::Unbounded => true,
-        };
-        if is_before {
-            self.0.start = Bound::Excluded(key.to_vec());
-        }
-        match &self.0.end {
-            Bound::Included(end) | Bound::Excluded(end) if end.as_slice() <= key => None,
-            _ => Some(self),
-        }
-    }
-
-    /// The part of the range before the entry with this key; `None` if it is empty.
-    pub(crate) fn before(mut self, key: &[u8]) -> Option<Self> {
-        let is_after = match &self.0.end {
-            Bound::Included(end) | Bound::Excluded(end) => end.as_slice() >= key,
-            Bound::Unbounded => true,
-        };
-        if is_after {
-            self.0.end = Bound::Excluded(key.to_vec());
-        }
-        match &self.0.start {
-            Bound::Included(start) | Bound::Excluded(start) if start.as_slice() >= key => None,
-            _ => Some(self),
-        }
-    }
-}
-
 enum EntryScan<'a> {
     Snapshot(Scan),
     Transaction(Box<TransactionScan<'a>>),

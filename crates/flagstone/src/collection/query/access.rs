@@ -156,7 +156,7 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
     let is_one = prefixes.len() == 1;
     let is_multi = (0..definition.fields.len()).any(|at| !known.arrays(at).is_none());
     let fixed = if are_points { fields } else { fields.saturating_sub(1) };
-    let order = match &spec.sort {
+    let order = match spec.by_fields() {
         Some(sort) if is_one && !known.has_cut() => IndexOrder::of(known, sort, fixed),
         _ => None,
     };
@@ -217,10 +217,8 @@ fn bound_keys(ranges: &mut Vec<IndexRange>, prefix: &[u8], spec: &Spec) -> Optio
         let range = |keys: &Interval| IndexRange::of_keys(prefix, &key_access::range(keys));
         *ranges = keys.intervals().iter().map(range).collect();
     }
-    // The position of a token without a sort is a key.
-    if let (None, Some(token)) = (&spec.sort, &spec.after) {
-        let key = [prefix, &token.key].concat();
-        *ranges = std::mem::take(ranges).into_iter().filter_map(|it| it.after(&key)).collect();
+    if let Some(position) = spec.key_position() {
+        begin_after(ranges, &[prefix, &position.key].concat(), position.direction);
     }
     is_bounded.then(|| keys.is_exact())
 }
@@ -233,12 +231,14 @@ fn start(
     token: &PageToken,
 ) -> bool {
     let Ok(key) = order.entry_key(prefix, token) else { return false };
-    let after = |range: IndexRange| match order.direction {
-        Order::Forward => range.after(&key),
-        Order::Reverse => range.before(&key),
-    };
-    *ranges = std::mem::take(ranges).into_iter().filter_map(after).collect();
+    begin_after(ranges, &key, order.direction.into());
     true
+}
+
+/// Leaves of ranges what is read after the entry with this key in a direction.
+fn begin_after(ranges: &mut Vec<IndexRange>, key: &[u8], direction: Direction) {
+    let after = |it: &IndexRange| key_access::rest(it.keys().clone(), key, direction);
+    *ranges = ranges.iter().filter_map(after).map(IndexRange::from).collect();
 }
 
 impl Prefixes {
@@ -353,10 +353,13 @@ impl IndexAccess {
         text
     }
 
-    /// Returns the direction in which entries are read, in the order of the sort or in any.
-    pub(super) fn direction(&self, has_order: bool) -> Order {
-        let order = self.order.as_ref().filter(|_| has_order);
-        order.map_or(Order::Forward, |order| order.direction)
+    /// Returns the direction in which entries are read.
+    pub(super) fn direction(&self, need: Need) -> Order {
+        match (need, &self.order) {
+            (Need::Keys(direction), _) => direction.into(),
+            (Need::Sort, Some(order)) => order.direction,
+            _ => Order::Forward,
+        }
     }
 
     /// Returns where entries are read.

@@ -1,6 +1,6 @@
 //! What a query needs of its plan, and takes from the documents that it finds.
 
-use flagstone_doc::{FieldPath, Projection};
+use flagstone_doc::{Direction, FieldPath, Projection};
 
 /// What a query needs of its plan.
 #[derive(Clone, Debug)]
@@ -25,9 +25,19 @@ pub(super) enum Need {
     /// The documents in any order.
     Any,
     /// In the order of their stored keys.
-    Keys,
-    /// In the order of the sort if an index has it; the caller sorts if not.
+    Keys(Direction),
+    /// In the order of the sort, which has fields, if an index has it; the caller sorts if not.
     Sort,
+}
+
+impl Need {
+    /// The direction of the stored keys, if they are the order.
+    pub(super) const fn by_key(self) -> Option<Direction> {
+        match self {
+            Self::Keys(direction) => Some(direction),
+            Self::Any | Self::Sort => None,
+        }
+    }
 }
 
 /// What a query takes from each document that matches.

@@ -60,7 +60,7 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
     if !ask.wanted.reads_documents() && given.is_exact {
         return None;
     }
-    if ask.need == Need::Keys && !given.is_key_ordered {
+    if matches!(ask.need, Need::Keys(_)) && !given.is_key_ordered {
         return None;
     }
     let mut filtered = if given.is_exact { Vec::new() } else { spec.filter.paths() };
@@ -103,7 +103,9 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
     if let (Need::Sort | Need::Any, Some(sort), false) = (ask.need, &spec.sort, given.has_order)
         && is_projection
     {
-        sort.parts().iter().for_each(|(path, _)| add(path));
+        // Every entry has the key, as above.
+        let paths = sort.parts().iter().map(|(path, _)| path);
+        paths.filter(|path| !path.is_primary_key()).for_each(add);
     }
     Composer::new(&paths)?;
     let is_equal = matches!(

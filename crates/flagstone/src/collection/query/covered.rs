@@ -4,6 +4,7 @@ use super::cover::{Cover, CoveredField};
 use super::keys::RangeEntries;
 use super::projector::Projector;
 use super::source::QuerySource;
+use super::token::KeyPosition;
 use super::values::EntryValues;
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
@@ -20,8 +21,8 @@ pub(super) struct Covered<'t> {
     composes: bool,
     /// Keeps the same of a document as is composed of an entry.
     projector: Option<Projector>,
-    /// Only keys after this one count.
-    after: Option<Vec<u8>>,
+    /// Only keys after this position count.
+    after: Option<KeyPosition>,
     /// Composed of the entry, or projected from the document.
     bytes: Vec<u8>,
     /// The document, if it was read since the entry is no proof.
@@ -36,7 +37,7 @@ impl<'t> Covered<'t> {
         entries: RangeEntries<'t>,
         cover: Cover,
         projector: Option<Projector>,
-        after: Option<Vec<u8>>,
+        after: Option<KeyPosition>,
     ) -> Option<Self> {
         Some(Self {
             source: source.clone(),
@@ -56,7 +57,7 @@ impl<'t> Covered<'t> {
     pub(super) fn advance(&mut self, stored: &Stored, matcher: Option<&Matcher>) -> Result<bool> {
         while self.entries.advance()? {
             let Some(entry) = self.entries.entry().map(IndexScan::parts) else { break };
-            if self.after.as_ref().is_some_and(|after| entry.primary_key <= after.as_slice()) {
+            if self.after.as_ref().is_some_and(|after| after.has_passed(entry.primary_key)) {
                 continue;
             }
             if !self.cover.is_proof(&entry) {

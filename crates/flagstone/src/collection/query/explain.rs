@@ -2,7 +2,7 @@
 
 use super::rows::Work;
 use crate::spill::Spilled;
-use flagstone_doc::{Map, Value};
+use flagstone_doc::{Direction, Map, Value};
 use std::fmt;
 
 /// How a query is run, why, and, if it was run, what it has read:
@@ -15,6 +15,8 @@ pub struct Explain {
     pub plans: Vec<PlanInfo>,
     /// Whether the documents are sorted after they are found, because no plan has the order.
     pub sorts: bool,
+    /// The direction of the primary key, if that is the order.
+    pub(super) by_key: Option<Direction>,
     /// What happened, if the query was run.
     pub actual: Option<Actual>,
 }
@@ -60,17 +62,29 @@ impl Actual {
 }
 
 impl Explain {
-    /// Returns the same as a value: a map with `plan`, `alternatives`, `sorts` and `actual`.
+    /// Returns the same as a value: a map with `plan`, `alternatives`, `sorts`, `order` and
+    /// `actual`.
     pub fn to_value(&self) -> Value {
         let mut plans = self.plans.iter().map(PlanInfo::to_value);
         let mut map = Map::new();
         map.insert("plan", plans.next());
         map.insert("alternatives", plans.collect::<Value>());
         map.insert("sorts", self.sorts);
+        map.insert("order", self.order());
         if let Some(actual) = &self.actual {
             map.insert("actual", actual.to_value());
         }
         Value::Map(map)
+    }
+
+    /// The order of the documents, for users.
+    const fn order(&self) -> &'static str {
+        match self.by_key {
+            Some(Direction::Ascending) => "primary key",
+            Some(Direction::Descending) => "primary key, descending",
+            None if self.sorts => "sorted after reading",
+            None => "as read",
+        }
     }
 }
 
@@ -115,7 +129,7 @@ impl fmt::Display for Explain {
                 writeln!(f, "    {note}")?;
             }
         }
-        writeln!(f, "order: {}", if self.sorts { "sorted after reading" } else { "as read" })?;
+        writeln!(f, "order: {}", self.order())?;
         if let Some(actual) = &self.actual {
             let fields = actual.fields().map(|(name, count)| format!("{name} {count}"));
             writeln!(f, "actual: {}", fields.join(", "))?;

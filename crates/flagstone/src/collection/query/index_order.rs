@@ -6,6 +6,7 @@
 //! its entries.
 
 use super::known::Known;
+use super::spec::key_direction;
 use super::token::{PageToken, Ties};
 use crate::collection::index::IndexScan;
 use crate::index::{Computed, IndexField};
@@ -20,6 +21,24 @@ pub(super) enum Order {
     Reverse,
 }
 
+impl From<Direction> for Order {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Ascending => Self::Forward,
+            Direction::Descending => Self::Reverse,
+        }
+    }
+}
+
+impl From<Order> for Direction {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Forward => Self::Ascending,
+            Order::Reverse => Self::Descending,
+        }
+    }
+}
+
 /// How the entries of an index have the order of a sort.
 #[derive(Clone, Debug)]
 pub(super) struct IndexOrder {
@@ -29,6 +48,8 @@ pub(super) struct IndexOrder {
     /// No field comes after those of the sort.
     is_whole: bool,
     is_unique: bool,
+    /// The order of documents with one sort key, if no field decides it.
+    ties: Direction,
     /// Where the parts of the sort are.
     parts: Vec<SortPart>,
     /// The fields of the index that have one value in all entries that are read, and the directions
@@ -48,7 +69,8 @@ struct SortPart {
 impl IndexOrder {
     /// Returns how the entries give the order of `sort`, if they do: after `fixed` fields with one
     /// value, the fields must be those of the sort, all in its directions or all in the other ones,
-    /// and no document may have several keys there.
+    /// and no document may have several keys there. If the sort names the primary key, that must
+    /// come right after them, in its direction, unless they are unique.
     pub(super) fn of(known: &Known<'_>, sort: &SortSpec, fixed: usize) -> Option<Self> {
         let fields = &known.definition.fields;
         if (0..fields.len()).any(|at| !known.arrays(at).is_none()) {
@@ -58,7 +80,8 @@ impl IndexOrder {
             field.path == *path && field.computed == Computed::Value
         };
         let (mut next, mut order, mut parts) = (fixed, None, Vec::new());
-        for (path, direction) in sort.parts() {
+        let fields_of_sort = sort.parts().iter().filter(|(path, _)| !path.is_primary_key());
+        for (path, direction) in fields_of_sort {
             if let Some(field) = fields[..fixed].iter().position(|field| is_it(field, path)) {
                 parts.push(SortPart { field, direction: *direction });
                 continue;
@@ -72,11 +95,19 @@ impl IndexOrder {
             parts.push(SortPart { field: next, direction: *direction });
             next += 1;
         }
+        let named = key_direction(sort);
+        let direction = order.or(named.map(Order::from)).unwrap_or(Order::Forward);
+        let (is_whole, is_unique) = (next == fields.len(), known.definition.is_unique);
+        let ties = named.unwrap_or(direction.into());
+        if named.is_some() && !(is_whole && (is_unique || Order::from(ties) == direction)) {
+            return None;
+        }
         Some(Self {
-            direction: order.unwrap_or(Order::Forward),
+            direction,
             index: known.id(),
-            is_whole: next == fields.len(),
-            is_unique: known.definition.is_unique,
+            is_whole,
+            is_unique,
+            ties,
             parts,
             fixed,
             directions: known.definition.directions().collect(),
@@ -86,7 +117,7 @@ impl IndexOrder {
     /// The order of documents with one sort key.
     pub(super) fn ties(&self) -> Ties {
         let index = if self.is_whole { 0 } else { self.index };
-        Ties { index, is_reverse: self.direction == Order::Reverse }
+        Ties { index, is_reverse: self.ties == Direction::Descending }
     }
 
     /// What a token has in the place of the sort key, of the document of `entry`.

@@ -1,8 +1,8 @@
 //! The primary keys that a filter allows.
 
-use super::spec::Spec;
+use super::token::KeyPosition;
 use flagstone_base::key::KeyRange;
-use flagstone_doc::{Filter, Interval};
+use flagstone_doc::{Direction, Filter, Interval};
 use std::collections::VecDeque;
 use std::ops::Bound;
 
@@ -34,36 +34,16 @@ impl KeyAccess {
         })
     }
 
-    /// Returns the part after the position of a token in the order of the keys.
-    pub(super) fn after(self, spec: &Spec) -> Self {
-        let position = match &spec.sort {
-            None => spec.after.as_ref().map(|token| token.key.as_slice()),
-            Some(_) => None,
-        };
-        let Some(position) = position else { return self };
+    /// Returns the part after a position.
+    pub(super) fn after(self, position: &KeyPosition) -> Self {
         match self {
-            Self::All => Self::Ranges([KeyRange::ALL].into()).after(spec),
+            Self::All => Self::Ranges([KeyRange::ALL].into()).after(position),
             Self::Points(mut points) => {
-                points.retain(|point| point.as_slice() > position);
+                points.retain(|point| !position.has_passed(point));
                 Self::Points(points)
             }
             Self::Ranges(ranges) => {
-                let after = |mut range: KeyRange| {
-                    let is_over = match &range.end {
-                        Bound::Included(end) | Bound::Excluded(end) => end.as_slice() <= position,
-                        Bound::Unbounded => false,
-                    };
-                    let is_before = match &range.start {
-                        Bound::Included(start) | Bound::Excluded(start) => {
-                            start.as_slice() <= position
-                        }
-                        Bound::Unbounded => true,
-                    };
-                    if is_before {
-                        range.start = Bound::Excluded(position.to_vec());
-                    }
-                    (!is_over).then_some(range)
-                };
+                let after = |it| rest(it, &position.key, position.direction);
                 Self::Ranges(ranges.into_iter().filter_map(after).collect())
             }
         }
@@ -92,9 +72,23 @@ impl KeyAccess {
 
 /// The keys of an interval. No key is empty.
 pub(super) fn range(interval: &Interval) -> KeyRange {
-    let (start, end) = interval.bytes(flagstone_doc::Direction::Ascending);
+    let (start, end) = interval.bytes(Direction::Ascending);
     let start = if start.is_empty() { Bound::Unbounded } else { Bound::Included(start) };
     KeyRange { start, end: end.map_or(Bound::Unbounded, Bound::Excluded) }
+}
+
+/// Returns the part of a range that is read after `key` in a direction; `None` if it is empty.
+pub(super) fn rest(mut range: KeyRange, key: &[u8], direction: Direction) -> Option<KeyRange> {
+    match direction {
+        Direction::Ascending if range.starts_before(key) => {
+            range.start = Bound::Excluded(key.to_vec());
+        }
+        Direction::Descending if range.ends_behind(key) => {
+            range.end = Bound::Excluded(key.to_vec());
+        }
+        _ => {}
+    }
+    (!range.is_empty()).then_some(range)
 }
 
 fn one(key: Vec<u8>) -> KeyRange {

@@ -1,6 +1,6 @@
 //! Stored keys in one piece of memory.
 
-use std::collections::VecDeque;
+use flagstone_doc::Direction;
 use std::ops::Range;
 
 /// Stored keys, which are taken one after another.
@@ -72,10 +72,13 @@ impl KeyList {
         places.extend(parts.into_iter().map(|(_, place)| place));
     }
 
-    /// Sorts the keys, and removes repeated ones.
+    /// Sorts the keys in a direction, and removes repeated ones.
     #[must_use]
-    pub(super) fn sorted(mut self) -> Self {
+    pub(super) fn sorted(mut self, direction: Direction) -> Self {
         self.sort();
+        if direction == Direction::Descending {
+            self.places.reverse();
+        }
         let Self { bytes, places, .. } = &mut self;
         let key = |place: &Range<u32>| &bytes[place.start as usize..place.end as usize];
         places.dedup_by(|a, b| key(a) == key(b));
@@ -90,10 +93,10 @@ impl KeyList {
     }
 }
 
-impl From<VecDeque<Vec<u8>>> for KeyList {
-    fn from(keys: VecDeque<Vec<u8>>) -> Self {
+impl<'k> FromIterator<&'k [u8]> for KeyList {
+    fn from_iter<I: IntoIterator<Item = &'k [u8]>>(keys: I) -> Self {
         let mut list = Self::default();
-        keys.iter().for_each(|key| list.push(key));
+        keys.into_iter().for_each(|key| list.push(key));
         list
     }
 }
@@ -104,14 +107,16 @@ mod tests {
 
     #[test]
     fn keys_are_sorted_part_by_part() {
-        let mut list = KeyList::default();
-        for key in ["a2", "b1", "a1", "c2", "b2", "c1", "b1"] {
-            list.push(key.as_bytes());
-        }
+        let texts = ["a2", "b1", "a1", "c2", "b2", "c1", "b1"];
+        let mut list: KeyList = texts.iter().map(|text| text.as_bytes()).collect();
+        let of = |list: &KeyList| -> Vec<String> {
+            list.iter().map(|key| String::from_utf8(key.to_vec()).unwrap()).collect()
+        };
         list.sort_by_part(|key| usize::from(key[1] == b'1'));
-        let sorted: Vec<_> = list.iter().map(|key| std::str::from_utf8(key).unwrap()).collect();
-        assert_eq!(sorted, ["a2", "b2", "c2", "a1", "b1", "b1", "c1"]);
+        assert_eq!(of(&list), ["a2", "b2", "c2", "a1", "b1", "b1", "c1"]);
         list.sort();
         assert!(list.iter().is_sorted());
+        let descending = list.sorted(Direction::Descending);
+        assert_eq!(of(&descending), ["c2", "c1", "b2", "b1", "a2", "a1"]);
     }
 }

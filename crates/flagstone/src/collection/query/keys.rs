@@ -8,6 +8,8 @@ use crate::collection::index::IndexScan;
 use crate::index::Parts;
 use crate::spill::Sorted;
 use flagstone_base::Result;
+use flagstone_base::bytes::assign;
+use flagstone_doc::{Direction, sort_key};
 use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
@@ -103,10 +105,11 @@ pub(super) enum Keys<'t> {
     Entries(Box<RangeEntries<'t>>),
     /// Those of all entries, which were read to estimate the cost, and how many entries there were.
     Known(KeyList, u64),
-    /// In the order of the keys, each once, and how many entries there were.
-    Sorted(Box<Sorted>, u64),
-    /// Those that both have, which are ascending; and the last key of the second.
-    Both(Box<Self>, Box<Self>, Vec<u8>),
+    /// In the order of the keys, each once, and how many entries there were. The sorted keys are in
+    /// the form of a direction.
+    Sorted((Box<Sorted>, Direction), u64),
+    /// Those that both have, each of which are in this direction; and the last key of the second.
+    Both(Box<(Self, Self)>, Direction, Vec<u8>),
 }
 
 impl<'t> Keys<'t> {
@@ -126,17 +129,27 @@ impl<'t> Keys<'t> {
                 Ok(true)
             }
             Self::Sorted(sorted, _) => {
+                let (sorted, direction) = sorted;
                 let has_next = sorted.advance()?;
-                key.clear();
-                key.extend_from_slice(sorted.key());
+                match direction {
+                    Direction::Ascending => assign(key, sorted.key()),
+                    Direction::Descending => {
+                        let _turned = sort_key::turned(sorted.key(), *direction, key);
+                    }
+                }
                 Ok(has_next)
             }
-            Self::Both(first, second, other) => {
+            Self::Both(both, direction, other) => {
+                let (first, second) = &mut **both;
                 if !first.next(key)? || !second.next(other)? {
                     return Ok(false);
                 }
                 loop {
-                    let has_next = match key.as_slice().cmp(other) {
+                    let order = match direction {
+                        Direction::Ascending => key.as_slice().cmp(other),
+                        Direction::Descending => other.as_slice().cmp(key),
+                    };
+                    let has_next = match order {
                         Ordering::Equal => return Ok(true),
                         Ordering::Less => first.next(key)?,
                         Ordering::Greater => second.next(other)?,
@@ -162,7 +175,7 @@ impl<'t> Keys<'t> {
         match self {
             Self::Entries(entries) => entries.read(),
             Self::Known(_, read) | Self::Sorted(_, read) => *read,
-            Self::Both(first, second, _) => first.read() + second.read(),
+            Self::Both(both, ..) => both.0.read() + both.1.read(),
         }
     }
 }

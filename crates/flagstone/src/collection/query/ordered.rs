@@ -11,6 +11,7 @@ use super::cover::CoveredField;
 use super::index_order::IndexOrder;
 use super::projector::Projector;
 use super::rows::{Rows, Work};
+use super::spec::key_direction;
 use super::token::{PageToken, Ties};
 use super::values::ValueRow;
 use crate::collection::index::IndexScan;
@@ -42,8 +43,7 @@ pub(super) struct SortedRows {
 /// How documents are sorted.
 pub(super) struct SortJob<'a> {
     pub(super) stored: &'a Stored,
-    /// `None` sorts by the stored keys.
-    pub(super) sort: Option<&'a SortSpec>,
+    pub(super) sort: &'a SortSpec,
     /// Only documents after the position of this token count.
     pub(super) after: Option<&'a PageToken>,
     pub(super) options: SortOptions,
@@ -57,15 +57,16 @@ impl SortJob<'_> {
         let mut sorter = Sorter::new(self.stored.bytes().scratch(), self.options);
         let (mut key, mut keys) = (Vec::new(), IndexKeys::new());
         let is_projected = rows.is_projected();
-        let ties = self.after.map_or(Direction::Ascending, |token| token.ties.direction());
+        let ties = match self.after {
+            Some(token) => token.ties.direction(),
+            None => key_direction(self.sort).unwrap_or(Direction::Ascending),
+        };
         let after = self.after.map(PageToken::position);
         while rows.advance()? {
             key.clear();
-            if let Some(sort) = self.sort {
-                decode::look(self.stored, rows.bytes(), |root| {
-                    sort.key(root, &mut keys, &mut key)
-                })?;
-            }
+            decode::look(self.stored, rows.bytes(), |root| {
+                self.sort.key(root, &mut keys, &mut key)
+            })?;
             let start = key.len();
             sort_key::directed(rows.key(), ties, &mut key);
             if after.as_ref().is_some_and(|after| key <= *after) {

@@ -5,6 +5,7 @@ use super::covered::Covered;
 use super::key_list::KeyList;
 use super::keys::Keys;
 use super::source::{QuerySource, SourceScan};
+use super::token::KeyPosition;
 use super::values::{IndexedValue, ValueRow};
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
@@ -56,8 +57,8 @@ pub(super) struct Fetch<'t> {
     keeps_order: bool,
     /// Documents are read. Otherwise their keys suffice.
     reads_documents: bool,
-    /// Only keys after this one count.
-    after: Option<Vec<u8>>,
+    /// Only keys after this position count.
+    after: Option<KeyPosition>,
     batch: KeyList,
     batch_len: usize,
     key: Vec<u8>,
@@ -276,13 +277,13 @@ impl<'t> Fetch<'t> {
     }
 
     /// Leaves out the keys up to `position`.
-    pub(super) fn after(self, position: Option<Vec<u8>>) -> Self {
+    pub(super) fn after(self, position: Option<KeyPosition>) -> Self {
         Self { after: position, ..self }
     }
 
     fn advance(&mut self, stored: &Stored) -> Result<bool> {
         while self.next_key(stored)? {
-            if self.after.as_ref().is_some_and(|after| self.key <= *after) {
+            if self.after.as_ref().is_some_and(|after| after.has_passed(&self.key)) {
                 continue;
             }
             if !self.reads_documents {

@@ -4,6 +4,7 @@ use crate::collection::Stored;
 use crate::collection::index::{IndexRange, UsableIndex};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, SeqNo, Slice};
+use flagstone_doc::Direction;
 use flagstone_engine::{Scan, Snapshot, Transaction, TransactionScan};
 use std::collections::VecDeque;
 
@@ -44,7 +45,7 @@ impl<'t> QuerySource<'t> {
         }
     }
 
-    /// Scans the documents of ranges of stored keys, one range after another.
+    /// Scans the documents of ranges of stored keys, which ascend, one range after another.
     pub(super) fn scan(
         &self,
         stored: &Stored,
@@ -68,16 +69,19 @@ impl<'t> QuerySource<'t> {
             Self::Snapshot(snapshot) => {
                 let scan = snapshot.scan(stored.bytes(), range)?;
                 OneScan::Snapshot(match ordered {
-                    Ordering::ByKey => scan,
+                    Ordering::ByKey(Direction::Ascending) => scan,
+                    Ordering::ByKey(Direction::Descending) => scan.rev(),
                     Ordering::Any => scan.unordered(),
                     Ordering::AnyInBulk => scan.unordered().without_filling_cache(),
                 })
             }
-            Self::Transaction(transaction) => {
-                OneScan::Transaction(Box::new(transaction.scan(stored.bytes(), range)?))
-            }
-            Self::Probe(transaction) => {
-                OneScan::Transaction(Box::new(transaction.probe(stored.bytes(), range)?))
+            Self::Transaction(transaction) | Self::Probe(transaction) => {
+                let scan = match self {
+                    Self::Probe(_) => transaction.probe(stored.bytes(), range)?,
+                    _ => transaction.scan(stored.bytes(), range)?,
+                };
+                let is_reverse = ordered == Ordering::ByKey(Direction::Descending);
+                OneScan::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
             }
         })
     }
@@ -137,7 +141,7 @@ impl<'t> QuerySource<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ordering {
     /// That of the keys.
-    ByKey,
+    ByKey(Direction),
     /// The one that costs least.
     Any,
     /// The same, and the cache stays as it is.
@@ -149,7 +153,7 @@ pub(super) struct SourceScan<'t> {
     stored: Stored,
     source: QuerySource<'t>,
     ordered: Ordering,
-    /// The ranges after the current one.
+    /// The ranges that are still to be read.
     left: VecDeque<KeyRange>,
     current: Option<OneScan<'t>>,
 }
@@ -162,7 +166,11 @@ enum OneScan<'t> {
 
 impl SourceScan<'_> {
     fn next_range(&mut self) -> Result<()> {
-        self.current = match self.left.pop_front() {
+        let next = match self.ordered {
+            Ordering::ByKey(Direction::Descending) => self.left.pop_back(),
+            _ => self.left.pop_front(),
+        };
+        self.current = match next {
             Some(range) => Some(self.source.scan_one(&self.stored, range, self.ordered)?),
             None => None,
         };

@@ -1,9 +1,9 @@
 //! What is asked: the parts of a query that were set.
 
-use super::token::PageToken;
+use super::token::{KeyPosition, PageToken};
 use crate::collection::Stored;
 use flagstone_base::hash::key_hash;
-use flagstone_doc::{Filter, Projection, SortSpec};
+use flagstone_doc::{Direction, Filter, Projection, SortSpec};
 use std::fmt::Write;
 
 /// The memory of a query has one part in this many of the memory budget ..
@@ -72,6 +72,29 @@ impl Spec {
         self.limit.map(|limit| limit.saturating_add(self.skip))
     }
 
+    /// The sort, unless it is by the primary key alone.
+    pub(super) fn by_fields(&self) -> Option<&SortSpec> {
+        let is_of_field =
+            |sort: &&SortSpec| !matches!(sort.parts(), [(path, _)] if path.is_primary_key());
+        self.sort.as_ref().filter(is_of_field)
+    }
+
+    /// The direction of a sort by the primary key alone.
+    pub(super) fn by_key(&self) -> Option<Direction> {
+        match self.by_fields() {
+            None => self.sort.as_ref().and_then(key_direction),
+            Some(_) => None,
+        }
+    }
+
+    /// The position after which the query begins, if it is one in the order of the stored keys:
+    /// that of pages without a sort, and of a sort by the primary key.
+    pub(super) fn key_position(&self) -> Option<KeyPosition> {
+        let token = self.after.as_ref().filter(|_| self.by_fields().is_none())?;
+        let direction = self.by_key().unwrap_or(Direction::Ascending);
+        Some(KeyPosition { key: token.key.clone(), direction })
+    }
+
     /// A hash of what decides which documents are found in which order. A page token carries it.
     pub(super) fn hash(&self, stored: &Stored) -> u64 {
         let mut text = format!("{:?} {}", stored.bytes().id(), self.filter);
@@ -81,4 +104,11 @@ impl Spec {
         }
         key_hash(text.as_bytes(), 0)
     }
+}
+
+/// The direction of the primary key, if `sort` names it: the order of documents that are equal
+/// otherwise.
+pub(super) fn key_direction(sort: &SortSpec) -> Option<Direction> {
+    let last = sort.parts().last().filter(|(path, _)| path.is_primary_key());
+    last.map(|(_, direction)| *direction)
 }

@@ -7,7 +7,8 @@
 //! ```
 //! `query` is a hash of what was asked, `history` that of the database. Documents with one sort key
 //! are in the order of their stored keys, descending if `reverse` is 1; then any plan can continue,
-//! and `index` is 0. An index with more fields than the sort has an order of its own: `index` is
+//! and `index` is 0. In the order of the stored keys alone, there is no sort key, and the query
+//! tells the direction. An index with more fields than the sort has an order of its own: `index` is
 //! its keyspace then, and the components of the entry are in the place of the sort key. Only the
 //! query that made a token can use it.
 
@@ -57,6 +58,24 @@ pub(super) struct Ties {
     pub(super) index: u32,
     /// They are read in reverse.
     pub(super) is_reverse: bool,
+}
+
+/// A position in the order of the stored keys alone.
+#[derive(Clone, Debug)]
+pub(super) struct KeyPosition {
+    pub(super) key: Vec<u8>,
+    /// The direction of that order.
+    pub(super) direction: Direction,
+}
+
+impl KeyPosition {
+    /// Returns whether the stored key `key` is at the position or before it.
+    pub(super) fn has_passed(&self, key: &[u8]) -> bool {
+        match self.direction {
+            Direction::Ascending => key <= self.key.as_slice(),
+            Direction::Descending => key >= self.key.as_slice(),
+        }
+    }
 }
 
 impl PageToken {

@@ -14,7 +14,7 @@ use crate::collection::index::Own;
 use crate::collection::write::{self, Destination};
 use crate::collection::{Stored, decode, encode};
 use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_doc::{Filter, Matcher, Patch};
+use flagstone_doc::{Direction, Filter, Matcher, Patch};
 use std::fmt;
 
 /// What is done to each document.
@@ -195,7 +195,7 @@ impl WriteMany {
     }
 
     fn rows_of<'t>(&self, spec: &Spec, source: &QuerySource<'t>) -> Result<Rows<'t>> {
-        let ask = Ask::new(Need::Keys, Wanted::Key);
+        let ask = Ask::new(Need::Keys(Direction::Ascending), Wanted::Key);
         plan::rows(&self.stored, source, spec, ask).map(|found| found.rows)
     }
 

@@ -3,6 +3,7 @@
 mod basics;
 mod covered;
 mod groups;
+mod key_order;
 mod keys;
 mod limits;
 mod model;

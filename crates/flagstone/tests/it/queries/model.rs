@@ -70,8 +70,11 @@ pub(super) fn values(value: &Value, path: &str) -> Vec<Reached> {
 }
 
 /// The key by which a sort compares a document: of each path the least value, or the greatest.
-pub(super) fn sort_keys(value: &Value, sort: &[(&str, bool)]) -> Vec<Reached> {
+pub(super) fn sort_keys((key, value): &(Value, Value), sort: &[(&str, bool)]) -> Vec<Reached> {
     let key = |(path, descending): &(&str, bool)| {
+        if *path == "$key" {
+            return Some(Some(key.clone()));
+        }
         let values = values(value, path).into_iter();
         if *descending { values.max() } else { values.min() }
     };
@@ -212,6 +215,9 @@ pub(super) fn sort(rng: &mut Rng) -> (Vec<(&'static str, bool)>, String) {
     let mut sort = Vec::new();
     for _ in 0..=rng.below(2) {
         sort.push((paths.swap_remove(rng.index(paths.len())), rng.percent(50)));
+    }
+    if rng.percent(50) {
+        sort.insert(rng.index(sort.len() + 1), ("$key", rng.percent(50)));
     }
     let text =
         |(path, descending): &(&str, bool)| format!("{}{path}", if *descending { "-" } else { "" });

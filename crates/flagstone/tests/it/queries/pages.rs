@@ -44,7 +44,7 @@ fn pages_together_are_the_whole_query() {
     let world = World::new(1);
     let (_session, collection) = filled(&world);
     for filter in ["{}", r#"{"n":{"$gte":2}}"#, r#"{"tags":"a"}"#] {
-        for sort in ["", "n", "-n", "a,-n", "-tags"] {
+        for sort in ["", "n", "-n", "a,-n", "-tags", "$key", "-$key", "-n,$key", "n,-$key"] {
             let find = || match sort {
                 "" => collection.find(filter),
                 sort => collection.find(filter).sort(sort),
@@ -62,7 +62,7 @@ fn pages_together_are_the_whole_query() {
 fn a_count_after_a_token_is_that_of_the_documents_after_it() {
     let world = World::new(1);
     let (_session, collection) = filled(&world);
-    for sort in ["", "-n"] {
+    for sort in ["", "-n", "$key", "-$key", "-n,$key"] {
         let find = || match sort {
             "" => collection.find("{}"),
             sort => collection.find("{}").sort(sort),
@@ -110,7 +110,10 @@ fn a_token_of_another_query_collection_or_database_is_refused() {
     };
     assert!(refused(collection.find("{}").sort("n")).contains("another query"));
     assert!(refused(collection.find(r#"{"n":{"$gte":2}}"#)).contains("another query"));
-    assert!(refused(collection.find(r#"{"n":{"$gte":2}}"#).sort("-n")).contains("another query"));
+    for sort in ["-n", "$key", "n,-$key"] {
+        let other = collection.find(r#"{"n":{"$gte":2}}"#).sort(sort);
+        assert!(refused(other).contains("another query"), "{sort}");
+    }
     let other = session.db.collection("other").unwrap();
     other.put(1, doc!({"n": 3})).unwrap();
     assert!(refused(other.find(r#"{"n":{"$gte":2}}"#).sort("n")).contains("another query"));

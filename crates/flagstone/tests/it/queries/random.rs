@@ -138,8 +138,8 @@ fn compare_sorted<'t>(
 ) {
     let (sort, text) = model::sort(rng);
     let context = format!("{context} sorted by {text}");
-    let keys = |document: &Value| model::sort_keys(document, &sort);
-    let mut sorted: Vec<_> = expected.iter().map(|(_, document)| keys(document)).collect();
+    let keys = |entry: &(Value, Value)| model::sort_keys(entry, &sort);
+    let mut sorted: Vec<_> = expected.iter().map(keys).collect();
     sorted.sort_by(|a, b| model::compare(a, b, &sort));
     for limit in [None, Some((rng.below(5), rng.below(10)))] {
         let (skip, count) = limit.unwrap_or((0, u64::MAX));
@@ -147,7 +147,8 @@ fn compare_sorted<'t>(
         query = if limit.is_some() { query.limit(count) } else { query };
         let expected: Vec<_> =
             sorted.iter().skip(skip as usize).take(count.min(1 << 20) as usize).collect();
-        let found: Vec<_> = query.run().unwrap().map(|entry| entry.unwrap().1.to_value()).collect();
+        let found = query.run().unwrap().map(|entry| entry.unwrap());
+        let found: Vec<_> = found.map(|(key, document)| (key, document.to_value())).collect();
         let found: Vec<_> = found.iter().map(keys).collect();
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{context}, {limit:?}");
     }
@@ -189,7 +190,7 @@ fn compare_pages<'t>(
             break;
         }
     }
-    let keys = |(_, document): &(Value, Value)| model::sort_keys(document, &sort);
+    let keys = |entry: &(Value, Value)| model::sort_keys(entry, &sort);
     let found_keys: Vec<_> = found.iter().map(keys).collect();
     let is_sorted = found_keys.is_sorted_by(|a, b| model::compare(a, b, &sort).is_le());
     assert!(is_sorted, "{context} sorted by {text}, pages of {length}");

@@ -17,7 +17,14 @@ fn paths(texts: &[&str]) -> Vec<FieldPath> {
 
 /// Reads all rows, some of them by visits, and counts those that were entries. With `reads_all`
 /// reads all documents, one by one.
-fn read(mut values: Values<'_>, texts: &[&str], reads_all: bool) -> (Vec<Row>, usize) {
+fn read(values: Values<'_>, texts: &[&str], reads_all: bool) -> (Vec<Row>, usize) {
+    let (mut rows, entries) = read_in_order(values, texts, reads_all);
+    rows.sort();
+    (rows, entries)
+}
+
+/// As [`read`], in the order of the query.
+fn read_in_order(mut values: Values<'_>, texts: &[&str], reads_all: bool) -> (Vec<Row>, usize) {
     let (mut rows, mut entries) = (Vec::new(), 0);
     while values.advance().unwrap() {
         let key = values.key().unwrap();
@@ -45,7 +52,6 @@ fn read(mut values: Values<'_>, texts: &[&str], reads_all: bool) -> (Vec<Row>, u
         assert_eq!(visited, rows.len() - before);
         assert!(values.row().is_err(), "a visit leaves no current row");
     }
-    rows.sort();
     (rows, entries)
 }
 
@@ -100,6 +106,14 @@ pub(super) fn compare_values<'t>(
     }
     found.sort();
     assert_eq!(found, rows, "{context} in parts");
+    for sort in ["$key", "-$key"] {
+        let values = find().sort(sort).values(&paths).unwrap();
+        let (mut found, _) = read_in_order(values, &texts, rng.percent(20));
+        if sort == "-$key" {
+            found.reverse();
+        }
+        assert_eq!(found, rows, "{context} sorted by {sort}");
+    }
 }
 
 fn fill(collection: &Collection, count: i64) {

@@ -84,9 +84,13 @@ impl<'t> Find<'t> {
     }
 
     /// Sets the order: a [`SortSpec`](crate::query::SortSpec), or its text: `-score,created` sorts
-    /// by score, the highest first, and then by creation. Documents with one sort key come in the
-    /// order of their primary keys, ascending or descending; if an index gives the order, its
-    /// further fields decide first. Without a sort the order is not specified.
+    /// by score, the highest first, and then by creation. `$key` is the primary key, which is
+    /// unique, so what follows it decides nothing. By `$key` or `-$key` alone the collection is
+    /// read in that order, and nothing is sorted but the keys that an index has found.
+    ///
+    /// Documents with one sort key come in the order of their primary keys: in the direction of
+    /// `$key` in the sort, or else in any, and if an index gives the order, its further fields
+    /// decide first. Without a sort the order is not specified.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -99,6 +103,8 @@ impl<'t> Find<'t> {
     /// let keys = posts.find("{}").sort("odd,-n").run()?.map(|post| post.map(|(key, _)| key));
     /// let keys: Vec<_> = keys.collect::<Result<_, _>>()?;
     /// assert_eq!(keys, [4.into(), 2.into(), 0.into(), 3.into(), 1.into()]);
+    /// let (last, _post) = posts.find("{}").sort("-$key").first()?.expect("there are five");
+    /// assert_eq!(last, 4.into());
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     pub fn sort(mut self, sort: impl IntoSort) -> Self {

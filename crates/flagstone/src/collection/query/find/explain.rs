@@ -74,9 +74,7 @@ impl Find<'_> {
     /// # Errors
     /// As [`Find::group`].
     pub fn explain_group(&self, group: &Group) -> Result<Explain> {
-        self.check()?;
-        self.check_no_token("groups")?;
-        group.check()?;
+        self.check_group(group)?;
         let explain = self.explained(&Ask::new(Need::Any, group.wanted()))?;
         self.analyzed(explain, || {
             let (mut groups, mut rows) = (self.group(group)?, 0);
@@ -129,8 +127,9 @@ impl Find<'_> {
         let source = source.probing();
         let chooser = Chooser::new(&self.stored, &source, &self.spec, ask);
         let choice = chooser.explaining().choose()?;
-        let sorts = self.spec.sort.is_some() && !choice.has_order();
-        Ok(Explain { plans: choice.plans, sorts, actual: None })
+        let sorts = self.spec.by_fields().is_some() && !choice.has_order();
+        let (plans, by_key) = (choice.plans, ask.need.by_key());
+        Ok(Explain { plans, sorts, by_key, actual: None })
     }
 
     /// Adds to `explain` what `run` has read, if that is asked for.

@@ -13,10 +13,10 @@ use crate::collection::query::plan;
 use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::Rows;
 use crate::collection::query::source::{QuerySource, Reads};
-use crate::collection::query::spec::Spec;
+use crate::collection::query::spec::{Spec, key_direction};
 use crate::spill::SortOptions;
 use flagstone_base::{Error, Result};
-use flagstone_doc::{Document, FieldPath, Value};
+use flagstone_doc::{Direction, Document, FieldPath, Value};
 
 /// Running.
 impl<'t> Find<'t> {
@@ -142,7 +142,7 @@ impl<'t> Find<'t> {
             let all = self.stored.bytes().count()?;
             return Ok(all.saturating_sub(spec.skip).min(spec.limit.unwrap_or(u64::MAX)));
         }
-        if spec.after.is_some() && spec.sort.is_some() {
+        if spec.after.is_some() && spec.by_fields().is_some() {
             // The position is one in the order of the sort.
             let (mut cursor, mut count) = (self.run()?, 0);
             while cursor.advance()? {
@@ -190,7 +190,7 @@ impl<'t> Find<'t> {
     }
 
     /// Returns the groups of the documents and what they accumulate: see [`Group`]. Sort, limit and
-    /// skip are those of the groups.
+    /// skip are those of the groups, which have no primary key.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -212,9 +212,7 @@ impl<'t> Find<'t> {
     /// # Errors
     /// As [`Find::run`]; InvalidInput for a malformed group, or a sum of more than 1,000 digits.
     pub fn group(&self, group: &Group) -> Result<Groups> {
-        self.check()?;
-        self.check_no_token("groups")?;
-        group.check()?;
+        self.check_group(group)?;
         self.planned(|| {
             let rows = self.rows(group.wanted())?;
             Groups::run(&self.stored, &self.spec, group, rows)
@@ -278,6 +276,19 @@ impl<'t> Find<'t> {
         }
     }
 
+    /// Checks a query of groups.
+    pub(super) fn check_group(&self, group: &Group) -> Result<()> {
+        self.check()?;
+        self.check_no_token("groups")?;
+        if self.spec.sort.as_ref().and_then(key_direction).is_some() {
+            return Err(Error::invalid(
+                "the sort of groups names $key, but groups have no primary key: expected the \
+                 fields of groups",
+            ));
+        }
+        group.check()
+    }
+
     pub(super) fn source(&self) -> QuerySource<'t> {
         self.reads.source(&self.stored)
     }
@@ -294,20 +305,21 @@ impl<'t> Find<'t> {
     }
 
     /// What the documents of a cursor need: the order of the sort, or that of the keys.
-    pub(super) const fn need(&self, by_key: bool) -> Need {
-        match (&self.spec.sort, by_key) {
+    pub(super) fn need(&self, by_key: bool) -> Need {
+        match (self.spec.by_fields(), self.spec.by_key()) {
             (Some(_), _) => Need::Sort,
-            (None, true) => Need::Keys,
-            (None, false) => Need::Any,
+            (None, Some(direction)) => Need::Keys(direction),
+            (None, None) if by_key => Need::Keys(Direction::Ascending),
+            (None, None) => Need::Any,
         }
     }
 
     pub(super) fn cursor(&self, source: &QuerySource<'t>, ask: Ask) -> Result<Cursor<'t>> {
-        let Spec { projection, sort, skip, limit, .. } = &self.spec;
+        let Spec { projection, skip, limit, .. } = &self.spec;
         let plan::Found { rows, order, is_sorted } =
             plan::rows(&self.stored, source, &self.spec, ask)?;
         let mut projector = projection.as_ref().map(Projector::new);
-        let rows = match sort {
+        let rows = match self.spec.by_fields() {
             _ if is_sorted => Ordered::Streamed(Box::new(rows), order),
             None => Ordered::Streamed(Box::new(rows), None),
             Some(sort) => {
@@ -319,7 +331,7 @@ impl<'t> Find<'t> {
                 };
                 let job = SortJob {
                     stored: &self.stored,
-                    sort: Some(sort),
+                    sort,
                     after: self.spec.after.as_ref(),
                     options,
                     // With a limit most documents are dropped before they would be returned.

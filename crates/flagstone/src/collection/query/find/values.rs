@@ -3,7 +3,7 @@
 use super::builder::Find;
 use crate::collection::Stored;
 use crate::collection::query::access::{self, IndexAccess};
-use crate::collection::query::ask::{Ask, Need, Wanted};
+use crate::collection::query::ask::{Ask, Wanted};
 use crate::collection::query::cursor::Cursor;
 use crate::collection::query::ordered::Ordered;
 use crate::collection::query::plan;
@@ -190,10 +190,11 @@ impl<'t> Find<'t> {
     pub(super) fn ask_values(&self, paths: &[FieldPath]) -> Ask {
         let spec = &self.spec;
         let is_name = |path: &FieldPath| Composer::new(std::slice::from_ref(path)).is_some();
-        // What is sorted or projected are documents.
-        let is_plain = spec.sort.is_none() && spec.projection.is_none() && spec.after.is_none();
+        // What is sorted or projected are documents. The primary key needs none.
+        let is_sorted = spec.by_fields().is_some();
+        let is_plain = !is_sorted && spec.projection.is_none() && spec.after.is_none();
         if is_plain && paths.iter().all(is_name) {
-            return Ask::new(Need::Any, Wanted::Columns(paths.to_vec()));
+            return Ask::new(self.need(false), Wanted::Columns(paths.to_vec()));
         }
         self.ask(self.need(spec.after.is_some()))
     }

@@ -73,7 +73,13 @@ impl Candidate {
                     format!("about {entries} of {total} entries, by a rule of thumb")
                 }
             };
-            let order = has_order.then(|| "has the order of the sort".to_owned());
+            let order = match ask.need {
+                Need::Sort if has_order => Some("has the order of the sort"),
+                Need::Keys(_) if access.is_key_ordered => Some("has the order of the primary key"),
+                Need::Keys(_) => Some("its keys are sorted"),
+                _ => None,
+            };
+            let order = order.map(str::to_owned);
             [access.shown(counts), number].into_iter().chain(order).collect()
         });
         let text = planner.text(|| format!("index {:?}", access.name()));
@@ -92,7 +98,7 @@ impl Candidate {
         // A query that ends soon reads few entries, however many there are.
         let ends_soon = planner.last().is_some_and(|last| last <= PROBED_MAX as u64);
         let is_probed = access.fields > 0 && !(has_order && ends_soon);
-        let probe = || probe(planner.source, access, access.direction(has_order));
+        let probe = || probe(planner.source, access, access.direction(planner.ask.need));
         let counted = |keys: KeyList| {
             let count = keys.len() as u64;
             (Some(keys), count, How::Counted)

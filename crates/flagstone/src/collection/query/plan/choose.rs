@@ -16,6 +16,7 @@ use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::source::{Ordering, QuerySource};
 use crate::collection::query::spec::{Hint, Spec};
 use flagstone_base::{Error, Result};
+use flagstone_doc::Direction;
 use std::collections::VecDeque;
 
 /// Of the keys, a range is estimated to have one part in this many, unless few are found in it.
@@ -230,7 +231,11 @@ impl<'a, 't> Chooser<'a, 't> {
         };
         let access = self.0.text(|| keys.shown());
         let info = PlanInfo { access, notes, rows: found, cost: cost * each };
-        Ok(Plan { chosen: Chosen::Keys(keys.after(self.0.spec)), info })
+        let keys = match self.0.spec.key_position() {
+            Some(position) => keys.after(&position),
+            None => keys,
+        };
+        Ok(Plan { chosen: Chosen::Keys(keys), info })
     }
 
     /// Counts the documents of ranges of keys, if there are few.
@@ -238,7 +243,8 @@ impl<'a, 't> Chooser<'a, 't> {
         if ranges.len() > PROBED_RANGES_MAX {
             return Ok(None);
         }
-        let mut scan = self.0.source.scan(self.0.stored, ranges, Ordering::ByKey)?;
+        let ordered = Ordering::ByKey(Direction::Ascending);
+        let mut scan = self.0.source.scan(self.0.stored, ranges, ordered)?;
         let mut count = 0;
         while scan.advance()? {
             count += 1;

@@ -7,8 +7,9 @@ use crate::collection::query::index_order::Order;
 use crate::collection::query::key_list::KeyList;
 use crate::collection::query::keys::{Keys, RangeEntries};
 use crate::collection::query::source::QuerySource;
-use crate::spill::{SortOptions, Sorter};
+use crate::spill::{SortOptions, Sorted, Sorter};
 use flagstone_base::Result;
+use flagstone_doc::{Direction, sort_key};
 use std::sync::Arc;
 
 /// Where keys are gathered, and in how much memory.
@@ -19,39 +20,63 @@ pub(super) struct Gather<'a, 't> {
     pub(super) memory: usize,
 }
 
-impl<'t> Gather<'_, 't> {
-    fn sorter(&self, share: usize) -> Sorter {
-        let memory = self.memory / share;
-        let options = SortOptions { memory, limit: None, distinct: true, share };
-        Sorter::new(self.stored.bytes().scratch(), options)
+/// Sorts stored keys in a direction, each once.
+struct KeySorter {
+    sorter: Sorter,
+    direction: Direction,
+    directed: Vec<u8>,
+}
+
+impl KeySorter {
+    fn push(&mut self, key: &[u8]) -> Result<()> {
+        if self.direction == Direction::Ascending {
+            return self.sorter.push(key, b"");
+        }
+        self.directed.clear();
+        sort_key::directed(key, self.direction, &mut self.directed);
+        self.sorter.push(&self.directed, b"")
     }
 
-    /// The keys of an index, each once; ascending if `is_ordered`, or if that costs nothing.
+    fn finish(self) -> Result<(Box<Sorted>, Direction)> {
+        Ok((Box::new(self.sorter.finish()?), self.direction))
+    }
+}
+
+impl<'t> Gather<'_, 't> {
+    fn sorter(&self, direction: Direction, share: usize) -> KeySorter {
+        let memory = self.memory / share;
+        let options = SortOptions { memory, limit: None, distinct: true, share };
+        let sorter = Sorter::new(self.stored.bytes().scratch(), options);
+        KeySorter { sorter, direction, directed: Vec::new() }
+    }
+
+    /// The keys of an index, each once; in `order` if that is given.
     pub(super) fn by_key(
         &self,
         access: &Arc<IndexAccess>,
         known: Option<KeyList>,
-        is_ordered: bool,
+        order: Option<Direction>,
         share: usize,
     ) -> Result<Keys<'t>> {
+        let direction = order.unwrap_or(Direction::Ascending);
         if let Some(keys) = known {
             access.note_read(self.source);
             let read = keys.len() as u64;
-            return Ok(Keys::Known(keys.sorted(), read));
+            return Ok(Keys::Known(keys.sorted(direction), read));
         }
-        let mut entries = RangeEntries::new(access, self.source, Order::Forward);
-        if (access.is_key_ordered || !is_ordered) && !access.may_repeat {
+        let mut entries = RangeEntries::new(access, self.source, direction.into());
+        if (access.is_key_ordered || order.is_none()) && !access.may_repeat {
             return Ok(Keys::Entries(Box::new(entries)));
         }
-        let mut sorter = self.sorter(share);
+        let mut sorter = self.sorter(direction, share);
         while entries.advance()? {
-            sorter.push(entries.key(), b"")?;
+            sorter.push(entries.key())?;
         }
-        Ok(Keys::Sorted(Box::new(sorter.finish()?), entries.read()))
+        Ok(Keys::Sorted(sorter.finish()?, entries.read()))
     }
 
-    /// The keys of several plans, ascending and each once.
-    pub(super) fn several(&self, several: Several) -> Result<Keys<'t>> {
+    /// The keys of several plans in a direction, each once.
+    pub(super) fn several(&self, several: Several, direction: Direction) -> Result<Keys<'t>> {
         several.premises.iter().for_each(|premise| premise.note(self.source));
         let mut parts = several.parts;
         for part in &parts {
@@ -61,7 +86,7 @@ impl<'t> Gather<'_, 't> {
             }
         }
         if several.is_union {
-            return self.union(parts);
+            return self.union(parts, direction);
         }
         let share = parts.len();
         let (
@@ -71,12 +96,12 @@ impl<'t> Gather<'_, 't> {
         else {
             return Ok(Keys::Known(KeyList::default(), 0));
         };
-        let first = self.by_key(&access, known, true, share)?;
-        let second = self.by_key(&b, known_b, true, share)?;
-        Ok(Keys::Both(Box::new(first), Box::new(second), Vec::new()))
+        let first = self.by_key(&access, known, Some(direction), share)?;
+        let second = self.by_key(&b, known_b, Some(direction), share)?;
+        Ok(Keys::Both(Box::new((first, second)), direction, Vec::new()))
     }
 
-    fn union(&self, parts: Vec<GatheredPlan>) -> Result<Keys<'t>> {
+    fn union(&self, parts: Vec<GatheredPlan>, direction: Direction) -> Result<Keys<'t>> {
         let are_known =
             parts.iter().all(|part| !matches!(part, GatheredPlan::Index { known: None, .. }));
         if are_known {
@@ -91,27 +116,25 @@ impl<'t> Gather<'_, 't> {
                     }
                 }
             }
-            return Ok(Keys::Known(all.sorted(), read));
+            return Ok(Keys::Known(all.sorted(direction), read));
         }
-        let (mut sorter, mut read) = (self.sorter(1), 0);
+        let (mut sorter, mut read) = (self.sorter(direction, 1), 0);
         for part in parts {
             match part {
-                GatheredPlan::Points(keys) => {
-                    keys.iter().try_for_each(|key| sorter.push(key, b""))?
-                }
+                GatheredPlan::Points(keys) => keys.iter().try_for_each(|key| sorter.push(key))?,
                 GatheredPlan::Index { known: Some(keys), .. } => {
                     read += keys.len() as u64;
-                    keys.iter().try_for_each(|key| sorter.push(key, b""))?;
+                    keys.iter().try_for_each(|key| sorter.push(key))?;
                 }
                 GatheredPlan::Index { access, known: None } => {
                     let mut entries = RangeEntries::new(&access, self.source, Order::Forward);
                     while entries.advance()? {
-                        sorter.push(entries.key(), b"")?;
+                        sorter.push(entries.key())?;
                     }
                     read += entries.read();
                 }
             }
         }
-        Ok(Keys::Sorted(Box::new(sorter.finish()?), read))
+        Ok(Keys::Sorted(sorter.finish()?, read))
     }
 }

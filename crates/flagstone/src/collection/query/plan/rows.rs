@@ -16,7 +16,7 @@ use crate::collection::query::rows::{Fetch, Rows};
 use crate::collection::query::source::{Ordering, QuerySource};
 use crate::collection::query::spec::Spec;
 use flagstone_base::{Error, Result};
-use flagstone_doc::Filter;
+use flagstone_doc::{Direction, Filter};
 use std::sync::Arc;
 
 /// The documents that match, and whether they have the order of the sort.
@@ -78,10 +78,8 @@ fn found<'t>(
         if filter.is_everything() { Ok(None) } else { filter.compile_with_key().map(Some) }
     };
     let everything = Filter::everything();
-    let position = match &spec.sort {
-        None => spec.after.as_ref().map(|token| token.key.clone()),
-        Some(_) => None,
-    };
+    let position = spec.key_position();
+    let by_key = ask.need.by_key();
     let gather = Gather { stored, source, memory: spec.memory(stored) };
     match chosen {
         Chosen::Nothing(premise) => {
@@ -89,13 +87,15 @@ fn found<'t>(
             Ok(Found { rows: Rows::nothing(stored), is_sorted: true, order: None })
         }
         Chosen::Keys(KeyAccess::Points(points)) => {
-            let fetch = Fetch::new(source, Keys::Known(points.into(), 0), true, true);
+            let points: KeyList = points.iter().map(Vec::as_slice).collect();
+            let points = points.sorted(by_key.unwrap_or(Direction::Ascending));
+            let fetch = Fetch::new(source, Keys::Known(points, 0), true, true);
             let rows = Rows::fetch(stored, fetch, matcher(&spec.filter)?);
             Ok(Found { rows, is_sorted: false, order: None })
         }
         Chosen::Keys(keys) => {
-            let ordered = match ask.need {
-                Need::Keys => Ordering::ByKey,
+            let ordered = match by_key {
+                Some(direction) => Ordering::ByKey(direction),
                 _ if ask.is_bulk => Ordering::AnyInBulk,
                 _ => Ordering::Any,
             };
@@ -105,14 +105,14 @@ fn found<'t>(
         }
         Chosen::Several(several) => {
             let is_exact = several.is_exact && !ask.wanted.reads_documents();
-            let keys = gather.several(several)?;
+            let keys = gather.several(several, by_key.unwrap_or(Direction::Ascending))?;
             let fetch = Fetch::new(source, keys, true, !is_exact).after(position);
             let left = if is_exact { &everything } else { &spec.filter };
             let rows = Rows::fetch(stored, fetch, matcher(left)?);
             Ok(Found { rows, is_sorted: false, order: None })
         }
         Chosen::Index { access, has_order, .. } if access.cover.is_some() => {
-            let entries = RangeEntries::new(&access, source, access.direction(has_order));
+            let entries = RangeEntries::new(&access, source, access.direction(ask.need));
             let projector = spec.projection.as_ref().map(Projector::new);
             let cover = access.cover.clone();
             let covered =
@@ -127,11 +127,10 @@ fn found<'t>(
             let keys = if has_order {
                 in_order(&access, source, known.filter(|_| !ask.is_paged))
             } else {
-                gather.by_key(&access, known, ask.need == Need::Keys, 1)?
+                gather.by_key(&access, known, by_key, 1)?
             };
             // Entries that are read where keys must ascend are in the order of the keys.
-            let keeps_order =
-                has_order || ask.need == Need::Keys || !matches!(keys, Keys::Entries(..));
+            let keeps_order = has_order || by_key.is_some() || !matches!(keys, Keys::Entries(..));
             let reads = ask.wanted.reads_documents() || !access.is_exact;
             let fetch = Fetch::new(source, keys, keeps_order, reads).after(position);
             let left = access.unproven(&spec.filter);
@@ -154,6 +153,9 @@ fn in_order<'t>(
             let read = keys.len() as u64;
             Keys::Known(keys, read)
         }
-        None => Keys::Entries(Box::new(RangeEntries::new(access, source, access.direction(true)))),
+        None => {
+            let entries = RangeEntries::new(access, source, access.direction(Need::Sort));
+            Keys::Entries(Box::new(entries))
+        }
     }
 }
