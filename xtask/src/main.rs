@@ -33,9 +33,10 @@ cargo xtask COMMAND
                   clippy, also of flagstone without serde and of the models, tests, examples, sim
                   (20 s with fixed seeds, so that a failure is one of the change), counts, packages,
                   the tests of the Python package (where Python 3.10 or newer is available)
-  quick           an answer within a minute: fmt, tidy, and clippy and tests of the crates whose
-                  files differ from branch main, documentation examples left out; clippy of the
-                  models of concurrency if these differ
+  quick           an answer within a minute (some for crate flagstone, whose tests take longest):
+                  fmt, tidy, and clippy and tests of the crates whose files differ from branch main,
+                  documentation examples left out; clippy of the models of concurrency if these
+                  differ
   nightly         what takes longer: docs, smoke (each workload of flagstone-bench for a moment),
                   peers --lint, python, packages --verify, shuttle and sim with new seeds
   packages [--verify]
