@@ -1,9 +1,9 @@
 //! Serves flagstone databases to MongoDB drivers.
 //!
-//! So far it has layers that know no sockets and no commands: BSON, converted to and from stored
-//! documents without a tree in between, the messages that carry it, and users. All of it is written
-//! for bytes that come from anywhere: a reader returns an error that names the place, never panics,
-//! and allocates by what has arrived, never by an announced length.
+//! From the ground: BSON, converted to and from stored documents without a tree in between, the
+//! messages that carry it, users, commands, and connections. All of it is written for bytes that
+//! come from anywhere: a reader returns an error that names the place, never panics, and allocates
+//! by what has arrived, never by an announced length.
 //!
 //! Modules are listed from the ground up.
 
@@ -18,3 +18,6 @@ mod failure;
 mod session;
 
 pub mod command;
+
+#[cfg(unix)]
+pub mod net;

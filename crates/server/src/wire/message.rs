@@ -6,7 +6,7 @@ use crate::bson::document_len;
 
 /// The codes of messages.
 pub(super) const OP_REPLY: i32 = 1;
-pub(super) const OP_QUERY: i32 = 2004;
+pub(crate) const OP_QUERY: i32 = 2004;
 const OP_COMPRESSED: i32 = 2012;
 pub(super) const OP_MSG: i32 = 2013;
 

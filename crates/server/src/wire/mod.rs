@@ -18,6 +18,7 @@ mod reply;
 mod stream;
 
 pub use error::WireError;
+pub(crate) use message::OP_QUERY;
 pub use message::{Documents, Header, Message, Request, Sequence};
 pub use reply::{put_message, put_reply};
 pub use stream::{MessageReader, ReadError};

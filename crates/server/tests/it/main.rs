@@ -8,6 +8,8 @@ mod commands;
 mod corpus;
 mod golden;
 mod messages;
+#[cfg(unix)]
+mod net;
 mod oracle;
 
 use flagstone::internal::document::{Names, validate};

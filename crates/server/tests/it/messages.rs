@@ -203,6 +203,28 @@ fn a_stream_gives_its_messages_however_it_is_cut() {
     }
 }
 
+/// A stream that has more than one message, as of a client that does not wait for replies.
+#[test]
+fn what_comes_after_a_message_is_kept() {
+    let mut one = Vec::new();
+    put_message(&mut one, (1, 2), false, false, ok).unwrap();
+    let (all, mut reader) = (one.repeat(3), MessageReader::new());
+    let mut stream = &all[..];
+    assert_eq!(reader.peek(&mut stream, 16).unwrap(), all);
+    assert!(stream.is_empty() && reader.has_more());
+    for rest in (0..3).rev() {
+        reader.release();
+        assert_eq!(reader.read(&mut stream).unwrap(), Some(&one[..]));
+        assert_eq!((reader.has_more(), reader.last()), (rest > 0, &one[..]));
+    }
+    reader.release();
+    assert!(reader.last().is_empty());
+    assert_eq!(reader.read_some(&mut stream).unwrap(), 0);
+    assert_eq!(reader.read_some(&mut &one[..]).unwrap(), one.len());
+    assert_eq!(reader.read(&mut stream).unwrap(), Some(&one[..]));
+    assert!(reader.peek(&mut stream, 16).unwrap().is_empty());
+}
+
 #[test]
 fn a_stream_that_lies_takes_no_memory() {
     // 48 MB are announced, and 20 bytes come.

@@ -75,8 +75,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 /// A stream of messages.
 pub(super) fn wire(bytes: &[u8]) {
     let (mut stream, mut reader) = (bytes, MessageReader::new());
+    let mut rest = bytes;
     loop {
-        let before = stream;
         let read = bounded(bytes.len(), 4, "a message", || {
             reader.read(&mut stream).map(|message| message.map(<[u8]>::to_vec))
         });
@@ -86,7 +86,8 @@ pub(super) fn wire(bytes: &[u8]) {
             Err(ReadError::Wire(error)) => return note(error.expected),
             Err(ReadError::Io(error)) => panic!("memory does not fail: {error}"),
         };
-        assert_eq!(before[..message.len()], message, "a message is what the stream has");
+        assert_eq!(rest[..message.len()], message, "a message is what the stream has");
+        rest = &rest[message.len()..];
         match Request::parse(&message) {
             Ok((header, Request::Message(parsed))) => {
                 assert_eq!(header.len, message.len());

@@ -1,0 +1,435 @@
+//! One connection, from its first bytes to its end.
+
+use super::address::Address;
+use super::handler::{Handler, Login, Peer};
+use super::http;
+use super::line::Line;
+use super::log::Level;
+use super::refusal::Refusal;
+use super::shared::Shared;
+use super::socket::{Socket, TICK};
+use crate::bson::BsonReader;
+use crate::wire::{HEADER_BYTES, MESSAGE_BYTES_MAX, MessageReader, ReadError, Request};
+use flagstone::{Document, Value};
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The room for replies that is kept between two messages.
+const OUT_BYTES_KEPT: usize = 1 << 20;
+
+/// A connection that was accepted, and the verdict on it.
+pub(super) struct Connection<H: Handler> {
+    pub(super) shared: Arc<Shared<H>>,
+    pub(super) id: u64,
+    pub(super) socket: Arc<Socket>,
+    pub(super) address: Address,
+    pub(super) verdict: Result<Arc<H>, Refusal>,
+}
+
+/// Why a connection has ended.
+#[derive(Debug)]
+enum Ended {
+    ByClient,
+    Stopped,
+    Http,
+    Refused(String),
+    /// By a limit of time.
+    Late(Late),
+    Malformed(String),
+    Tls(String),
+    Io(io::Error),
+    Panicked,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Late {
+    Login,
+    Message,
+    Reply,
+    Idle,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ByClient => f.write_str("the client closed it"),
+            Self::Stopped => f.write_str("the server stops"),
+            Self::Http => f.write_str("HTTP"),
+            Self::Refused(text) | Self::Malformed(text) => f.write_str(text),
+            Self::Late(Late::Login) => f.write_str("no login in time (--login-timeout)"),
+            Self::Late(Late::Message) => {
+                f.write_str("no whole message in time (--message-timeout)")
+            }
+            Self::Late(Late::Reply) => f.write_str("a reply not taken in time (--reply-timeout)"),
+            Self::Late(Late::Idle) => f.write_str("idle (--idle-timeout, --login-idle-timeout)"),
+            Self::Tls(text) => write!(f, "TLS: {text}"),
+            Self::Io(error) => error.fmt(f),
+            Self::Panicked => f.write_str("a command panicked"),
+        }
+    }
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Self {
+        match error.get_ref() {
+            #[cfg(feature = "tls")]
+            Some(inner) if inner.is::<rustls::Error>() => Self::Tls(inner.to_string()),
+            _ => Self::Io(error),
+        }
+    }
+}
+
+impl<H: Handler> Drop for Connection<H> {
+    fn drop(&mut self) {
+        self.shared.leave(self.id);
+    }
+}
+
+impl<H: Handler> Connection<H> {
+    /// Serves the client to its end.
+    pub(super) fn run(self) {
+        let opened = Instant::now();
+        let connection = Value::from(self.id);
+        let peer = Value::from(self.address.to_string());
+        let fields = [("connection", connection), ("peer", peer)];
+        self.shared.log.info("connection opened", &fields);
+        // The state of a client that panics goes with it; what clients share has locks, which
+        // outlast a panic.
+        let ended = catch_unwind(AssertUnwindSafe(|| self.serve()));
+        let ended = match ended {
+            Ok(Ok(never)) => match never {},
+            Ok(Err(ended)) => ended,
+            Err(_panic) => Ended::Panicked,
+        };
+        let level = self.count(&ended);
+        let [connection, peer] = fields;
+        let micros = ("micros", Value::from(opened.elapsed().as_micros() as u64));
+        let reason = ("reason", Value::from(ended.to_string()));
+        self.shared.log.write(level, "connection closed", &[connection, peer, micros, reason]);
+    }
+
+    fn count(&self, ended: &Ended) -> Level {
+        let counters = &self.shared.counters;
+        match ended {
+            Ended::ByClient | Ended::Stopped | Ended::Io(_) => return Level::Info,
+            Ended::Http => {
+                counters.http.add();
+                return Level::Info;
+            }
+            // Counted when the verdict was made.
+            Ended::Refused(_) => {}
+            Ended::Malformed(_) => counters.bad_messages.add(),
+            Ended::Tls(_) => counters.failed_tls.add(),
+            Ended::Panicked => counters.panics.add(),
+            Ended::Late(late) => match late {
+                Late::Login => counters.login_timeouts.add(),
+                Late::Message => counters.message_timeouts.add(),
+                Late::Reply => counters.reply_timeouts.add(),
+                Late::Idle => {
+                    counters.idle_timeouts.add();
+                    return Level::Info;
+                }
+            },
+        }
+        Level::Warning
+    }
+
+    fn serve(&self) -> Result<std::convert::Infallible, Ended> {
+        let limits = &self.shared.limits;
+        let first = Instant::now() + limits.login;
+        let (mut line, is_encrypted) = self.line(first)?;
+        let mut reader = MessageReader::new();
+        let refusal = self.verdict.as_ref().err();
+        let begins = reader.peek(&mut line, HEADER_BYTES).map_err(late)?;
+        if begins.is_empty() {
+            return Err(Ended::ByClient);
+        }
+        if http::is_http(begins) {
+            http::answer(&mut line, &mut reader, limits, refusal).map_err(late)?;
+            line.finish();
+            return Err(refusal.map_or(Ended::Http, |refusal| Ended::Refused(refusal.text.clone())));
+        }
+        if is_tls(begins) {
+            let text = "a client speaks it, and the server has no certificate (--tls-cert)";
+            return Err(Ended::Tls(text.to_owned()));
+        }
+        let mut client =
+            Served { connection: self, line, reader, out: Vec::new(), login: Some(first) };
+        match &self.verdict {
+            Ok(handler) => {
+                let (address, local) = (self.address.clone(), self.socket.local()?);
+                let peer = Peer { address, local, connection: self.id, is_encrypted };
+                client.run(handler, &mut handler.connect(&peer))
+            }
+            Err(refusal) => {
+                client.reader.set_len_max(limits.login_bytes);
+                client.receive(Login::Needed)?;
+                client.refuse(refusal);
+                Err(Ended::Refused(refusal.text.clone()))
+            }
+        }
+    }
+
+    /// Returns the stream of the connection, and whether it is encrypted.
+    #[cfg(feature = "tls")]
+    fn line(&self, deadline: Instant) -> Result<(Line, bool), Ended> {
+        /// The first byte of TLS.
+        const HANDSHAKE: u8 = 22;
+        let mut line = Line::new(Arc::clone(&self.socket), deadline);
+        let Some(tls) = self.shared.tls.as_ref().filter(|_| matches!(*self.socket, Socket::Tcp(_)))
+        else {
+            return Ok((line, false));
+        };
+        if !self.socket.wait(Some(deadline))? {
+            return Err(Ended::Late(Late::Login));
+        }
+        match self.socket.first_byte()? {
+            Some(HANDSHAKE) => {
+                line.encrypt(tls.connect().map_err(|error| Ended::Tls(error.to_string()))?);
+                Ok((line, true))
+            }
+            Some(_) => {
+                let refusal = Refusal::plain();
+                let mut reader = MessageReader::new();
+                if http::is_http(reader.peek(&mut line, HEADER_BYTES).map_err(late)?) {
+                    http::answer(&mut line, &mut reader, &self.shared.limits, Some(&refusal))?;
+                } else {
+                    let mut out = Vec::new();
+                    refusal.put(reader.peek(&mut line, HEADER_BYTES).map_err(late)?, &mut out);
+                    line.send(&out, self.shared.limits.reply)?;
+                }
+                line.finish();
+                Err(Ended::Tls("a client does not speak it".to_owned()))
+            }
+            None => Err(Ended::ByClient),
+        }
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn line(&self, deadline: Instant) -> Result<(Line, bool), Ended> {
+        Ok((Line::new(Arc::clone(&self.socket), deadline), false))
+    }
+}
+
+/// A client that is served.
+struct Served<'a, H: Handler> {
+    connection: &'a Connection<H>,
+    line: Line,
+    reader: MessageReader,
+    out: Vec<u8>,
+    /// When the login, or the first message, must be complete.
+    login: Option<Instant>,
+}
+
+impl<H: Handler> Served<'_, H> {
+    fn run(
+        &mut self,
+        handler: &H,
+        client: &mut H::Client,
+    ) -> Result<std::convert::Infallible, Ended> {
+        let shared = &self.connection.shared;
+        loop {
+            let login = handler.login(client);
+            let is_known = login == Login::Done;
+            let len_max = if is_known { MESSAGE_BYTES_MAX } else { shared.limits.login_bytes };
+            self.reader.set_len_max(len_max);
+            self.wait(login)?;
+            self.receive(login)?;
+            if shared.is_stopping() {
+                self.refuse(&Refusal::stopping());
+                return Err(Ended::Stopped);
+            }
+            self.answer(handler, client)?;
+            self.login = match (handler.login(client), self.login.filter(|_| login == Login::Begun))
+            {
+                (Login::Begun, None) => Some(Instant::now() + shared.limits.login),
+                (Login::Begun, begun) => begun,
+                (Login::Needed | Login::Done, _) => None,
+            };
+        }
+    }
+
+    /// Waits for the first bytes of a message. A client that keeps silent has no buffers then.
+    fn wait(&mut self, login: Login) -> Result<(), Ended> {
+        if self.reader.has_more() {
+            return Ok(());
+        }
+        let limits = &self.connection.shared.limits;
+        let idle = match login {
+            Login::Done => limits.idle,
+            Login::Needed | Login::Begun => Some(limits.login_idle),
+        };
+        let idle = idle.map(|idle| Instant::now() + idle);
+        let (deadline, late) = match (self.login, idle) {
+            (Some(login), _) => (Some(login), Late::Login),
+            (None, idle) => (idle, Late::Idle),
+        };
+        loop {
+            self.line.set_deadline(Instant::now() + TICK);
+            match self.reader.read_some(&mut self.line) {
+                Ok(0) if self.connection.shared.is_stopping() => return Err(Ended::Stopped),
+                Ok(0) => return Err(Ended::ByClient),
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.out = Vec::new();
+            self.reader.release();
+            // Bytes that come may be a part of what TLS needs, which must not take for ever either.
+            let is_readable = self.line.wait(deadline)?;
+            if !is_readable || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(Ended::Late(late));
+            }
+        }
+    }
+
+    /// Receives a whole message into the reader.
+    fn receive(&mut self, login: Login) -> Result<(), Ended> {
+        let limits = &self.connection.shared.limits;
+        let message = Instant::now() + limits.message;
+        let deadline = self.login.map_or(message, |login| login.min(message));
+        self.line.set_deadline(deadline);
+        let is_late = |login: &Instant| Instant::now() >= *login;
+        match self.reader.read(&mut self.line).map(|message| message.is_some()) {
+            // What goes on in time, message by message, has an end as well.
+            Ok(true) if self.login.as_ref().is_some_and(is_late) => {
+                let within = limits.login;
+                self.refuse(&Refusal::late("a whole login", within, "--login-timeout"));
+                Err(Ended::Late(Late::Login))
+            }
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Ended::ByClient),
+            Err(_cut) if self.connection.shared.is_stopping() => Err(Ended::Stopped),
+            Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::TimedOut => {
+                let (late, within, flag) = match self.login {
+                    Some(login) if login < message => {
+                        (Late::Login, limits.login, "--login-timeout")
+                    }
+                    _ => (Late::Message, limits.message, "--message-timeout"),
+                };
+                self.refuse(&Refusal::late("a whole message", within, flag));
+                Err(Ended::Late(late))
+            }
+            Err(ReadError::Io(error)) => Err(error.into()),
+            Err(ReadError::Wire(error)) => {
+                let mut text = error.to_string();
+                if login != Login::Done && error.offset == 0 {
+                    text.push_str(" before the login (--login-bytes)");
+                }
+                self.refuse(&Refusal::malformed(text.as_str()));
+                Err(Ended::Malformed(text))
+            }
+        }
+    }
+
+    /// Answers the received message.
+    fn answer(&mut self, handler: &H, client: &mut H::Client) -> Result<(), Ended> {
+        let shared = &self.connection.shared;
+        self.out.clear();
+        let began = Instant::now();
+        let (message, out) = (self.reader.last(), &mut self.out);
+        let answered = catch_unwind(AssertUnwindSafe(|| handler.answer(client, message, out)));
+        if let Some(slow) = shared.slow {
+            let took = began.elapsed();
+            if took >= slow {
+                self.note_slow(took);
+            }
+        }
+        match answered {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                let text = error.to_string();
+                self.refuse(&Refusal::malformed(text.as_str()));
+                return Err(Ended::Malformed(text));
+            }
+            Err(_panic) => {
+                self.refuse(&Refusal::panicked());
+                return Err(Ended::Panicked);
+            }
+        }
+        match self.line.send(&self.out, shared.limits.reply) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                return Err(Ended::Late(Late::Reply));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if self.out.capacity() > OUT_BYTES_KEPT {
+            self.out = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Tells the client why its last message has no answer, and ends the connection.
+    fn refuse(&mut self, refusal: &Refusal) {
+        self.out.clear();
+        refusal.put(self.reader.last(), &mut self.out);
+        // The connection ends either way.
+        let _told = self.line.send(&self.out, self.connection.shared.limits.reply);
+        self.line.finish();
+    }
+
+    /// Logs a slow command, without what it carries.
+    fn note_slow(&self, took: Duration) {
+        let shared = &self.connection.shared;
+        shared.counters.slow_commands.add();
+        let millis = took.as_millis() as u64;
+        let mut fields =
+            vec![("connection", Value::from(self.connection.id)), ("millis", millis.into())];
+        if let Some((command, collection, database)) = named(self.reader.last()) {
+            fields.push(("command", command.into()));
+            fields.push(("database", database.into()));
+            if let Some(collection) = collection {
+                fields.push(("collection", collection.into()));
+            }
+        }
+        shared.log.warn("slow command", &fields);
+    }
+}
+
+/// The cause of an error before the first message.
+fn late(error: io::Error) -> Ended {
+    match error.kind() {
+        io::ErrorKind::TimedOut => Ended::Late(Late::Login),
+        _ => error.into(),
+    }
+}
+
+/// Returns whether a stream that begins so has TLS: a handshake, and a hello in it.
+fn is_tls(begins: &[u8]) -> bool {
+    matches!(begins, [22, 3, 0..=4, _, _, 1, ..])
+        && begins.get(12..16).is_none_or(|code| !matches!(code, [0xD4 | 0xDD, 7, 0, 0]))
+}
+
+/// Returns the names of the command in a message, of its collection and of its database.
+fn named(message: &[u8]) -> Option<(String, Option<String>, String)> {
+    let (_, request) = Request::parse(message).ok()?;
+    let (command, database) = match request {
+        Request::Message(message) => (message.command, None),
+        Request::Query { database, command } => (command, Some(database.to_owned())),
+    };
+    // The first field: its type, its name, and its value, which is the collection if it is text.
+    let (kind, rest) = command.get(4..)?.split_first()?;
+    let name = str::from_utf8(rest.split(|byte| *byte == 0).next()?).ok()?;
+    let text = rest.get(name.len() + 1..)?;
+    let collection = match (*kind, text.first_chunk::<4>()) {
+        (2, Some(len)) => {
+            let len = usize::try_from(i32::from_le_bytes(*len)).ok()?;
+            text.get(4..)?.get(..len.checked_sub(1)?).and_then(|text| str::from_utf8(text).ok())
+        }
+        _ => None,
+    };
+    let database = match database {
+        Some(database) => database,
+        None => {
+            let mut stored = Vec::new();
+            BsonReader::new().read(command, None, &mut stored).ok()?;
+            let document = Document::from_bytes(stored, None).ok()?;
+            document.str("$db").unwrap_or_default().to_owned()
+        }
+    };
+    Some((name.to_owned(), collection.map(str::to_owned), database))
+}

@@ -1,0 +1,54 @@
+//! What answers messages.
+
+use super::address::Address;
+use crate::wire::WireError;
+
+/// The other end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// From where it comes.
+    pub address: Address,
+    /// Where it has connected to.
+    pub local: Address,
+    /// The number of the connection, as in the log.
+    pub connection: u64,
+    /// It is encrypted.
+    pub is_encrypted: bool,
+}
+
+/// How far a client is with its login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// It has to log in, and has not begun.
+    Needed,
+    /// It has begun.
+    Begun,
+    /// It has, or need not.
+    Done,
+}
+
+/// Answers the messages of connections, of many at the same time.
+pub trait Handler: Send + Sync + 'static {
+    /// What is known of one connection.
+    type Client;
+
+    /// Returns whether clients from other machines may come: only while there are users.
+    fn admits_remote(&self) -> bool;
+
+    /// Begins a connection.
+    fn connect(&self, peer: &Peer) -> Self::Client;
+
+    /// Returns how far a client is with its login.
+    fn login(&self, client: &Self::Client) -> Login;
+
+    /// Answers a message: appends the reply to `out`, nothing if none is wanted.
+    ///
+    /// # Errors
+    /// If the message is damaged. The client is told, and the connection ends.
+    fn answer(
+        &self,
+        client: &mut Self::Client,
+        message: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), WireError>;
+}

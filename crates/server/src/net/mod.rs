@@ -1,0 +1,57 @@
+//! Listeners and connections: a thread each, with limits for all that a client may do to a server.
+//!
+//! ```text
+//! listeners -- accept thread -- admitted? -- thread of the connection
+//!                                            first bytes: MongoDB's messages, HTTP, or TLS
+//!                                            loop: wait, receive, answer, send
+//! ```
+//!
+//! Nothing here knows commands: a [`Handler`] answers messages. The server listens before there is
+//! one, while the database is recovered, and asks clients to come again.
+//!
+//! What a client can hold is bounded by [`Limits`]: its thread's stack is small and touched when it
+//! is used, and an idle connection has no buffers. Every wait for a client ends at a deadline, but
+//! that for the next message of one that has logged in. An error ends one connection, is counted by
+//! its cause in [`Counters`], and is one line of the [`Log`], which never has values or secrets.
+
+mod counters;
+mod limits;
+mod log;
+
+mod address;
+mod socket;
+
+#[cfg(feature = "tls")]
+mod tls;
+
+mod options;
+
+mod line;
+
+mod handler;
+mod refusal;
+mod service;
+
+mod http;
+
+mod shared;
+
+mod connection;
+
+mod listener;
+
+mod server;
+
+mod notify;
+
+pub use address::{Address, Listen};
+pub use counters::Counters;
+pub use handler::{Handler, Login, Peer};
+pub use limits::Limits;
+pub use listener::Listener;
+pub use log::{Log, LogForm};
+pub use notify::notify;
+pub use options::ServeOptions;
+pub use server::Server;
+#[cfg(feature = "tls")]
+pub use tls::TlsFiles;

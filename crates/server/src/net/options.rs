@@ -1,0 +1,18 @@
+//! What a server does, beyond its addresses.
+
+use super::limits::Limits;
+#[cfg(feature = "tls")]
+use super::tls::TlsFiles;
+use std::time::Duration;
+
+/// What a server does, beyond its addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServeOptions {
+    /// What clients may take.
+    pub limits: Limits,
+    /// Clients of TCP must speak TLS.
+    #[cfg(feature = "tls")]
+    pub tls: Option<TlsFiles>,
+    /// Commands that take this long are logged, by their name and collection.
+    pub slow: Option<Duration>,
+}

@@ -1,0 +1,96 @@
+//! What the connections of a server share.
+
+use super::counters::Counters;
+use super::limits::Limits;
+use super::log::Log;
+use super::options::ServeOptions;
+use super::socket::Socket;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
+use std::collections::HashMap;
+use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What the connections of a server share.
+pub(super) struct Shared<H> {
+    pub(super) limits: Limits,
+    pub(super) slow: Option<Duration>,
+    pub(super) log: Arc<Log>,
+    pub(super) counters: Arc<Counters>,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Tls>,
+    /// What answers, once the database is ready.
+    pub(super) handler: OnceLock<Arc<H>>,
+    is_stopping: AtomicBool,
+    open: Mutex<HashMap<u64, Arc<Socket>>>,
+    /// Told when a connection has ended.
+    ended: Condvar,
+}
+
+impl<H> Shared<H> {
+    pub(super) fn new(options: ServeOptions, log: Arc<Log>) -> Result<Self, String> {
+        Ok(Self {
+            #[cfg(feature = "tls")]
+            tls: options.tls.as_ref().map(Tls::open).transpose()?,
+            limits: options.limits,
+            slow: options.slow,
+            log,
+            counters: Arc::default(),
+            handler: OnceLock::new(),
+            is_stopping: AtomicBool::new(false),
+            open: Mutex::default(),
+            ended: Condvar::new(),
+        })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Socket>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_stopping(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+    }
+
+    /// Returns the number of open connections.
+    pub(super) fn len(&self) -> usize {
+        self.open().len()
+    }
+
+    /// Notes an open connection.
+    pub(super) fn enter(&self, id: u64, socket: &Arc<Socket>) {
+        self.open().insert(id, Arc::clone(socket));
+    }
+
+    /// Notes the end of a connection.
+    pub(super) fn leave(&self, id: u64) {
+        self.open().remove(&id);
+        self.ended.notify_all();
+    }
+
+    /// Ends reading, writing or both of all connections.
+    pub(super) fn shutdown(&self, how: Shutdown) {
+        for socket in self.open().values() {
+            socket.shutdown(how);
+        }
+    }
+
+    /// Waits until all connections have ended, at most `time`. Returns how many have not.
+    pub(super) fn wait(&self, time: Duration) -> usize {
+        let deadline = Instant::now() + time;
+        let mut open = self.open();
+        while !open.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            open = self.ended.wait_timeout(open, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        open.len()
+    }
+}

@@ -1,0 +1,55 @@
+//! How a server stops.
+
+use super::{Running, ask, command, ended, reply, works};
+use flagstone_server::net::ServeOptions;
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+#[test]
+fn a_command_that_runs_is_answered_before_the_server_stops() {
+    let running = Running::new(ServeOptions::default());
+    let (mut idle, mut busy) = (running.connect(), running.connect());
+    works(&mut idle);
+    // Another one follows it, which nobody has promised anything.
+    let both = [command("wait", ""), command("ping", "")].concat();
+    busy.write_all(&both).unwrap();
+    running.toy.gate.wait_for_one();
+    std::thread::scope(|threads| {
+        let stop = threads.spawn(|| running.server.stop(super::LONG));
+        ended(&mut idle);
+        assert!(TcpStream::connect(running.address()).is_err());
+        running.toy.gate.open();
+        assert!(reply(&mut busy).unwrap().contains(r#""ok":1.0"#));
+        let told = reply(&mut busy);
+        assert!(told.is_none_or(|told| told.contains("shutting down")));
+        assert_eq!(stop.join().unwrap(), 0);
+    });
+    let log = running.log();
+    assert!(log.contains(" stopping connections=2\n"), "{log}");
+    assert!(log.contains("reason=\"the server stops\""), "{log}");
+}
+
+#[test]
+fn a_command_that_does_not_end_is_left_after_the_grace() {
+    let running = Running::new(ServeOptions::default());
+    let mut busy = running.connect();
+    busy.write_all(&command("wait", "")).unwrap();
+    running.toy.gate.wait_for_one();
+    assert_eq!(running.server.stop(Duration::from_millis(100)), 1);
+    ended(&mut busy);
+    running.toy.gate.open();
+    assert_eq!(running.server.stop(super::LONG), 0);
+}
+
+#[test]
+fn a_server_that_is_dropped_stops() {
+    let running = Running::new(ServeOptions::default());
+    let address = running.address();
+    let mut stream = running.connect();
+    works(&mut stream);
+    drop(running);
+    ended(&mut stream);
+    assert!(TcpStream::connect(address).is_err());
+    assert_eq!(ask(&mut stream, "ping"), None);
+}
