@@ -20,6 +20,8 @@ mod index;
 mod load;
 mod query;
 mod scan;
+#[cfg(all(feature = "server", unix))]
+mod serve;
 mod shell;
 mod upkeep;
 mod watch;
@@ -38,6 +40,11 @@ pub(crate) use query::{DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
 pub(crate) use scan::{
     AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DescribeArgs, DropArgs, JsonArgs,
     KeysArgs, MemoryArgs, RenameArgs, ScanArgs,
+};
+#[cfg(all(feature = "server", unix))]
+pub(crate) use serve::{
+    AddUserArgs, ListUsersArgs, LogArg, PasswordArgs, RemoveUserArgs, ServeArgs, TlsArgs, UserArgs,
+    UserCommand,
 };
 pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{
@@ -91,6 +98,10 @@ pub(crate) enum Command {
     Inspect(InspectArgs),
     Generate(GenerateArgs),
     Demo(DemoArgs),
+    #[cfg(all(feature = "server", unix))]
+    Serve(Box<ServeArgs>),
+    #[cfg(all(feature = "server", unix))]
+    User(UserArgs),
     Shell(ShellArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),

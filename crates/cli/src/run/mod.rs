@@ -32,11 +32,15 @@ mod restore;
 mod scan;
 mod scratch;
 mod scrub;
+#[cfg(all(feature = "server", unix))]
+mod serve;
 mod shell;
 mod stats;
 mod table;
 mod target;
 mod update;
+#[cfg(all(feature = "server", unix))]
+mod user;
 mod verify;
 mod watch;
 
@@ -76,6 +80,10 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
+        #[cfg(all(feature = "server", unix))]
+        Command::Serve(args) => serve::run(&args),
+        #[cfg(all(feature = "server", unix))]
+        Command::User(args) => user::run(&args),
         Command::Shell(args) => shell::run(&args, run),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

@@ -10,5 +10,7 @@ mod load;
 mod overview;
 mod queries;
 mod run;
+#[cfg(all(feature = "server", unix))]
+mod serve;
 mod stopped;
 mod terminal;

@@ -16,7 +16,7 @@ pub(super) trait Names {
 }
 
 /// The commands that know no database, or have one of another form.
-pub(super) const OUTSIDE: [&str; 11] = [
+pub(super) const OUTSIDE: [&str; 13] = [
     "backup",
     "checkpoint",
     "completions",
@@ -27,7 +27,9 @@ pub(super) const OUTSIDE: [&str; 11] = [
     "repair",
     "restore",
     "scrub",
+    "serve",
     "shell",
+    "user",
 ];
 
 /// Returns where the last word of `before`, the line up to the cursor, begins, and what it may

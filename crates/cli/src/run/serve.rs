@@ -1,0 +1,163 @@
+//! `serve`: a database for MongoDB drivers, until a signal.
+
+use super::open;
+use crate::args::{LogArg, ServeArgs, TlsArgs};
+use crate::failure::Failure;
+use flagstone_server::command::{Service, ServiceOptions};
+use flagstone_server::net::{
+    Listen, Listener, Log, LogForm, ServeOptions, Server, TlsFiles, notify,
+};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
+    if open::is_shell() {
+        return Err(Failure::Usage("a shell has the database open: expected another".to_owned()));
+    }
+    let log = Arc::new(Log::new(form(args.log), std::io::stderr()));
+    let options = ServeOptions {
+        limits: args.limits.limits(),
+        tls: files(&args.tls),
+        slow: args.slow_ms.map(Duration::from_millis),
+    };
+    let server = Server::start(listeners(&args.listen)?, options, Arc::clone(&log));
+    let served = Arc::new(Served {
+        server: server.map_err(|error| Failure::Io(error.to_string()))?,
+        service: OnceLock::new(),
+        log,
+    });
+    let stop = signals(&served)?;
+    let ended = serve(args, &served, &stop);
+    // After an error it has not been stopped yet.
+    served.server.stop(Duration::ZERO);
+    ended
+}
+
+/// What the thread of signals needs.
+struct Served {
+    server: Server<Service>,
+    service: OnceLock<Arc<Service>>,
+    log: Arc<Log>,
+}
+
+/// Opens the database, serves it until a signal, and closes it.
+fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), Failure> {
+    let Served { server, log, .. } = served;
+    tell(log, "STATUS=recovering the database");
+    let database = open::or_make(&args.database, args.memory.memory, args.durability)?;
+    let mut options = ServiceOptions::default();
+    options.replica_set.clone_from(&args.replica_set);
+    let service = Service::new(database.clone(), options)?;
+    let remote = server.addresses().iter().find(|address| !address.is_local());
+    if let Some(address) = remote.filter(|_| !service.users().exist()) {
+        database.close()?;
+        return Err(Failure::Usage(format!(
+            "others reach {address}, and there are no users: add one with flagstone user add, or \
+             listen at 127.0.0.1 or unix:PATH"
+        )));
+    }
+    server.ready(Arc::clone(&service));
+    let service = served.service.get_or_init(|| service);
+    tell(log, "READY=1\nSTATUS=ready");
+    // The sender lives as long as the process.
+    let _told = stop.recv();
+    tell(log, "STOPPING=1");
+    let left = server.stop(args.grace);
+    if left > 0 {
+        let grace = args.grace.as_secs_f64();
+        log.warn("commands did not end", &[("commands", left.into()), ("seconds", grace.into())]);
+    }
+    service.close();
+    database.close()?;
+    log.info("stopped", &[]);
+    Ok(())
+}
+
+/// Listens for signals in a thread. The receiver is told to stop.
+fn signals(served: &Arc<Served>) -> Result<Receiver<()>, Failure> {
+    let failed = |error| Failure::Io(format!("cannot listen for signals: {error}"));
+    let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(failed)?;
+    let (sender, receiver) = mpsc::channel();
+    let served = Arc::clone(served);
+    let hear = move || {
+        let mut is_stopping = false;
+        for signal in signals.forever() {
+            if signal == SIGHUP {
+                reload(&served);
+            } else {
+                hear_stop(&served, is_stopping, &sender);
+                is_stopping = true;
+            }
+        }
+    };
+    let spawned = std::thread::Builder::new().name("signals".to_owned()).spawn(hear);
+    spawned.map_err(failed)?;
+    Ok(receiver)
+}
+
+/// Asks the server to stop. A second signal, and one before the database is open, ends the process:
+/// recovery may be cut off at any point.
+fn hear_stop(served: &Served, is_stopping: bool, stop: &Sender<()>) {
+    if is_stopping || served.service.get().is_none() {
+        served.log.warn("ended by a signal", &[]);
+        std::process::exit(if is_stopping { 130 } else { 0 });
+    }
+    // The receiver lives until the server has stopped.
+    let _told = stop.send(());
+}
+
+/// Reads again what may have changed. What cannot be read stays as it was.
+fn reload(served: &Served) {
+    let users = served.service.get().map_or(Ok(()), |service| service.users().reload());
+    let errors = [
+        served.server.reload().err().map(|error| error.to_string()),
+        users.err().map(|error| error.to_string()),
+    ];
+    for error in errors.iter().flatten() {
+        served.log.warn("cannot reload", &[("error", error.as_str().into())]);
+    }
+    if errors.iter().all(Option::is_none) {
+        served.log.info("reloaded", &[]);
+    }
+}
+
+/// Tells systemd. Without it nobody listens.
+fn tell(log: &Log, state: &str) {
+    if let Err(error) = notify(state) {
+        log.warn("cannot notify", &[("error", error.to_string().into())]);
+    }
+}
+
+/// Returns the sockets to listen at.
+fn listeners(listen: &[Listen]) -> Result<Vec<Listener>, Failure> {
+    if listen.is_empty() {
+        let inherited = Listener::inherited();
+        let failed = |error| Failure::Io(format!("cannot use the sockets of LISTEN_FDS: {error}"));
+        let inherited = inherited.map_err(failed)?;
+        if !inherited.is_empty() {
+            return Ok(inherited);
+        }
+    }
+    let default = [Listen::default()];
+    let mut bound = Vec::new();
+    for listen in if listen.is_empty() { &default } else { listen } {
+        let failed = |error| Failure::Io(format!("cannot listen at {listen}: {error}"));
+        bound.extend(Listener::bind(listen).map_err(failed)?);
+    }
+    Ok(bound)
+}
+
+fn files(args: &TlsArgs) -> Option<TlsFiles> {
+    let (cert, key) = (args.cert.clone()?, args.key.clone()?);
+    Some(TlsFiles { cert, key, client_ca: args.client_ca.clone() })
+}
+
+const fn form(log: LogArg) -> LogForm {
+    match log {
+        LogArg::Text => LogForm::Text,
+        LogArg::Json => LogForm::Json,
+    }
+}
