@@ -18,7 +18,7 @@ const CRATES: [(&str, &[&str]); 15] = [
     ("testkit", &["base", "env", "doc", "wal", "sst", "tree", "flagstone", "load", "server"]),
     ("arrow", &["flagstone"]),
     ("comments", &[]),
-    ("cli", &["flagstone", "load", "arrow", "comments"]),
+    ("cli", &["flagstone", "load", "server", "arrow", "comments"]),
     ("bench", &["flagstone", "load", "comments"]),
 ];
 

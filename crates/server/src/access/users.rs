@@ -7,7 +7,7 @@ use super::scram::{Conversation, Refused};
 use flagstone::{Database, Error, ErrorKind, Result, Space, Value};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The collection of users.
@@ -36,6 +36,8 @@ const ROLES_MAX: usize = 256;
 pub struct Users {
     database: Database,
     known: RwLock<Arc<Known>>,
+    /// There are users. Every command asks, so it takes no lock.
+    exist: AtomicBool,
     /// How often users have changed.
     changes: AtomicU64,
     /// Held while users change.
@@ -59,9 +61,11 @@ impl Users {
     pub fn open(database: &Database) -> Result<Self> {
         let mut secret = [0; KEY_BYTES];
         getrandom::fill(&mut secret).map_err(no_random)?;
+        let known = Known::read(database, secret)?;
         Ok(Self {
             database: database.clone(),
-            known: RwLock::new(Arc::new(Known::read(database, secret)?)),
+            exist: AtomicBool::new(!known.records.is_empty()),
+            known: RwLock::new(Arc::new(known)),
             changes: AtomicU64::new(0),
             changing: Mutex::new(()),
         })
@@ -78,7 +82,7 @@ impl Users {
 
     /// Returns whether there are users. Without any, everybody may do everything.
     pub fn exist(&self) -> bool {
-        !self.known().records.is_empty()
+        self.exist.load(Ordering::Acquire)
     }
 
     /// Returns a number that every change of users raises: when it has, what a connection knows of
@@ -209,6 +213,7 @@ impl Users {
 
     fn reread(&self) -> Result<()> {
         let read = Known::read(&self.database, self.known().secret)?;
+        self.exist.store(!read.records.is_empty(), Ordering::Release);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
         self.changes.fetch_add(1, Ordering::AcqRel);
         Ok(())
