@@ -4,6 +4,7 @@ mod error;
 mod extended;
 mod options;
 mod parse;
+mod stored_form;
 mod text;
 mod write;
 mod write_extended;
@@ -15,5 +16,6 @@ pub(crate) use extended::{
 };
 pub use options::{JsonMode, JsonOptions, Surrogates};
 pub use parse::{JsonParser, parse};
+pub(crate) use stored_form::StoredForm;
 pub use write::{append_json, append_json_bytes, append_value_json};
 pub use write_extended::{append_json_as, append_value_json_as};
