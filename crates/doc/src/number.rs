@@ -376,6 +376,28 @@ impl<'a> Exact<'a> {
     }
 }
 
+/// Returns whether a literal is the number of a double: a double prints the same digits, or it has
+/// an exponent and equals one. `0.10` is none, and neither is an integer, or a literal that is
+/// marked as a decimal by the exponent that drivers write: a capital letter and a sign.
+pub(crate) fn is_double(literal: &str) -> bool {
+    let Ok(double) = literal.parse::<f64>() else { return false };
+    match literal.split_once(['e', 'E']) {
+        Some((_, exponent)) => {
+            let is_marked = literal.contains('E') && exponent.starts_with(['+', '-']);
+            if is_marked || !double.is_finite() {
+                return false;
+            }
+            let mut text = [0; 48];
+            let shortest = Exact::of_float(double, &mut text);
+            Exact::of_literal(literal.as_bytes()).cmp(&shortest).is_eq()
+        }
+        None => {
+            let has_point = literal.contains('.') || literal == "-0";
+            has_point && (format!("{double}") == literal || format!("{double:?}") == literal)
+        }
+    }
+}
+
 fn without_trailing_zeros(digits: &[u8]) -> &[u8] {
     let len = digits.iter().rposition(|&digit| digit != b'0').map_or(0, |last| last + 1);
     &digits[..len]
@@ -442,6 +464,16 @@ mod tests {
         }
         // The width takes no room in a value.
         assert_eq!(size_of::<crate::Value>(), 32);
+    }
+
+    #[test]
+    fn a_literal_is_that_of_a_double_or_of_a_decimal() {
+        for literal in ["1.5", "1.0", "1e3", "1E3", "-0", "-0.0", "1e300", "0.1", "5e-324"] {
+            assert!(is_double(literal), "{literal}");
+        }
+        for literal in ["1.10", "1", "1.5E+0", "1e400", "0.1000000000000000055", "1E-7", "1.00"] {
+            assert!(!is_double(literal), "{literal}");
+        }
     }
 
     #[test]

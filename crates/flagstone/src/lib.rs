@@ -131,8 +131,8 @@ pub mod query {
     pub use crate::collection::query::CursorAs;
     pub use crate::collection::query::{
         Actual, Changed, Distinct, EntryValues, Explain, Groups, Hint, IndexedValue, Interrupted,
-        IntoFilter, IntoProjection, IntoSort, Page, PageToken, PlanInfo, ValuePart, ValueRow,
-        Values, WriteMany,
+        IntoChange, IntoFilter, IntoProjection, IntoSort, Page, PageToken, PlanInfo, Returning,
+        ValuePart, ValueRow, Values, WriteIn, WriteMany,
     };
     pub use flagstone_doc::{
         Direction, FieldTest, FilterError, Matcher, Projection, Projector, SortSpec,

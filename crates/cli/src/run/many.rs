@@ -13,7 +13,7 @@ use std::time::Duration;
 const PART: u64 = 10_000;
 
 /// Runs a write and says what it has done: `7 documents removed`.
-pub(super) fn run(write: &WriteMany, done: &str) -> Result<(), Failure> {
+pub(super) fn run(write: &WriteMany<'_>, done: &str) -> Result<(), Failure> {
     interrupt::listen()?;
     let spinner = spinner();
     let written = run_parts(write, |sum| {
@@ -42,7 +42,7 @@ pub(super) fn run(write: &WriteMany, done: &str) -> Result<(), Failure> {
 }
 
 /// Returns what was done, and why it ended early.
-fn run_parts(write: &WriteMany, watch: impl Fn(&Changed)) -> (Changed, Option<Failure>) {
+fn run_parts(write: &WriteMany<'_>, watch: impl Fn(&Changed)) -> (Changed, Option<Failure>) {
     let mut sum = Changed::default();
     loop {
         let mut part = write.clone().limit(PART);
@@ -51,7 +51,7 @@ fn run_parts(write: &WriteMany, watch: impl Fn(&Changed)) -> (Changed, Option<Fa
         }
         let (done, failure) = match part.run() {
             Ok(done) => (done, None),
-            Err(interrupted) => (interrupted.done, Some(interrupted.error.into())),
+            Err(interrupted) => (*interrupted.done, Some(interrupted.error.into())),
         };
         sum.matched += done.matched;
         sum.modified += done.modified;

@@ -228,6 +228,40 @@ impl FieldPath {
         Self { steps: self.steps.iter().chain(&*other.steps).cloned().collect() }
     }
 
+    /// Returns the names of the steps; a position is its digits, and the primary key `$key`.
+    pub fn names(&self) -> Vec<String> {
+        let name = |step: &Step| match step {
+            Step::Name(name) | Step::Either(_, name) => name.as_str().to_owned(),
+            Step::Index(index) => index.to_string(),
+            Step::Key => "$key".to_owned(),
+        };
+        self.steps.iter().map(name).collect()
+    }
+
+    /// Returns the path that leads on from the value at `start`, if the path begins with `start`.
+    pub(crate) fn after(&self, start: &Self) -> Option<Self> {
+        let (begin, rest) = self.steps.split_at_checked(start.len())?;
+        let is_same = |(a, b): (&Step, &Step)| a.name() == b.name() && a.name().is_some();
+        begin.iter().zip(&*start.steps).all(is_same).then(|| Self { steps: rest.into() })
+    }
+
+    /// Returns the first array on the path, and the path that leads on from its elements.
+    pub(crate) fn first_array<'a>(
+        &self,
+        root: &View<'a>,
+    ) -> Result<Option<(View<'a>, Self)>, Malformed> {
+        let mut value = *root;
+        for (at, step) in self.steps.iter().enumerate() {
+            if value.is_array() {
+                return Ok(Some((value, Self { steps: self.steps[at..].into() })));
+            }
+            let next = step.name().map_or(Ok(None), |name| value.field(name))?;
+            let Some(next) = next else { return Ok(None) };
+            value = next;
+        }
+        Ok(value.is_array().then(|| (value, Self::root())))
+    }
+
     pub(crate) fn steps(&self) -> &[Step] {
         &self.steps
     }

@@ -1,8 +1,10 @@
-//! Parts of a filter: its alternatives, each by itself, and the conditions on other paths.
+//! Parts of a filter: its alternatives, each by itself, the conditions on other paths, and the
+//! values that it requires.
 
 use super::build::Filter;
-use super::model::{Node, all};
+use super::model::{Comparison, Node, Test, all};
 use crate::field_path::FieldPath;
+use crate::value::Value;
 
 impl Filter {
     /// Returns the filter as alternatives, for each `$or` that it must meet: each list has filters
@@ -48,5 +50,28 @@ impl Filter {
         let is_left =
             |part: &&Node| part.is_constant() || !part.all_paths(&mut |path| is_known(path));
         Self::of(all(self.node.conjuncts().iter().filter(is_left).cloned()), self.depth)
+    }
+
+    /// Returns the paths that must reach one value, and the values: what an upsert puts into a new
+    /// document. Neither alternatives nor negations require a value.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// let filter = Filter::parse(r#"{"a":1,"$and":[{"b.c":{"$in":[2]}}],"d":{"$gt":3}}"#)?;
+    /// let required = filter.equalities().map(|(path, value)| format!("{path} = {value}"));
+    /// assert_eq!(required.collect::<Vec<_>>(), ["a = 1", "b.c = 2"]);
+    /// # Ok::<(), flagstone_doc::FilterError>(())
+    /// ```
+    pub fn equalities(&self) -> impl Iterator<Item = (&FieldPath, &Value)> {
+        self.node.conjuncts().iter().filter_map(|part| match part {
+            Node::Field(path, Test::Compare(Comparison::Equal, operand)) => {
+                Some((path, &*operand.value))
+            }
+            Node::Field(path, Test::In(operands)) => match &**operands {
+                [only] => Some((path, &*only.value)),
+                _ => None,
+            },
+            _ => None,
+        })
     }
 }

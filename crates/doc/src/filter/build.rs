@@ -4,7 +4,8 @@ use super::error::FilterError;
 use super::matcher::Matcher;
 use super::model::{Comparison, Node, Operand, Test, all, any, not, one_of};
 use super::pattern::Pattern;
-use super::value_test::{Contains, Prefix, Remainder, TypeSet, ValueTest};
+use super::types::TypeSet;
+use super::value_test::{Contains, Prefix, Remainder, ValueTest};
 use crate::field_path::FieldPath;
 use crate::path_error::PathError;
 use crate::value::Value;
@@ -227,6 +228,19 @@ impl Filter {
     /// ```
     pub fn is_nothing(&self) -> bool {
         self.node.never_holds()
+    }
+
+    /// Returns whether the filter tells numbers of equal value apart, as `{"a":{"$type":"long"}}`
+    /// does. A sort key does not hold what it asks for.
+    ///
+    /// ```
+    /// use flagstone_doc::Filter;
+    /// assert!(Filter::parse(r#"{"a":{"$type":["int","text"]}}"#)?.tells_numbers_apart());
+    /// assert!(!Filter::parse(r#"{"a":{"$type":"number"}}"#)?.tells_numbers_apart());
+    /// # Ok::<(), flagstone_doc::FilterError>(())
+    /// ```
+    pub fn tells_numbers_apart(&self) -> bool {
+        self.node.tells_numbers()
     }
 
     /// Returns how many conditions the filter has; each value of a list counts as one, too.

@@ -211,6 +211,88 @@ impl Check {
     }
 }
 
+impl Check {
+    /// Returns the position of the first element of the array at the path `array` for which a
+    /// condition on it holds. Without a path it is the first array on the path of a condition.
+    /// Alternatives have no position, unless all of them are of one path.
+    pub(super) fn position(
+        &self,
+        root: &View<'_>,
+        array: Option<&FieldPath>,
+    ) -> Result<Option<usize>, Malformed> {
+        match self {
+            // As in MongoDB the last condition decides. Costly ones, as `$elemMatch`, are last.
+            Self::All(parts) => {
+                for part in parts.iter().rev() {
+                    if let Some(position) = part.position(root, array)? {
+                        return Ok(Some(position));
+                    }
+                }
+                Ok(None)
+            }
+            Self::Any(parts) => {
+                let path = |part: &Self| match part {
+                    Self::Field { path, .. } => Some(path.clone()),
+                    _ => None,
+                };
+                let Some(Some(first)) = parts.first().map(path) else { return Ok(None) };
+                if !parts.iter().all(|part| path(part).as_ref() == Some(&first)) {
+                    return Ok(None);
+                }
+                first_element(&first, (root, array), |rest, item| {
+                    for part in parts {
+                        if let Self::Field { test, .. } = part
+                            && test.holds_for(rest, item)?
+                        {
+                            return Ok(true);
+                        }
+                    }
+                    Ok(false)
+                })
+            }
+            Self::Not(_) | Self::Key(_) => Ok(None),
+            Self::Field { path, test, .. } => {
+                first_element(path, (root, array), |rest, item| test.holds_for(rest, item))
+            }
+            Self::Each { path, operands, .. } => {
+                let test = FieldCheck::Probe(Probe::one_of(&operands.list));
+                first_element(path, (root, array), |rest, item| test.holds_for(rest, item))
+            }
+            Self::EachElement { path, inside, operands } => {
+                let test = FieldCheck::Probe(Probe::one_of(&operands.list));
+                first_element(path, (root, array), |rest, item| {
+                    let may_hold = rest.is_root() && (inside.is_root() || item.is_map());
+                    Ok(may_hold && test.holds_for(inside, item)?)
+                })
+            }
+        }
+    }
+}
+
+/// Returns the first position in an array of an element for which `holds` is true with the rest of
+/// `path`. The array is at the path `array`, or the first one on `path`.
+fn first_element(
+    path: &FieldPath,
+    (root, array): (&View<'_>, Option<&FieldPath>),
+    mut holds: impl FnMut(&FieldPath, &View<'_>) -> Result<bool, Malformed>,
+) -> Result<Option<usize>, Malformed> {
+    let (items, rest) = match array {
+        Some(array) => (array.get(root)?, path.after(array)),
+        None => match path.first_array(root)? {
+            Some((items, rest)) => (Some(items), Some(rest)),
+            None => (None, None),
+        },
+    };
+    let Some((items, rest)) = items.filter(View::is_array).zip(rest) else { return Ok(None) };
+    for (position, item) in items.items()?.enumerate() {
+        let item = item?;
+        if (rest.is_root() || item.is_map()) && holds(&rest, &item)? {
+            return Ok(Some(position));
+        }
+    }
+    Ok(None)
+}
+
 /// Returns whether the elements of an array at the end of the path count, too.
 fn opens_arrays(path: &FieldPath, scope: Scope) -> bool {
     scope == Scope::Document || !path.is_root()
@@ -290,6 +372,25 @@ impl FieldCheck {
             Self::Size(_) => 2,
             Self::Probe(probe) => probe.cost(),
             Self::Element { check, .. } => check.cost().saturating_mul(8),
+        }
+    }
+
+    /// Returns whether the test holds for what a path reaches in an element of an array. The empty
+    /// path is the element itself, to which a test of arrays as a whole does not apply.
+    fn holds_for(&self, rest: &FieldPath, item: &View<'_>) -> Result<bool, Malformed> {
+        match self {
+            Self::Exists | Self::Size(_) if rest.is_root() => Ok(false),
+            Self::Element { needs_map, check } if rest.is_root() => {
+                Ok((!needs_map || item.is_map()) && check.holds(item, &[])?)
+            }
+            _ => {
+                let mut found = false;
+                rest.reach(item, |reached| {
+                    found = self.holds(&reached, !rest.is_root())?;
+                    Ok(if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+                })?;
+                Ok(found)
+            }
         }
     }
 

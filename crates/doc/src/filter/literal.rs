@@ -5,14 +5,19 @@
 
 use super::cursor::Cursor;
 use super::error::FilterError;
-use crate::json::{is_form, put_binary, put_date, put_not_finite, put_object_id, put_uuid, scalar};
+use super::value_test::REGEX_FORM;
+use crate::json::{
+    StoredForm, is_form, put_binary, put_date, put_not_finite, put_object_id, put_uuid, scalar,
+};
 use crate::map::Map;
 use crate::value::Value;
 use std::fmt::{self, Write};
 
-/// Returns whether a map is a value in a form of Extended JSON.
+/// Returns whether a map is a value in a form of Extended JSON. A regular expression is none: it is
+/// a condition.
 pub(super) fn is_special(map: &Map) -> bool {
-    map.iter().next().and_then(|(key, _)| key.as_str()).is_some_and(is_form)
+    let first = map.iter().next().and_then(|(key, _)| key.as_str());
+    first.is_some_and(|name| is_form(name) || name != REGEX_FORM && StoredForm::has_name(map))
 }
 
 /// Returns whether a name of a map begins with a dollar sign.
@@ -56,6 +61,8 @@ fn special(cursor: &mut Cursor<'_>, map: &Map) -> Result<Value, FilterError> {
             }
             Err(_) => Err(cursor.refuse(NO_VALUE)),
         },
+        // What documents store as a map, such as a timestamp.
+        _ if StoredForm::has_name(map) => Ok(Value::Map(map.clone())),
         _ => Err(cursor.refuse(NO_VALUE)),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::check::Check;
 use super::model::{Node, Scope};
+use crate::field_path::FieldPath;
 use crate::view::View;
 use flagstone_base::Malformed;
 use std::fmt;
@@ -44,6 +45,30 @@ impl Matcher {
     #[inline]
     pub fn matches_with_key(&self, root: &View<'_>, key: &[u8]) -> Result<bool, Malformed> {
         self.check.holds(root, key)
+    }
+}
+
+impl Matcher {
+    /// Returns the position of an element by which a document matches: that of the first element
+    /// of the array at `array` for which one of the conditions on it holds. If the filter tests
+    /// nothing in it, another array that it tests decides. `None` if there is none either.
+    ///
+    /// ```
+    /// use flagstone_doc::{Document, FieldPath, Filter};
+    /// let matcher = Filter::parse(r#"{"n":7,"votes.user":"b"}"#)?.compile()?;
+    /// let post = Document::from_json(r#"{"n":7,"votes":[{"user":"a"},{"user":"b"}]}"#)?;
+    /// let position = matcher.position(&post.root(), &FieldPath::parse("votes")?);
+    /// assert_eq!(position, Ok(Some(1)));
+    /// # Ok::<(), flagstone_base::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the bytes read are malformed.
+    pub fn position(&self, root: &View<'_>, array: &FieldPath) -> Result<Option<usize>, Malformed> {
+        match self.check.position(root, Some(array))? {
+            None => self.check.position(root, None),
+            found => Ok(found),
+        }
     }
 }
 

@@ -19,6 +19,8 @@ mod intervals;
 
 mod sets;
 
+mod bits;
+mod types;
 mod value_test;
 
 mod model;

@@ -1,6 +1,7 @@
 //! What a filter consists of, in one normal form.
 
-use super::value_test::{TypeSet, ValueTest};
+use super::types::TypeSet;
+use super::value_test::ValueTest;
 use crate::encode::Encoder;
 use crate::field_path::{FieldPath, Step};
 use crate::value::Value;
@@ -243,6 +244,17 @@ impl Node {
             Self::All(parts) => parts.iter().all(Self::always_holds),
             Self::Any(parts) => parts.iter().any(Self::always_holds),
             Self::Not(part) => part.never_holds(),
+            Self::Field(..) => false,
+        }
+    }
+
+    /// Returns whether the condition tells numbers of equal value apart.
+    pub(super) fn tells_numbers(&self) -> bool {
+        match self {
+            Self::All(parts) | Self::Any(parts) => parts.iter().any(Self::tells_numbers),
+            Self::Not(part) => part.tells_numbers(),
+            Self::Field(_, Test::Element(node)) => node.tells_numbers(),
+            Self::Field(_, Test::Value(ValueTest::Type(types))) => types.tells_numbers(),
             Self::Field(..) => false,
         }
     }

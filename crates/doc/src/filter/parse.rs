@@ -5,10 +5,12 @@ use super::cursor::{Cursor, parse_json};
 use super::error::FilterError;
 use super::literal;
 use super::model::{Comparison, Node, Operand, Test, all, any, not, one_of};
-use super::value_test::ValueTest;
+use super::pattern::Pattern;
+use super::value_test::{REGEX_FORM, ValueTest, regex_parts};
 use crate::field_path::FieldPath;
 use crate::map::Map;
 use crate::value::Value;
+use std::cmp::Ordering;
 use std::str::FromStr;
 
 /// The members of a filter besides paths.
@@ -22,6 +24,8 @@ const MEMBERS: &[(&str, ParseMember)] = &[
     ("$nor", |parser, cursor| {
         parser.nested(cursor, |parser, cursor| parser.list(cursor).map(|list| not(any(list))))
     }),
+    // Any value, for people who read logs.
+    ("$comment", |_, _| Ok(Node::everything())),
 ];
 
 /// Parses the value of a member, at the cursor.
@@ -32,21 +36,28 @@ type ParseMember = fn(&mut Parser, &mut Cursor<'_>) -> Result<Node, FilterError>
 const OPERATORS: &[(&str, ParseOperator)] = &[
     ("$eq", |_, cursor, field| field.compare(cursor, Comparison::Equal)),
     ("$ne", |parser, cursor, field| {
+        refuse_pattern(cursor)?;
         parser.nested(cursor, |_, cursor| field.compare(cursor, Comparison::Equal).map(not))
     }),
     ("$gt", |_, cursor, field| field.compare(cursor, Comparison::Greater)),
     ("$gte", |_, cursor, field| field.compare(cursor, Comparison::GreaterOrEqual)),
     ("$lt", |_, cursor, field| field.compare(cursor, Comparison::Less)),
     ("$lte", |_, cursor, field| field.compare(cursor, Comparison::LessOrEqual)),
-    ("$in", |_, cursor, field| Ok(field.test(one_of(operands(cursor)?)))),
+    ("$in", |parser, cursor, field| parser.one_of(cursor, field)),
     ("$nin", |parser, cursor, field| {
-        parser.nested(cursor, |_, cursor| Ok(not(field.test(one_of(operands(cursor)?)))))
+        parser.nested(cursor, |parser, cursor| parser.one_of(cursor, field).map(not))
     }),
-    ("$all", |_, cursor, field| Ok(every(&operands(cursor)?, field.path))),
-    ("$exists", |parser, cursor, field| match cursor.value() {
-        Value::Bool(true) => Ok(field.test(Test::Exists)),
-        Value::Bool(false) => parser.nested(cursor, |_, _| Ok(not(field.test(Test::Exists)))),
-        _ => Err(cursor.refuse("true or false")),
+    ("$all", |parser, cursor, field| parser.every(cursor, field)),
+    ("$exists", |parser, cursor, field| {
+        let exists = match cursor.value() {
+            Value::Bool(exists) => Some(*exists),
+            number => number.as_f64().map(|number| number != 0.0),
+        };
+        match exists {
+            Some(true) => Ok(field.test(Test::Exists)),
+            Some(false) => parser.nested(cursor, |_, _| Ok(not(field.test(Test::Exists)))),
+            None => Err(cursor.refuse("true or false, or a number")),
+        }
     }),
     ("$size", |_, cursor, field| match cursor.value().as_u64() {
         Some(elements) => Ok(field.test(Test::Size(elements))),
@@ -62,6 +73,14 @@ const OPERATORS: &[(&str, ParseOperator)] = &[
         Value::Map(map) if literal::has_dollar(map) && !literal::is_special(map) => parser
             .nested(cursor, |parser, cursor| parser.operators(cursor, map, field.path).map(not)),
         _ => Err(cursor.refuse("a map of operators")),
+    }),
+    // What drivers make of their regular expressions: it stands for `$regex`.
+    (REGEX_FORM, |parser, cursor, field| {
+        let Some((pattern, options)) = regex_parts(cursor.value()) else {
+            return Err(cursor.refuse("a map of pattern and options, both text"));
+        };
+        let pattern = Pattern::new(pattern, options).map_err(|expected| cursor.refuse(expected))?;
+        parser.value_test(cursor, field, ValueTest::Regex(pattern))
     }),
     // `$regex` reads them.
     ("$options", |_, cursor, field| match field.operators.get("$regex") {
@@ -87,7 +106,11 @@ impl FieldOperators<'_> {
     }
 
     fn compare(self, cursor: &mut Cursor<'_>, comparison: Comparison) -> Result<Node, FilterError> {
-        operand(cursor).map(|operand| self.test(Test::Compare(comparison, operand)))
+        if comparison != Comparison::Equal {
+            refuse_pattern(cursor)?;
+        }
+        let operand = operand(cursor)?;
+        Ok(self.test(limit(comparison, &operand).unwrap_or(Test::Compare(comparison, operand))))
     }
 }
 
@@ -287,11 +310,70 @@ impl Parser {
             return Err(cursor.refuse_name(format!("one of the operators {}", names.join(" "))));
         };
         let test = parse(cursor, field.operators)?;
+        self.value_test(cursor, field, test)
+    }
+
+    fn value_test(
+        &mut self,
+        cursor: &Cursor<'_>,
+        field: FieldOperators<'_>,
+        test: ValueTest,
+    ) -> Result<Node, FilterError> {
         self.patterns += usize::from(matches!(test, ValueTest::Regex(_)));
         if self.patterns > PATTERNS_MAX {
             return Err(cursor.refuse(format!("at most {PATTERNS_MAX} patterns in a filter")));
         }
         Ok(field.test(Test::Value(test)))
+    }
+
+    /// Parses the list of `$in`: values, and regular expressions.
+    fn one_of(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        field: FieldOperators<'_>,
+    ) -> Result<Node, FilterError> {
+        let count = items(cursor)?;
+        let (mut operands, mut patterns) = (Vec::new(), Vec::new());
+        for i in 0..count {
+            cursor.inside_item(i, |cursor| match cursor.value() {
+                Value::Map(map) if first_name(map) == Some(REGEX_FORM) => {
+                    self.count(cursor)?;
+                    patterns.push(self.operators(cursor, map, field.path)?);
+                    Ok(())
+                }
+                _ => {
+                    operands.push(operand(cursor)?);
+                    Ok(())
+                }
+            })?;
+        }
+        if patterns.is_empty() {
+            return Ok(field.test(one_of(operands)));
+        }
+        self.nested(cursor, |_, _| {
+            let values = (!operands.is_empty()).then(|| field.test(one_of(operands)));
+            Ok(any(values.into_iter().chain(patterns)))
+        })
+    }
+
+    /// Parses the list of `$all`: values, regular expressions, and conditions on elements. Of an
+    /// empty list it never holds.
+    fn every(
+        &mut self,
+        cursor: &mut Cursor<'_>,
+        field: FieldOperators<'_>,
+    ) -> Result<Node, FilterError> {
+        let count = items(cursor)?;
+        let mut parts = Vec::with_capacity(count);
+        for i in 0..count {
+            parts.push(cursor.inside_item(i, |cursor| match cursor.value() {
+                Value::Map(map) if matches!(first_name(map), Some(REGEX_FORM | "$elemMatch")) => {
+                    self.operators(cursor, map, field.path)
+                }
+                _ => field.compare(cursor, Comparison::Equal),
+            })?);
+        }
+        Ok(if parts.is_empty() { field.test(Test::never()) } else { all(parts) })
     }
 
     /// Parses the condition on an element: operators for the element itself, or a document of
@@ -327,22 +409,42 @@ fn operand(cursor: &mut Cursor<'_>) -> Result<Operand, FilterError> {
     Operand::new(value).map_err(|expected| cursor.refuse(expected))
 }
 
-fn operands(cursor: &mut Cursor<'_>) -> Result<Vec<Operand>, FilterError> {
+/// Refuses a regular expression where it would be compared as a value: whoever writes
+/// `{"$ne":/x/}` means `$not`.
+fn refuse_pattern(cursor: &Cursor<'_>) -> Result<(), FilterError> {
     match cursor.value() {
-        Value::Array(items) => (0..items.len()).map(|i| cursor.inside_item(i, operand)).collect(),
-        _ => Err(cursor.refuse("an array of values")),
+        Value::Map(map) if first_name(map) == Some(REGEX_FORM) => {
+            Err(cursor.refuse("a value; a regular expression stands alone, or in $not"))
+        }
+        _ => Ok(()),
     }
 }
 
-/// The condition that each operand equals something. Of no operands it never holds.
-fn every(operands: &[Operand], path: &FieldPath) -> Node {
-    let equal = |operand: &Operand| {
-        Node::Field(path.clone(), Test::Compare(Comparison::Equal, operand.clone()))
+/// Returns the test that compares with MongoDB's least or greatest value, which are less or greater
+/// than values of all types.
+fn limit(comparison: Comparison, operand: &Operand) -> Option<Test> {
+    let order = match first_name(operand.value.as_map()?)? {
+        "$minKey" => Ordering::Greater,
+        "$maxKey" => Ordering::Less,
+        _ => return None,
     };
-    match operands {
-        [] => Node::Field(path.clone(), Test::never()),
-        _ => all(operands.iter().map(equal)),
-    }
+    Some(match comparison {
+        Comparison::Equal => return None,
+        _ if comparison.takes(order) => Test::Exists,
+        _ if comparison.takes_equal() => Test::Compare(Comparison::Equal, operand.clone()),
+        _ => Test::never(),
+    })
+}
+
+/// Returns the length of the list at the cursor.
+fn items(cursor: &Cursor<'_>) -> Result<usize, FilterError> {
+    let items = cursor.value().as_array();
+    items.map(<[Value]>::len).ok_or_else(|| cursor.refuse("an array of values"))
+}
+
+/// Returns the first name of a map.
+fn first_name(map: &Map) -> Option<&str> {
+    map.iter().next().and_then(|(name, _)| name.as_str())
 }
 
 #[cfg(test)]
@@ -352,8 +454,9 @@ mod tests {
     /// The table says how an operator is parsed, and its test how it is written.
     #[test]
     fn each_operator_is_written_as_it_is_parsed() {
-        let operand = |name| match name {
+        let operand = |name: &str| match name {
             "$in" | "$nin" | "$all" | "$mod" => "[1,2]",
+            bits if bits.starts_with("$bits") => "[0,7]",
             "$size" => "1",
             "$exists" => "true",
             "$elemMatch" | "$not" => r#"{"$gt":1}"#,
@@ -361,7 +464,8 @@ mod tests {
             "$type" | "$prefix" | "$contains" => r#""text""#,
             _ => r#"{"x":1}"#,
         };
-        for name in operator_names().filter(|name| *name != "$options") {
+        let written = |name: &&str| !matches!(*name, "$options" | REGEX_FORM);
+        for name in operator_names().filter(written) {
             let text = format!(r#"{{"a":{{"{name}":{}}}}}"#, operand(name));
             assert_eq!(Filter::parse(&text).unwrap().to_string(), text);
         }

@@ -27,7 +27,8 @@ impl Pattern {
         if text.len() > PATTERN_BYTES_MAX {
             return Err(format!("a pattern of at most {PATTERN_BYTES_MAX} bytes"));
         }
-        if let Some(unknown) = options.chars().find(|option| !"imsx".contains(*option)) {
+        // Patterns are of Unicode anyway, as the option u of some drivers says.
+        if let Some(unknown) = options.chars().find(|option| !"imsxu".contains(*option)) {
             return Err(format!("options among i, m, s and x, not {unknown:?}"));
         }
         let has = |option| options.contains(option);

@@ -1,11 +1,13 @@
 //! The operators that test each value by itself. The type of an operator says all about it: how its
 //! operand is parsed and written, which values pass it, and which index keys such values have.
 
+use super::bits::BitTest;
 use super::cursor::Cursor;
 use super::error::FilterError;
 use super::intervals::{Interval, KeySet, key};
 use super::pattern::Pattern;
 use super::sets::Sets;
+use super::types::TypeSet;
 use crate::map::Map;
 use crate::number::Exact;
 use crate::show::quoted;
@@ -64,6 +66,10 @@ value_tests! {
     "$contains" => Contains(Contains),
     "$regex" => Regex(Pattern),
     "$mod" => Remainder(Remainder),
+    "$bitsAllSet" => BitsAllSet(BitTest<false, true>),
+    "$bitsAnySet" => BitsAnySet(BitTest<true, true>),
+    "$bitsAllClear" => BitsAllClear(BitTest<false, false>),
+    "$bitsAnyClear" => BitsAnyClear(BitTest<true, false>),
 }
 
 /// Parses the operand at the cursor, which is in this map of operators.
@@ -100,75 +106,19 @@ pub(super) trait ValueOperator {
     }
 }
 
+/// The name in Extended JSON of a regular expression, which drivers have a type for.
+pub(super) const REGEX_FORM: &str = "$regularExpression";
+
+/// Returns pattern and options of a regular expression in Extended JSON.
+pub(super) fn regex_parts(form: &Value) -> Option<(&str, &str)> {
+    let Value::Map(parts) = form else { return None };
+    let text = |name| parts.get(name).and_then(Value::as_str);
+    text("pattern").zip(text("options")).filter(|_| parts.len() == 2)
+}
+
 /// Returns the text at the cursor.
 fn text<'v>(cursor: &Cursor<'v>) -> Result<&'v str, FilterError> {
     cursor.value().as_str().ok_or_else(|| cursor.refuse("text"))
-}
-
-/// `$type`: a value has one of these types, one bit each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TypeSet(u16);
-
-impl TypeSet {
-    #[must_use]
-    pub(super) const fn with(self, one: ValueType) -> Self {
-        Self(self.0 | 1 << one as u16)
-    }
-
-    #[inline]
-    const fn has(self, one: ValueType) -> bool {
-        self.0 & 1 << one as u16 != 0
-    }
-
-    fn iter(self) -> impl Iterator<Item = ValueType> {
-        ValueType::ALL.into_iter().filter(move |one| self.has(*one))
-    }
-}
-
-impl ValueOperator for TypeSet {
-    fn parse(cursor: &mut Cursor<'_>, _operators: &Map) -> Result<Self, FilterError> {
-        let one = |cursor: &mut Cursor<'_>| {
-            let name = cursor.value().as_str();
-            name.and_then(ValueType::of_name).ok_or_else(|| {
-                let names = ValueType::ALL.map(ValueType::name).join(", ");
-                cursor.refuse(format!("a type: {names}"))
-            })
-        };
-        match cursor.value() {
-            Value::Array(items) if !items.is_empty() => (0..items.len())
-                .try_fold(Self::default(), |types, i| Ok(types.with(cursor.inside_item(i, one)?))),
-            _ => one(cursor).map(|one| Self::default().with(one)),
-        }
-    }
-
-    fn write_operand(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.iter().map(|one| format!("\"{one}\"")).collect();
-        match &*names {
-            [only] => f.write_str(only),
-            _ => write!(f, "[{}]", names.join(",")),
-        }
-    }
-
-    fn cost(&self) -> usize {
-        1
-    }
-
-    #[inline]
-    fn holds(&self, value: &View<'_>) -> Result<bool, Malformed> {
-        Ok(self.has(value.value_type()))
-    }
-
-    fn keys(&self) -> Sets {
-        Sets::any(self.iter().map(|one| Sets::exactly(KeySet::of_type(one))))
-    }
-
-    fn document_keys(&self) -> Sets {
-        Sets::any(self.iter().map(|one| match one {
-            // An array has the keys of its elements, which may be of any type.
-            ValueType::Array => Sets { over: KeySet::values(), under: KeySet::of_type(one) },
-            _ => Sets::exactly(KeySet::of_type(one)),
-        }))
-    }
 }
 
 /// `$prefix`: a text begins with this.
@@ -255,9 +205,19 @@ impl ValueOperator for Contains {
 /// `$regex`: the pattern matches a part of a text. `$options`, beside it, has the options.
 impl ValueOperator for Pattern {
     fn parse(cursor: &mut Cursor<'_>, operators: &Map) -> Result<Self, FilterError> {
-        let pattern = text(cursor)?;
-        let Some(options) = operators.get("$options").map_or(Some(""), Value::as_str) else {
-            return Err(cursor.refuse("options of text: letters among imsx"));
+        let (pattern, own) = match cursor.value() {
+            Value::Map(map) => match map.get(REGEX_FORM).and_then(regex_parts) {
+                Some(parts) => parts,
+                None => return Err(cursor.refuse("text, or a regular expression")),
+            },
+            _ => (text(cursor)?, ""),
+        };
+        let options = match operators.get("$options") {
+            None => own,
+            Some(options) if own.is_empty() => options
+                .as_str()
+                .ok_or_else(|| cursor.refuse("options of text: letters among imsx"))?,
+            Some(_) => return Err(cursor.refuse("options beside the expression, or in it")),
         };
         Self::new(pattern, options).map_err(|expected| cursor.refuse(expected))
     }
@@ -301,7 +261,7 @@ impl Remainder {
 impl ValueOperator for Remainder {
     fn parse(cursor: &mut Cursor<'_>, _operators: &Map) -> Result<Self, FilterError> {
         let numbers = match cursor.value() {
-            Value::Array(items) if items.len() == 2 => items[0].as_i64().zip(items[1].as_i64()),
+            Value::Array(items) if items.len() == 2 => whole(&items[0]).zip(whole(&items[1])),
             _ => None,
         };
         numbers.and_then(|(divisor, remainder)| Self::new(divisor, remainder)).ok_or_else(|| {
@@ -324,6 +284,18 @@ impl ValueOperator for Remainder {
 
     fn keys(&self) -> Sets {
         Sets::at_most(KeySet::of_type(ValueType::Number))
+    }
+}
+
+/// Returns the integer part of a number, if it fits 64 bits.
+fn whole(value: &Value) -> Option<i64> {
+    let mut text = [0; 48];
+    match value.value_type() {
+        ValueType::Number => match value.exact(&mut text).ok()?.whole_part()? {
+            (whole, _) if value.as_f64()? < 0.0 => 0_i64.checked_sub_unsigned(whole),
+            (whole, _) => i64::try_from(whole).ok(),
+        },
+        _ => None,
     }
 }
 

@@ -1,8 +1,7 @@
 //! Queries over a collection, and writes by filter.
 
 use super::handle::Collection;
-use super::query::{Action, Find, IntoFilter, Reads, WriteMany};
-use flagstone_doc::Patch;
+use super::query::{Action, Find, IntoChange, IntoFilter, Reads, WriteMany};
 
 /// Queries.
 impl Collection {
@@ -26,14 +25,15 @@ impl Collection {
         Find::new(&self.0, Reads::Now, filter.into_filter())
     }
 
-    /// Changes all documents that match `filter` by `patch`, when [`WriteMany::run`] is called.
-    /// Each document is read, checked and changed under its lock, as by
-    /// [`Collection::patch_if`].
+    /// Changes all documents that match `filter`, when [`WriteMany::run`] is called: by a
+    /// [`Patch`](crate::Patch), or by a function of the primary key and the document. Each document
+    /// is read, checked and changed under its lock, as by [`Collection::patch_if`] and
+    /// [`Space::update`](crate::Space).
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Json, Patch, Space};
+    /// use flagstone::{DocumentMut, Json, Patch, Space, Value};
     /// let posts = db.collection("posts")?;
     /// for n in 0..10 {
     ///     posts.put(n, Json(format!(r#"{{"score":{n}}}"#)))?;
@@ -46,10 +46,20 @@ impl Collection {
     ///     done = hot().limit(2).after(token).run()?;
     /// }
     /// assert_eq!(posts.find(r#"{"tags":"hot"}"#).count()?, 3);
+    ///
+    /// let half = |_key: &Value, post: &mut DocumentMut| {
+    ///     post.set("score", post.int("score").unwrap_or(0) / 2)
+    /// };
+    /// assert_eq!(posts.update_many(r#"{"score":{"$gt":0}}"#, half).run()?.modified, 9);
+    /// assert_eq!(posts.get(9)?.and_then(|post| post.int("score")), Some(4));
     /// # Ok::<(), flagstone::Error>(())
     /// ```
-    pub fn update_many(&self, filter: impl IntoFilter, patch: &Patch) -> WriteMany {
-        WriteMany::new(&self.0, filter.into_filter(), Action::Patch(patch.clone()))
+    pub fn update_many<'a>(
+        &self,
+        filter: impl IntoFilter,
+        change: impl IntoChange<'a>,
+    ) -> WriteMany<'a> {
+        WriteMany::new(&self.0, filter.into_filter(), change.into_change())
     }
 
     /// Removes all documents that match `filter`, when [`WriteMany::run`] is called. Each document
@@ -65,7 +75,7 @@ impl Collection {
     /// assert_eq!(done.modified, 1);
     /// # Ok::<(), flagstone::Error>(())
     /// ```
-    pub fn delete_many(&self, filter: impl IntoFilter) -> WriteMany {
+    pub fn delete_many(&self, filter: impl IntoFilter) -> WriteMany<'static> {
         WriteMany::new(&self.0, filter.into_filter(), Action::Delete)
     }
 }

@@ -22,14 +22,23 @@ pub(crate) fn update(
     write::rewrite(stored, to, key, |old| {
         let Some(old) = old else { return Ok(Rewrite::Nothing) };
         found = true;
-        let mut edited = decode::document(stored, Slice::copy_of(old))?.edit();
-        change(&mut edited)?;
-        if !edited.is_changed() {
-            return Ok(Rewrite::Nothing);
-        }
-        Ok(Rewrite::Put(encode::value(stored, edited.value())?))
+        changed(stored, old, &mut change)
     })?;
     Ok(found)
+}
+
+/// Returns what becomes of the document `old` by `change`.
+pub(super) fn changed(
+    stored: &Stored,
+    old: &[u8],
+    change: impl FnOnce(&mut DocumentMut) -> Result<()>,
+) -> Result<Rewrite> {
+    let mut edited = decode::document(stored, Slice::copy_of(old))?.edit();
+    change(&mut edited)?;
+    if !edited.is_changed() {
+        return Ok(Rewrite::Nothing);
+    }
+    Ok(Rewrite::Put(encode::value(stored, edited.value())?))
 }
 
 /// Removes the document of the encoded `key`. Returns false if there is none.

@@ -2,9 +2,11 @@
 
 use super::handle::Transaction;
 use crate::collection::Collection;
-use crate::collection::query::{Action, Changed, Find, IntoFilter, Reads, WriteMany};
+use crate::collection::index::Own;
+use crate::collection::query::{
+    Action, Changed, Find, IntoChange, IntoFilter, Reads, WriteIn, WriteMany,
+};
 use flagstone_base::Result;
-use flagstone_doc::Patch;
 
 /// Queries.
 impl Transaction {
@@ -29,7 +31,9 @@ impl Transaction {
         Find::new(&collection.0, Reads::Transaction(&self.inner), filter.into_filter())
     }
 
-    /// Changes all documents that match `filter` by `patch`, as the transaction sees them.
+    /// Changes all documents that match `filter`, as the transaction sees them: see
+    /// [`Collection::update_many`]. For a sort, a limit, or to return the documents, see
+    /// [`WriteMany::run_in`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -48,17 +52,17 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput for a malformed filter, if the patch does not apply to a document, or if more
+    /// InvalidInput for a malformed filter, if the change does not apply to a document, or if more
     /// documents match than a transaction can write; else as [`Transaction::put`]. After an error
     /// some of the documents may be changed: give the transaction up.
-    pub fn update_many(
+    pub fn update_many<'a>(
         &mut self,
         collection: &Collection,
         filter: impl IntoFilter,
-        patch: &Patch,
+        change: impl IntoChange<'a>,
     ) -> Result<Changed> {
-        let action = Action::Patch(patch.clone());
-        WriteMany::new(&collection.0, filter.into_filter(), action).run_in(self.own())
+        let action = change.into_change();
+        WriteMany::new(&collection.0, filter.into_filter(), action).run_in(self)
     }
 
     /// Removes all documents that match `filter`, as the transaction sees them.
@@ -86,6 +90,12 @@ impl Transaction {
         filter: impl IntoFilter,
     ) -> Result<Changed> {
         let action = Action::Delete;
-        WriteMany::new(&collection.0, filter.into_filter(), action).run_in(self.own())
+        WriteMany::new(&collection.0, filter.into_filter(), action).run_in(self)
+    }
+}
+
+impl WriteIn for Transaction {
+    fn own(&mut self) -> Own<'_> {
+        self.own()
     }
 }

@@ -83,6 +83,9 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"odd":{"$gt":1e399},"big":{"$mod":[7,3]},"time":{"$date":{"$micros":5}}}"#,
         r#"{"oid":{"$oid":"090909090909090909090909"},"a":{"$type":"objectId"}}"#,
         r#"{"bytes":{"$binary":"AQI="},"uuid":{"$uuid":"09090909-0909-0909-0909-090909090909"}}"#,
+        r#"{"$comment":1,"id":{"$in":[{"$regularExpression":{"pattern":"e","options":"u"}},1]}}"#,
+        r#"{"score":{"$bitsAllSet":[0,3],"$type":["int",18]},"bytes":{"$bitsAnyClear":6}}"#,
+        r#"{"a":{"$all":[{"$elemMatch":{"b":1}},{"x":1}]},"n":{"$lt":{"$maxKey":1}}}"#,
         r#"{"a":{"$lt":[{"b":[1,3]}]},"pairs":{"$eq":{"$pairs":[[1,"one"]]}},"$nor":[{}]}"#,
     ];
     let pairs = filters

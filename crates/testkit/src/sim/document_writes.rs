@@ -9,6 +9,7 @@ use super::life::{self, Check, Handle};
 use super::model::{DOCUMENTS, Key, key_bytes, operand_bytes, value_bytes};
 use super::run::Run;
 use super::step::{Change, DocumentStep};
+use flagstone::query::Returning;
 use flagstone::{Collection, Document, Durability, ErrorKind, Expires, Result, Space, Transaction};
 
 impl Run {
@@ -53,12 +54,13 @@ impl Run {
             Some(edits) => collection.update_many(ask.filter(), &patch_of(Missing::Nothing, edits)),
             None => collection.delete_many(ask.filter()),
         };
-        let done = many.limit(limit).keep_going().run();
+        let done = many.limit(limit).keep_going().returning(Returning::Old).run();
         let (changed, error) = match done {
             Ok(changed) => (changed, None),
-            Err(interrupted) => (interrupted.done, Some(interrupted.error)),
+            Err(interrupted) => (*interrupted.done, Some(interrupted.error)),
         };
         let (mut matched, mut modified, mut refused) = (0, 0, 0);
+        let mut old = Vec::new();
         for (key, bytes) in matching.into_iter().take(limit as usize) {
             // The documents before it are counted, whether they were written or refused.
             let ended = error.as_ref().filter(|_| matched == changed.matched);
@@ -83,6 +85,7 @@ impl Run {
                 };
             }
             if is_same {
+                old.push((i64::from(key), bytes));
                 continue;
             }
             let is_refused = match fate {
@@ -95,11 +98,23 @@ impl Run {
                 continue;
             }
             modified += 1;
+            old.push((i64::from(key), bytes));
             let durability = self.setting.options.durability;
             self.written(&[change], durability, None, Ok(()))?;
         }
         if let Some(error) = error {
             return self.excuse(&error);
+        }
+        let returned = changed.documents.iter().map(|(key, document)| {
+            let fields = life::fields_of(&document.to_value());
+            (key.as_i64().unwrap_or(-1), document_bytes(&fields))
+        });
+        if !returned.eq(old.iter().cloned()) {
+            return Err(format!(
+                "a write of {} by filter returned other documents than the old {old:?}: {:?}",
+                ask.filter(),
+                changed.documents
+            ));
         }
         let found = (changed.matched, changed.modified, changed.refused, changed.next.is_some());
         if found == (matched, modified, refused, has_more) {

@@ -1,7 +1,7 @@
 //! Each operator, by examples.
 
 use super::{both, reference};
-use flagstone_doc::{Document, Filter, doc, json};
+use flagstone_doc::{Document, FieldPath, Filter, JsonMode, JsonOptions, doc, json};
 
 /// Asserts which of the documents match, for names inside and ids, and that the reference agrees.
 #[track_caller]
@@ -350,4 +350,193 @@ fn paths_name_positions_and_any_name() {
     check(r#"{"$":{"$type":"array"}}"#, &["[]", "[1]"], &["{}", "1"]);
     check(r#"{"$":7}"#, &["7", "[7]"], &["{}", "[[7]]"]);
     check(r#"{"":1}"#, &[r#"{"":1}"#], &["{}"]);
+}
+
+/// Asserts which documents of Extended JSON match: those that stand for types of MongoDB.
+#[track_caller]
+fn check_forms(filter: &str, matching: &[&str], others: &[&str]) {
+    let parsed = Filter::parse(filter).unwrap();
+    let again = Filter::parse(&parsed.to_string()).unwrap();
+    assert_eq!(again, parsed);
+    let options = JsonOptions::new().mode(JsonMode::Extended);
+    let all = matching.iter().map(|one| (one, true)).chain(others.iter().map(|one| (one, false)));
+    for (json, expected) in all {
+        let document = Document::from_json_with(json, options).unwrap();
+        for filter in [&parsed, &again] {
+            let matcher = filter.compile().unwrap();
+            assert_eq!(document.matches(&matcher), expected, "{filter} of {json}");
+        }
+    }
+}
+
+const STAMP: &str = r#"{"a":{"$timestamp":{"t":1,"i":2}}}"#;
+const REGEX: &str = r#"{"a":{"$regularExpression":{"pattern":"x","options":"i"}}}"#;
+const CODE: &str = r#"{"a":{"$code":"f()"}}"#;
+const SCOPED: &str = r#"{"a":{"$code":"f()","$scope":{}}}"#;
+const LEAST: &str = r#"{"a":{"$minKey":1}}"#;
+const OTHER_BINARY: &str = r#"{"a":{"$binary":{"base64":"AQI=","subType":"05"}}}"#;
+const BYTES: &str = r#"{"a":{"$binary":{"base64":"AQI=","subType":"00"}}}"#;
+const UUID: &str = r#"{"a":{"$uuid":"07070707-0707-0707-0707-070707070707"}}"#;
+const OBJECT: &str = r#"{"a":{"x":1}}"#;
+
+#[test]
+fn types_of_drivers_are_told_by_their_stored_forms() {
+    let all = [STAMP, REGEX, CODE, SCOPED, LEAST, OTHER_BINARY, BYTES, UUID, OBJECT];
+    let but =
+        |out: &[&str]| -> Vec<&str> { all.into_iter().filter(|one| !out.contains(one)).collect() };
+    for (types, matching) in [
+        (r#""timestamp""#, vec![STAMP]),
+        ("17", vec![STAMP]),
+        (r#""regex""#, vec![REGEX]),
+        (r#""javascript""#, vec![CODE]),
+        ("15", vec![SCOPED]),
+        (r#"["minKey",11]"#, vec![LEAST, REGEX]),
+        ("-1", vec![LEAST]),
+        (r#""binData""#, vec![OTHER_BINARY, BYTES, UUID]),
+        (r#""bytes""#, vec![BYTES]),
+        (r#""uuid""#, vec![UUID]),
+        (r#""object""#, vec![OBJECT]),
+        (r#""map""#, but(&[BYTES, UUID])),
+    ] {
+        check_forms(&format!(r#"{{"a":{{"$type":{types}}}}}"#), &matching, &but(&matching));
+    }
+    check(r#"{"a":{"$type":"int"}}"#, &[r#"{"a":1}"#, r#"{"a":[1.5,2]}"#], &[r#"{"a":1.5}"#]);
+    check(r#"{"a":{"$type":"long"}}"#, &[r#"{"a":2147483648}"#], &[r#"{"a":2147483647}"#]);
+    check(r#"{"a":{"$type":"double"}}"#, &[r#"{"a":1.5}"#, r#"{"a":1.0}"#], &[r#"{"a":1.10}"#]);
+    check(r#"{"a":{"$type":["decimal","int"]}}"#, &[r#"{"a":1.10}"#], &[r#"{"a":1.5}"#]);
+}
+
+#[test]
+fn values_that_documents_store_as_maps_are_found() {
+    let equals = |document: &str| {
+        let value = document.strip_prefix("{\"a\":").unwrap().strip_suffix('}').unwrap();
+        format!(r#"{{"a":{{"$eq":{value}}}}}"#)
+    };
+    let all = [STAMP, REGEX, CODE, SCOPED, LEAST, OTHER_BINARY, BYTES, UUID, OBJECT];
+    for one in all {
+        let others: Vec<&str> = all.into_iter().filter(|other| *other != one).collect();
+        check_forms(&equals(one), &[one], &others);
+    }
+    check_forms(STAMP, &[STAMP], &[LEAST]);
+    // A regular expression without an operator is a pattern.
+    check_forms(REGEX, &[r#"{"a":"aXb"}"#, r#"{"a":["y","x"]}"#], &[r#"{"a":"y"}"#, REGEX]);
+    check_forms(r#"{"a":{"$gte":{"$minKey":1}}}"#, &all, &["{}"]);
+    check_forms(r#"{"a":{"$lt":{"$maxKey":1}}}"#, &[OBJECT, r#"{"a":null}"#], &["{}"]);
+    check_forms(r#"{"a":{"$lte":{"$minKey":1}}}"#, &[LEAST], &[OBJECT, "{}"]);
+    check_forms(r#"{"a":{"$lt":{"$minKey":1}}}"#, &[], &all);
+}
+
+#[test]
+fn lists_hold_patterns_and_conditions_on_elements() {
+    let plain = r#"{"$regularExpression":{"pattern":"b","options":""}}"#;
+    check(
+        &format!(r#"{{"a":{{"$in":[1,{plain}]}}}}"#),
+        &[r#"{"a":1}"#, r#"{"a":"xb"}"#, r#"{"a":["x","b"]}"#],
+        &[r#"{"a":"x"}"#, "{}"],
+    );
+    check(
+        &format!(r#"{{"a":{{"$nin":[null,{plain}]}}}}"#),
+        &[r#"{"a":"x"}"#, r#"{"a":[]}"#],
+        &["{}", r#"{"a":["x","b"]}"#],
+    );
+    check(
+        &format!(r#"{{"a":{{"$all":["x",{plain}]}}}}"#),
+        &[r#"{"a":["x","ab"]}"#],
+        &[r#"{"a":["x"]}"#, r#"{"a":"b"}"#],
+    );
+    check(
+        r#"{"a":{"$all":[{"$elemMatch":{"x":1,"y":2}},{"$elemMatch":{"x":3}}]}}"#,
+        &[r#"{"a":[{"x":3},{"x":1,"y":2}]}"#],
+        &[r#"{"a":[{"x":1,"y":2}]}"#, r#"{"a":[{"x":1},{"y":2},{"x":3}]}"#],
+    );
+    check(&format!(r#"{{"a":{{"$not":{plain}}}}}"#), &[r#"{"a":1}"#, "{}"], &[r#"{"a":"abc"}"#]);
+    check(&format!(r#"{{"a":{plain}}}"#), &[r#"{"a":"abc"}"#], &["{}"]);
+    check_forms(&format!(r#"{{"a":{{"$regex":{plain}}}}}"#), &[r#"{"a":"abc"}"#], &["{}"]);
+    let filter = Filter::parse(
+        r#"{"a":{"$in":[2,{"$regularExpression":{"pattern":"b","options":"iu"}},1]}}"#,
+    );
+    for name in ["$ne", "$gt", "$lte"] {
+        let error = Filter::parse(&format!(r#"{{"a":{{"{name}":{plain}}}}}"#)).unwrap_err();
+        assert_eq!(error.expected, "a value; a regular expression stands alone, or in $not");
+    }
+    let written = r#"{"$or":[{"a":{"$in":[1,2]}},{"a":{"$regex":"b","$options":"i"}}]}"#;
+    assert_eq!(filter.unwrap().to_string(), written);
+}
+
+#[test]
+fn bits_are_those_of_integers_and_bytes() {
+    let numbers = [r#"{"a":20}"#, r#"{"a":[1,20.0]}"#];
+    check(r#"{"a":{"$bitsAllSet":20}}"#, &numbers, &[r#"{"a":16}"#, r#"{"a":"x"}"#, "{}"]);
+    check(r#"{"a":{"$bitsAllSet":[2,4]}}"#, &numbers, &[r#"{"a":16}"#, r#"{"a":20.5}"#]);
+    check(r#"{"a":{"$bitsAnySet":[2,4]}}"#, &[r#"{"a":16}"#, r#"{"a":-1}"#], &[r#"{"a":3}"#]);
+    check(r#"{"a":{"$bitsAllClear":[2,4]}}"#, &[r#"{"a":3}"#], &[r#"{"a":16}"#, r#"{"a":-1}"#]);
+    check(r#"{"a":{"$bitsAnyClear":[2,4]}}"#, &[r#"{"a":16}"#], &[r#"{"a":20}"#, r#"{"a":1e30}"#]);
+    check(r#"{"a":{"$bitsAllSet":[200]}}"#, &[r#"{"a":-1}"#], &[r#"{"a":1}"#]);
+    check(r#"{"a":{"$bitsAllSet":[]}}"#, &[r#"{"a":0}"#], &[r#"{"a":"x"}"#]);
+    // 01 02: the bits 0 and 9.
+    check_forms(r#"{"a":{"$bitsAllSet":[0,9]}}"#, &[BYTES, UUID], &[OBJECT, STAMP]);
+    check_forms(
+        r#"{"a":{"$bitsAllSet":{"$binary":{"base64":"AQI=","subType":"00"}}}}"#,
+        &[BYTES],
+        &[],
+    );
+    check_forms(r#"{"a":{"$bitsAllClear":[1,100]}}"#, &[BYTES], &[UUID]);
+    check_forms(r#"{"a":{"$bitsAllSet":7}}"#, &[UUID], &[BYTES]);
+    check_forms(r#"{"a":{"$bitsAllSet":[0,9]}}"#, &[OTHER_BINARY], &[STAMP]);
+    let other = r#"{"$binary":{"base64":"AQI=","subType":"05"}}"#;
+    check_forms(&format!(r#"{{"a":{{"$bitsAllSet":{other}}}}}"#), &[BYTES, OTHER_BINARY], &[]);
+    for bad in ["-1", "1.5", r#""x""#, "[-1]", "[0.5]", "[2147483648]", "{}"] {
+        let error = Filter::parse(&format!(r#"{{"a":{{"$bitsAnySet":{bad}}}}}"#)).unwrap_err();
+        assert!(error.expected.starts_with("bits: an integer from 0 on"), "{error}");
+    }
+}
+
+#[test]
+fn comments_and_numbers_for_existence_are_taken() {
+    check(r#"{"$comment":"why","a":1}"#, &[r#"{"a":1}"#], &["{}"]);
+    check(r#"{"a":{"$exists":1}}"#, &[r#"{"a":null}"#], &["{}"]);
+    check(r#"{"a":{"$exists":0}}"#, &["{}"], &[r#"{"a":null}"#]);
+    check(r#"{"a":{"$exists":2.5}}"#, &[r#"{"a":1}"#], &["{}"]);
+    assert!(Filter::parse(r#"{"a":{"$exists":"yes"}}"#).is_err());
+    assert_eq!(Filter::parse(r#"{"$comment":{"any":["value"]}}"#).unwrap(), Filter::everything());
+}
+
+#[test]
+fn a_match_tells_the_position_of_the_element() {
+    for (filter, document, array, expected) in [
+        (r#"{"a":5}"#, r#"{"a":[1,5,5]}"#, "a", Some(1)),
+        (r#"{"a":5}"#, r#"{"a":5}"#, "a", None),
+        (r#"{"a.b":2}"#, r#"{"a":[{"b":1},7,{"b":[0,2]}]}"#, "a", Some(2)),
+        (r#"{"a.b":2}"#, r#"{"a":{"b":[1,2]}}"#, "a.b", Some(1)),
+        // A condition on another array.
+        (r#"{"a.b":2}"#, r#"{"a":{"b":[1,2]},"c":[5,6]}"#, "c", Some(1)),
+        (r#"{"b":1,"n":1}"#, r#"{"a":[5,6],"b":[0,1],"n":1}"#, "a", Some(1)),
+        (r#"{"a":{"$gte":1,"$lte":5}}"#, r#"{"a":[7,3,9]}"#, "a", Some(1)),
+        (r#"{"b":1,"a":{"$gt":3}}"#, r#"{"a":[1,5],"b":[0,1]}"#, "a", Some(1)),
+        (r#"{"b":1,"a":{"$gt":3}}"#, r#"{"a":[1,5],"b":[0,0,1]}"#, "b", Some(2)),
+        (r#"{"a":{"$elemMatch":{"$gt":3,"$lt":9}}}"#, r#"{"a":[1,9,5]}"#, "a", Some(2)),
+        (r#"{"a":{"$elemMatch":{"x":1,"y":2}}}"#, r#"{"a":[{"x":1},{"x":1,"y":2}]}"#, "a", Some(1)),
+        (r#"{"a.b":{"$elemMatch":{"x":1}}}"#, r#"{"a":[{},{"b":[{"x":1}]}]}"#, "a", Some(1)),
+        (r#"{"$or":[{"b":1},{"a":3}]}"#, r#"{"a":[2,3]}"#, "a", None),
+        (
+            r#"{"a":{"$in":[9,{"$regularExpression":{"pattern":"x","options":""}}]}}"#,
+            r#"{"a":[2,"x"]}"#,
+            "a",
+            Some(1),
+        ),
+        (r#"{"$and":[{"b":null},{"a":3}]}"#, r#"{"a":[2,3]}"#, "a", Some(1)),
+        (r#"{"a":{"$in":[3,7]}}"#, r#"{"a":[2,7,3]}"#, "a", Some(1)),
+        (r#"{"a":{"$ne":3}}"#, r#"{"a":[2]}"#, "a", None),
+        (r#"{"a":{"$size":1}}"#, r#"{"a":[2]}"#, "a", None),
+        (r#"{"a":{"$all":[1,2,3,4,5,6,7,8,9]}}"#, r#"{"a":[0,9,1,2,3,4,5,6,7,8]}"#, "a", Some(1)),
+        (r#"{"a.0.b":2}"#, r#"{"a":[{"b":[1,2]}]}"#, "a.0.b", Some(1)),
+    ] {
+        let matcher = Filter::parse(filter).unwrap().compile().unwrap();
+        for document in both(document) {
+            assert!(document.matches(&matcher), "{filter} of {document}");
+            let array = FieldPath::parse(array).unwrap();
+            let position = matcher.position(&document.root(), &array).unwrap();
+            assert_eq!(position, expected, "{filter} of {document}, {array}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use super::reference;
 use crate::random::{check, value};
 use flagstone_doc::{
     Arrays, Bounds, Direction, Document, Encoder, FieldPath, Filter, IndexKeys, Names, Value, doc,
-    sort_key,
+    long, sort_key,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -19,6 +19,8 @@ fn scalar() -> impl Strategy<Value = Value> {
         2 => Just(Value::Null),
         1 => any::<bool>().prop_map(Value::from),
         6 => (-1..4_i64).prop_map(Value::from),
+        1 => (-1..3_i64).prop_map(long),
+        1 => (-4..4_i32).prop_map(|halves| Value::from(f64::from(halves) / 2.0)),
         1 => prop::sample::select(vec!["1.0", "1.50", "2e0", "18446744073709551616", "-1e400"])
             .prop_map(number),
         3 => "[ab]{0,2}".prop_map(Value::from),
@@ -48,8 +50,11 @@ fn one(name: &str, value: impl Into<Value>) -> Value {
 }
 
 fn type_name() -> impl Strategy<Value = Value> {
-    prop::sample::select(vec!["null", "bool", "number", "text", "array", "map"])
-        .prop_map(Value::from)
+    let names = vec![
+        "null", "bool", "number", "text", "array", "map", "int", "long", "double", "decimal",
+        "object",
+    ];
+    prop::sample::select(names).prop_map(Value::from)
 }
 
 /// Operators of a field, without those that nest conditions.
@@ -57,11 +62,31 @@ fn operator() -> impl Strategy<Value = Value> {
     let compared = prop::sample::select(vec!["$eq", "$ne", "$lt", "$lte", "$gt", "$gte"]);
     let listed = prop::sample::select(vec!["$in", "$nin", "$all"]);
     let searched = prop::sample::select(vec!["$prefix", "$contains", "$regex"]);
+    let bits =
+        prop::sample::select(vec!["$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear"]);
+    let mask = prop_oneof![
+        (0..5_i64).prop_map(Value::from),
+        vec(prop::sample::select(vec![0_i64, 1, 2, 63, 99]), 0..3).prop_map(Value::from_iter),
+    ];
+    let pattern = || {
+        let form = |text: String| doc!({ "pattern": text, "options": "" });
+        "[ab]{0,2}".prop_map(move |text| one("$regularExpression", form(text)))
+    };
+    let in_list = || prop_oneof![4 => small(1), 1 => pattern()];
+    let in_all = prop_oneof![
+        4 => in_list(),
+        1 => small(1).prop_map(|value| one("$elemMatch", one("$eq", value))),
+        1 => small(1).prop_map(|value| one("$elemMatch", one("b", value))),
+    ];
     prop_oneof![
         6 => (compared, small(1)).prop_map(|(name, value)| one(name, value)),
-        3 => (listed, vec(small(1), 0..4)).prop_map(|(name, list)| one(name, list)),
+        3 => (listed, vec(in_list(), 0..4)).prop_map(|(name, list)| one(name, list)),
+        2 => vec(in_all, 0..3).prop_map(|list| one("$all", list)),
+        1 => (bits, mask).prop_map(|(name, mask)| one(name, mask)),
+        1 => pattern(),
         1 => (searched, "[ab]{0,2}").prop_map(|(name, text)| one(name, text)),
         1 => any::<bool>().prop_map(|exists| one("$exists", exists)),
+        1 => (0..2_i64).prop_map(|exists| one("$exists", exists)),
         1 => vec(type_name(), 1..3).prop_map(|names| one("$type", names)),
         1 => (0..3_u64).prop_map(|size| one("$size", size)),
         1 => (1..4_i64, 0..3_i64)
@@ -94,7 +119,9 @@ fn filter() -> impl Strategy<Value = Value> {
         value.as_map().is_none_or(|map| map.iter().all(|(name, _)| name.as_str() != Some("")))
     });
     let condition = prop_oneof![1 => literal, 3 => operators()];
-    let flat = vec((prop::sample::select(PATHS.to_vec()), condition), 0..3).prop_map(map);
+    let field = (prop::sample::select(PATHS.to_vec()), condition);
+    let comment = small(1).prop_map(|value| ("$comment", value));
+    let flat = vec(prop_oneof![9 => field, 1 => comment], 0..3).prop_map(map);
     flat.prop_recursive(2, 8, 3, |inner| {
         let logic = prop::sample::select(vec!["$and", "$or", "$nor"]);
         (logic, vec(inner.clone(), 1..3), inner)

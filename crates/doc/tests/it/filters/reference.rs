@@ -1,7 +1,7 @@
 //! A second evaluation of filters: of values in memory, from the document form, written as the
 //! guide reads, without regard for speed.
 
-use flagstone_doc::{Value, ValueType};
+use flagstone_doc::{NumberType, Value, ValueType};
 
 /// Returns what a dotted path reaches; `None` for what is missing.
 fn reach<'v>(value: &'v Value, steps: &[&str]) -> Vec<Option<&'v Value>> {
@@ -43,6 +43,7 @@ fn holds(filter: &Value, root: &Value, is_element: bool) -> bool {
         "$and" => each(condition).iter().all(|holds| *holds),
         "$or" => each(condition).iter().any(|holds| *holds),
         "$nor" => !each(condition).iter().any(|holds| *holds),
+        "$comment" => true,
         path => {
             let reached = reach(root, &steps(path));
             condition_holds(condition, &reached, !(is_element && path == "$"))
@@ -74,13 +75,13 @@ fn operator_holds(name: &str, operand: &Value, reached: &[Option<&Value>], opens
         "$ne" => opposite("$eq"),
         "$nin" => opposite("$in"),
         "$not" => !condition_holds(operand, reached, opens),
-        "$exists" => operand.as_bool() == Some(values().next().is_some()),
-        "$size" => arrays().any(|array| operand.as_u64() == Some(array.len() as u64)),
-        "$all" => {
-            let has = |item| operator_holds("$eq", item, reached, opens);
-            !items().is_empty() && items().iter().all(has)
+        "$exists" => {
+            let exists = operand.as_bool().or_else(|| operand.as_f64().map(|number| number != 0.0));
+            exists == Some(values().next().is_some())
         }
-        "$in" => items().iter().any(|item| operator_holds("$eq", item, reached, opens)),
+        "$size" => arrays().any(|array| operand.as_u64() == Some(array.len() as u64)),
+        "$all" => !items().is_empty() && items().iter().all(|item| listed(item, reached, opens)),
+        "$in" => items().iter().any(|item| listed(item, reached, opens)),
         "$elemMatch" => arrays().flatten().any(|item| element_matches(operand, item)),
         _ => {
             // Each value as a whole, and the elements of each array.
@@ -89,6 +90,45 @@ fn operator_holds(name: &str, operand: &Value, reached: &[Option<&Value>], opens
             all.any(|value| value_passes(name, operand, value))
                 || reached.contains(&None) && missing_passes(name, operand)
         }
+    }
+}
+
+/// What `$in` and `$all` list: values, regular expressions, and conditions on elements.
+fn listed(item: &Value, reached: &[Option<&Value>], opens: bool) -> bool {
+    let first = item.as_map().and_then(|map| map.iter().next()).and_then(|(name, _)| name.as_str());
+    if matches!(first, Some("$regularExpression" | "$elemMatch")) {
+        return condition_holds(item, reached, opens);
+    }
+    operator_holds("$eq", item, reached, opens)
+}
+
+/// Whether any, or all, of some bits of an integer are set.
+fn bits_pass(name: &str, operand: &Value, value: &Value) -> bool {
+    let Some(int) = value.as_i64() else { return false };
+    let is_set = |at: u64| int >> at.min(63) & 1 == 1;
+    let mut positions: Vec<u64> = match operand {
+        Value::Array(items) => items.iter().map(|item| item.as_u64().unwrap()).collect(),
+        mask => (0..64).filter(|at| mask.as_u64().unwrap() >> at & 1 == 1).collect(),
+    };
+    positions.dedup();
+    match name {
+        "$bitsAllSet" => positions.into_iter().all(is_set),
+        "$bitsAnySet" => positions.into_iter().any(is_set),
+        "$bitsAllClear" => !positions.into_iter().any(is_set),
+        _ => !positions.into_iter().all(is_set),
+    }
+}
+
+/// Returns whether a value has the type of this name.
+fn has_type(value: &Value, name: &Value) -> bool {
+    match name.as_str().unwrap() {
+        "int" => NumberType::of(value) == Some(NumberType::Int),
+        "long" => NumberType::of(value) == Some(NumberType::Long),
+        "double" => NumberType::of(value) == Some(NumberType::Double),
+        "decimal" => NumberType::of(value) == Some(NumberType::Decimal),
+        // The maps of the tests stand for nothing else.
+        "object" => value.value_type() == ValueType::Map,
+        name => ValueType::of_name(name) == Some(value.value_type()),
     }
 }
 
@@ -110,6 +150,7 @@ fn element_matches(condition: &Value, item: &Value) -> bool {
 fn names(filter: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
     filter.as_map().unwrap().iter().any(|(name, part)| match name.as_str().unwrap() {
         "$and" | "$or" | "$nor" => part.as_array().unwrap().iter().any(|part| names(part, is_it)),
+        "$comment" => false,
         path => is_it(path),
     })
 }
@@ -128,12 +169,16 @@ fn value_passes(name: &str, operand: &Value, value: &Value) -> bool {
         "$gt" => is_of_one_type && value > operand,
         "$gte" => is_of_one_type && value >= operand,
         "$type" => {
-            let is = |name: &Value| ValueType::of_name(name.as_str().unwrap());
             let names = operand.as_array().unwrap_or(std::slice::from_ref(operand));
-            names.iter().any(|name| is(name) == Some(value.value_type()))
+            names.iter().any(|name| has_type(value, name))
         }
         "$prefix" => value.as_str().is_some_and(|text| text.starts_with(operand.as_str().unwrap())),
         "$contains" => value.as_str().is_some_and(|text| text.contains(operand.as_str().unwrap())),
+        bits if bits.starts_with("$bits") => bits_pass(bits, operand, value),
+        "$regularExpression" => {
+            let pattern = operand.get("pattern").unwrap().as_str().unwrap();
+            value.as_str().is_some_and(|text| text.contains(pattern))
+        }
         // The patterns of the tests are letters alone.
         "$regex" => value.as_str().is_some_and(|text| text.contains(operand.as_str().unwrap())),
         "$mod" => {

@@ -63,6 +63,10 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
     if matches!(ask.need, Need::Keys(_)) && !given.is_key_ordered {
         return None;
     }
+    // An entry has values, and not the forms of numbers.
+    if !given.is_exact && spec.filter.tells_numbers_apart() {
+        return None;
+    }
     let mut filtered = if given.is_exact { Vec::new() } else { spec.filter.paths() };
     // Every entry has the key of its document.
     filtered.retain(|path| !path.is_primary_key());

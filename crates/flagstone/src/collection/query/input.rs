@@ -1,7 +1,8 @@
 //! What users give as a filter, a projection or a sort: built in Rust, or as text.
 
 use flagstone_base::Result;
-use flagstone_doc::{Filter, Projection, SortSpec, Value};
+use flagstone_doc::{DocumentMut, Filter, Patch, Projection, SortSpec, Value};
+use std::sync::Arc;
 
 /// A filter, or what one is made of: its text, or a value with its conditions.
 pub trait IntoFilter {
@@ -28,6 +29,43 @@ pub trait IntoSort {
     /// # Errors
     /// InvalidInput for a text that is no sort: the error names the position.
     fn into_sort(self) -> Result<SortSpec>;
+}
+
+/// A change of documents, as [`Collection::update_many`](crate::Collection::update_many) takes it:
+/// a [`Patch`], or a function of the primary key and the document.
+///
+/// A function must depend on these alone: it is called again if the write is done again. An error
+/// that it returns refuses the change, and the document stays as it is.
+pub trait IntoChange<'a> {
+    /// Returns the change.
+    #[doc(hidden)]
+    fn into_change(self) -> Action<'a>;
+}
+
+/// What a write by filter does to each document.
+#[derive(Clone)]
+pub enum Action<'a> {
+    Patch(Patch),
+    Change(Arc<Change<'a>>),
+    Delete,
+}
+
+/// A change of a document by a function.
+pub(super) type Change<'a> = dyn Fn(&Value, &mut DocumentMut) -> Result<()> + Send + Sync + 'a;
+
+impl<'a> IntoChange<'a> for &Patch {
+    fn into_change(self) -> Action<'a> {
+        Action::Patch(self.clone())
+    }
+}
+
+impl<'a, F> IntoChange<'a> for F
+where
+    F: Fn(&Value, &mut DocumentMut) -> Result<()> + Send + Sync + 'a,
+{
+    fn into_change(self) -> Action<'a> {
+        Action::Change(Arc::new(self))
+    }
 }
 
 macro_rules! inputs {

@@ -7,11 +7,14 @@
 //! The stored key decides between documents with one sort key, ascending or descending. It ends the
 //! key, so its length decides nothing.
 
+use super::ask::Ask;
 use super::cover::CoveredField;
 use super::index_order::IndexOrder;
+use super::plan;
 use super::projector::Projector;
 use super::rows::{Rows, Work};
-use super::spec::key_direction;
+use super::source::QuerySource;
+use super::spec::{Spec, key_direction};
 use super::token::{PageToken, Ties};
 use super::values::ValueRow;
 use crate::collection::index::IndexScan;
@@ -108,6 +111,31 @@ impl SortedRows {
 }
 
 impl<'t> Ordered<'t> {
+    /// Finds the documents of a query and sorts them, unless the plan has the order. `projector`
+    /// projects each document before it is sorted.
+    pub(super) fn find(
+        stored: &Stored,
+        source: &QuerySource<'t>,
+        (spec, ask): (&Spec, Ask),
+        projector: Option<&mut Projector>,
+    ) -> Result<Self> {
+        let plan::Found { rows, order, is_sorted } = plan::rows(stored, source, spec, ask)?;
+        let sort = match spec.by_fields() {
+            _ if is_sorted => return Ok(Self::Streamed(Box::new(rows), order)),
+            None => return Ok(Self::Streamed(Box::new(rows), None)),
+            Some(sort) => sort,
+        };
+        let options = SortOptions {
+            memory: spec.memory(stored),
+            limit: spec.last().map(|last| last.try_into().unwrap_or(usize::MAX)),
+            distinct: false,
+            share: 1,
+        };
+        let after = spec.after.as_ref();
+        let job = SortJob { stored, sort, after, options, projector };
+        job.run(rows).map(Self::Sorted)
+    }
+
     pub(super) fn advance(&mut self) -> Result<bool> {
         match self {
             Self::Streamed(rows, _) => rows.advance(),

@@ -1,28 +1,27 @@
 //! Writes of all documents that match a filter.
 //!
-//! The keys are found in a snapshot, in their order. Each document is read again under the lock of
-//! its key and is changed only if it still matches. So every document is changed by itself, and an
-//! error or a crash leaves those before it changed: the last key is the position to resume from.
+//! The keys are found in a snapshot, in their order or that of a sort. Each document is read again
+//! under the lock of its key and is changed only if it still matches. So every document is changed
+//! by itself, and an error or a crash leaves those before it changed: the last key is the position
+//! to resume from.
 
 use super::ask::{Ask, Need, Wanted};
+use super::input::{Action, IntoSort};
+use super::ordered::Ordered;
+use super::plan;
+use super::projector::Projector;
 use super::source::{QuerySource, Reads};
 use super::spec::{Hint, Spec};
-use super::token::{PageToken, Ties};
-use super::{plan, rows::Rows};
+use super::token::PageToken;
 use crate::collection::conditional::{self, Outcome};
 use crate::collection::index::Own;
-use crate::collection::write::{self, Destination};
+use crate::collection::update;
+use crate::collection::write::{self, Destination, Rewrite};
 use crate::collection::{Stored, decode, encode};
-use flagstone_base::{Error, ErrorKind, Result};
-use flagstone_doc::{Direction, Filter, Matcher, Patch};
+use flagstone_base::{Error, ErrorKind, Result, Slice};
+use flagstone_doc::{Direction, Document, Filter, Matcher, Projection, Value};
+use std::collections::HashSet;
 use std::fmt;
-
-/// What is done to each document.
-#[derive(Clone)]
-pub(crate) enum Action {
-    Patch(Patch),
-    Delete,
-}
 
 /// A write of all documents that match a filter, which begins when [`WriteMany::run`] is called.
 /// [`Collection::update_many`](crate::Collection::update_many) and
@@ -55,14 +54,37 @@ pub(crate) enum Action {
 /// ```
 #[derive(Clone)]
 #[must_use = "nothing is written until `run` is called"]
-pub struct WriteMany {
+pub struct WriteMany<'a> {
     stored: Stored,
     spec: Spec,
-    action: Action,
+    action: Action<'a>,
     keeps_going: bool,
+    /// Any document that matches will do.
+    is_one: bool,
+    returning: Option<Returning>,
     /// The first error of a setter.
     fault: Option<Error>,
 }
+
+/// Which documents [`Changed::documents`] has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returning {
+    /// The documents before their change.
+    Old,
+    /// The documents after their change; none that were removed.
+    New,
+}
+
+/// What [`WriteMany::run_in`] writes in: a [`Transaction`](crate::Transaction).
+pub trait WriteIn {
+    /// Returns the transaction.
+    #[doc(hidden)]
+    fn own(&mut self) -> Own<'_>;
+}
+
+/// The most keys that a sort with a limit finds at once beyond the limit, in case that some
+/// documents match no more when their turn comes.
+const SPARE: u64 = 16;
 
 /// How many documents a write by filter has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,8 +99,11 @@ pub struct Changed {
     pub refused: u64,
     /// Why the first of them was refused, with its key.
     pub first_refusal: Option<Box<str>>,
-    /// Where to continue, after a limit or an error; `None` if all documents were looked at.
+    /// Where to continue, after a limit or an error; `None` if all documents were looked at, or
+    /// [`WriteMany::one`] was called.
     pub next: Option<PageToken>,
+    /// The documents that matched, with their keys, if [`WriteMany::returning`] was called.
+    pub documents: Vec<(Value, Document)>,
 }
 
 /// An error of a write by filter, and what was changed before it. The operator `?` turns it into an
@@ -90,21 +115,71 @@ pub struct Interrupted {
     pub error: Error,
     /// What was changed before. [`Changed::next`] is the position of the last document that was
     /// changed: with [`WriteMany::after`] the write goes on there.
-    pub done: Changed,
+    pub done: Box<Changed>,
 }
 
-impl WriteMany {
-    pub(crate) fn new(stored: &Stored, filter: Result<Filter>, action: Action) -> Self {
+impl<'a> WriteMany<'a> {
+    pub(crate) fn new(stored: &Stored, filter: Result<Filter>, action: Action<'a>) -> Self {
         let (filter, fault) = match filter {
             Ok(filter) => (filter, None),
             Err(error) => (Filter::nothing(), Some(error)),
         };
         let spec = Spec::new(filter);
-        Self { stored: stored.clone(), spec, action, keeps_going: false, fault }
+        let stored = stored.clone();
+        Self { stored, spec, action, keeps_going: false, is_one: false, returning: None, fault }
     }
 
-    /// Stops after `documents`, at least one, with a token in [`Changed::next`] if there are more:
-    /// for writes in batches.
+    /// Sets the order in which the documents are changed, as [`Find::sort`](super::Find::sort).
+    /// Without a sort it is that of their keys. One run changes a document once, but if batches
+    /// change what is sorted by, a later one may meet it again.
+    pub fn sort(mut self, sort: impl IntoSort) -> Self {
+        match sort.into_sort() {
+            Ok(sort) => self.spec.sort = Some(sort),
+            Err(error) => {
+                let _first = self.fault.get_or_insert(error);
+            }
+        }
+        self
+    }
+
+    /// Changes one document alone: the first one of the sort, or without a sort any. It costs less
+    /// than a limit of 1, which must find the least key.
+    ///
+    /// Several threads can claim jobs so, each of them once:
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::query::Returning;
+    /// use flagstone::{Patch, Space, doc};
+    /// let jobs = db.collection("jobs")?;
+    /// jobs.put(1, doc!({ "state": "new", "urgency": 3 }))?;
+    /// jobs.put(2, doc!({ "state": "new", "urgency": 7 }))?;
+    /// let claim = || {
+    ///     let taken = Patch::new().set("state", "taken");
+    ///     let claim = jobs.update_many(r#"{"state":"new"}"#, &taken).sort("-urgency").one();
+    ///     Ok::<_, flagstone::Error>(claim.returning(Returning::New).run()?.documents)
+    /// };
+    /// let (key, job) = claim()?.pop().expect("there is a job");
+    /// assert_eq!((key, job.str("state")), (2.into(), Some("taken")));
+    /// assert_eq!(claim()?[0].0, 1.into());
+    /// assert!(claim()?.is_empty());
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub const fn one(mut self) -> Self {
+        self.is_one = true;
+        self.spec.limit = Some(1);
+        self
+    }
+
+    /// Collects the documents that match in [`Changed::documents`], in memory, as they were before
+    /// their change or as they are after it.
+    pub const fn returning(mut self, which: Returning) -> Self {
+        self.returning = Some(which);
+        self
+    }
+
+    /// Stops after `documents` that match, at least one, with a token in [`Changed::next`] if there
+    /// are more: for writes in batches.
     pub fn limit(mut self, documents: u64) -> Self {
         if documents == 0 {
             let error = || Error::invalid("a write by filter of at most 0 documents");
@@ -127,7 +202,7 @@ impl WriteMany {
         self
     }
 
-    /// Counts the documents that the patch does not apply to, and those that would get values which
+    /// Counts the documents that the change does not apply to, and those that would get values that
     /// an index refuses, such as a duplicate of a unique one. It goes on instead of stopping with
     /// an error.
     pub const fn keep_going(mut self) -> Self {
@@ -135,7 +210,7 @@ impl WriteMany {
         self
     }
 
-    /// Changes the documents that match, one by one, in the order of their keys.
+    /// Changes the documents that match, one by one, in the order of the sort or of their keys.
     ///
     /// Documents that begin to match after the call may be missed. Those that match no more when
     /// their turn comes are left alone.
@@ -148,24 +223,30 @@ impl WriteMany {
     pub fn run(&self) -> Result<Changed, Interrupted> {
         let left = self.spec.limit.unwrap_or(u64::MAX);
         let last = self.spec.after.clone();
-        let mut run = WriteRun { many: self, done: Changed::default(), left, last };
+        let (done, changed) = (Changed::default(), HashSet::new());
+        let mut run = WriteRun { many: self, done, left, last, changed, is_over: false };
         match run.around() {
             Ok(()) => Ok(run.done),
             Err(error) => {
                 let done = Changed { next: run.last, ..run.done };
-                Err(Interrupted { error, done })
+                Err(Interrupted { error, done: Box::new(done) })
             }
         }
     }
 
-    /// Changes the documents of a transaction.
-    pub(crate) fn run_in(&self, mut own: Own<'_>) -> Result<Changed> {
+    /// Changes the documents as the transaction sees them, and as a part of it.
+    ///
+    /// # Errors
+    /// As [`Transaction::update_many`](crate::Transaction::update_many).
+    pub fn run_in(&self, transaction: &mut impl WriteIn) -> Result<Changed> {
+        let mut own = transaction.own();
         self.fault.clone().map_or(Ok(()), Err)?;
+        let most = self.spec.limit.unwrap_or(u64::MAX);
         let keys = plan::planned(&self.stored, || {
             let (mut keys, mut bytes) = (Vec::new(), 0);
             let source = Reads::Transaction(&*own.transaction).source(&self.stored);
-            let mut rows = self.rows(&source)?;
-            while rows.advance()? {
+            let mut rows = self.rows(&self.spec, &source)?;
+            while (keys.len() as u64) < most && rows.advance()? {
                 bytes += rows.key().len() as u64;
                 if bytes > self.stored.bytes().batch_bytes_max() {
                     return Err(Error::invalid(
@@ -183,64 +264,110 @@ impl WriteMany {
         }
         for key in keys {
             let to = Destination::Transaction(own.reborrowed());
-            let outcome = self.change(to, &key, &operand, None)?;
-            done.note(outcome);
+            self.change(to, &key, (&operand, None), &mut done)?;
         }
         Ok(done)
     }
 
-    /// The documents that match, in the order of their keys.
-    fn rows<'t>(&self, source: &QuerySource<'t>) -> Result<Rows<'t>> {
-        self.rows_of(&self.spec, source)
+    /// The keys of the documents that match, in the order of the sort or in theirs.
+    fn rows<'t>(&self, spec: &Spec, source: &QuerySource<'t>) -> Result<Ordered<'t>> {
+        let need = match (spec.by_fields(), spec.by_key()) {
+            (Some(_), _) => Need::Sort,
+            (None, Some(direction)) => Need::Keys(direction),
+            (None, None) if self.is_one => Need::Any,
+            (None, None) => Need::Keys(Direction::Ascending),
+        };
+        // What is sorted with a key: nothing.
+        let mut nothing = Projector::new(&Projection::include([])?);
+        let wanted = match spec.by_fields() {
+            // What it sorts by.
+            Some(sort) => {
+                let paths = sort.parts().iter().map(|(path, _)| path);
+                Wanted::Fields(paths.filter(|path| !path.is_primary_key()).cloned().collect())
+            }
+            None => Wanted::Key,
+        };
+        let ask = Ask { is_paged: spec.sort.is_some(), ..Ask::new(need, wanted) };
+        Ordered::find(&self.stored, source, (spec, ask), Some(&mut nothing))
     }
 
-    fn rows_of<'t>(&self, spec: &Spec, source: &QuerySource<'t>) -> Result<Rows<'t>> {
-        let ask = Ask::new(Need::Keys(Direction::Ascending), Wanted::Key);
-        plan::rows(&self.stored, source, spec, ask).map(|found| found.rows)
-    }
-
-    /// The patch as it is stored. Empty for a delete.
+    /// The patch as it is stored. Empty for other changes.
     fn operand(&self) -> Result<Vec<u8>> {
         match &self.action {
             Action::Patch(patch) => encode::patch(&self.stored, patch),
-            Action::Delete => Ok(Vec::new()),
+            Action::Change(_) | Action::Delete => Ok(Vec::new()),
         }
     }
 
-    /// Changes one document if it is there and `matcher` matches it.
+    /// Changes one document if it is there and `matcher` matches it, and notes that in `done`.
+    /// Returns whether it did match.
     fn change(
         &self,
         to: Destination<'_>,
         key: &[u8],
-        operand: &[u8],
-        matcher: Option<&Matcher>,
-    ) -> Result<Outcome> {
+        (operand, matcher): (&[u8], Option<&Matcher>),
+        done: &mut Changed,
+    ) -> Result<bool> {
+        let stored = &self.stored;
         let condition = |document: &[u8]| match matcher {
             Some(matcher) => {
-                decode::look(&self.stored, document, |root| matcher.matches_with_key(root, key))
+                decode::look(stored, document, |root| matcher.matches_with_key(root, key))
             }
             None => Ok(true),
         };
-        match &self.action {
-            Action::Patch(patch) => {
-                conditional::patch(&self.stored, to, key, (patch, operand), condition)
-            }
-            Action::Delete => conditional::remove(&self.stored, to, key, condition),
+        let mut returned = None;
+        let outcome = conditional::rewrite(stored, to, key, condition, |old| {
+            let new = match &self.action {
+                Action::Patch(patch) => {
+                    let fold = update::patch_fold(stored);
+                    update::patched(stored, &fold, (patch, operand), Some(old))?
+                }
+                Action::Change(change) => {
+                    let key = decode::primary_key(stored, key)?;
+                    match update::changed(stored, old, |document| change(&key, document))? {
+                        Rewrite::Put(new) if new == old => Rewrite::Nothing,
+                        new => new,
+                    }
+                }
+                Action::Delete => Rewrite::Delete,
+            };
+            returned = self.returned(old, &new);
+            Ok(new)
+        })?;
+        done.matched += u64::from(outcome != Outcome::Unmatched);
+        done.modified += u64::from(outcome == Outcome::Changed);
+        if let Some(bytes) = returned {
+            let document = decode::document(stored, bytes)?;
+            done.documents.push((decode::primary_key(stored, key)?, document));
+        }
+        Ok(outcome != Outcome::Unmatched)
+    }
+
+    /// The stored form of the document that is returned, if one is.
+    fn returned(&self, old: &[u8], new: &Rewrite) -> Option<Slice> {
+        match (self.returning?, new) {
+            (Returning::Old, _) | (Returning::New, Rewrite::Nothing) => Some(Slice::copy_of(old)),
+            (Returning::New, Rewrite::Put(bytes)) => Some(Slice::copy_of(bytes)),
+            (Returning::New, Rewrite::Delete) => None,
         }
     }
 }
 
 /// A write by filter that is under way.
-struct WriteRun<'a> {
-    many: &'a WriteMany,
+struct WriteRun<'r, 'a> {
+    many: &'r WriteMany<'a>,
     done: Changed,
-    /// How many documents may still be looked at.
+    /// How many documents may still be changed.
     left: u64,
     /// The position of the last document that was looked at.
     last: Option<PageToken>,
+    /// The keys of documents that were changed, if a sort may find them again.
+    changed: HashSet<Vec<u8>>,
+    /// No more documents are to be looked at.
+    is_over: bool,
 }
 
-impl WriteRun<'_> {
+impl WriteRun<'_, '_> {
     /// Writes, and ends the marks of loads if documents may be removed.
     fn around(&mut self) -> Result<()> {
         if !matches!(self.many.action, Action::Delete) {
@@ -258,69 +385,82 @@ impl WriteRun<'_> {
         let matcher =
             if spec.filter.is_everything() { None } else { Some(spec.filter.compile_with_key()?) };
         let operand = self.many.operand()?;
-        // If the index is dropped that is read, the rest is found by another plan.
-        plan::planned(stored, || self.pass(&operand, matcher.as_ref()))?
+        while !self.is_over {
+            // If the index is dropped that is read, the rest is found by another plan.
+            plan::planned(stored, || self.pass(&operand, matcher.as_ref()))??;
+        }
+        Ok(())
     }
 
     /// Changes the documents after the last one. The outer error is one of finding them.
     fn pass(&mut self, operand: &[u8], matcher: Option<&Matcher>) -> Result<Result<()>> {
-        let WriteMany { stored, spec, .. } = self.many;
+        let WriteMany { stored, spec, is_one, .. } = self.many;
         let source = Reads::Now.source(stored);
         let (query, history) = (spec.hash(stored), source.history(stored));
-        let spec = Spec { after: self.last.clone(), ..spec.clone() };
-        let mut rows = self.many.rows_of(&spec, &source)?;
+        // A sort with a limit keeps these keys alone, of which some may not match any more.
+        let most = spec.by_fields().and(spec.limit).map(|_| self.left.saturating_add(SPARE));
+        let limit = most.or(spec.limit);
+        let spec = Spec { after: self.last.clone(), limit, ..spec.clone() };
+        let mut rows = self.many.rows(&spec, &source)?;
+        let mut looked_at = 0;
         while rows.advance()? {
             if self.left == 0 {
                 self.done.next = self.last.clone();
+                self.is_over = true;
+                return Ok(Ok(()));
+            }
+            looked_at += 1;
+            if self.changed.contains(rows.key()) {
+                continue;
+            }
+            match self.one(rows.key(), operand, matcher) {
+                Ok(true) => self.left -= 1,
+                Ok(false) => {}
+                Err(error) => return Ok(Err(error)),
+            }
+            if *is_one && self.left == 0 {
                 break;
             }
-            self.left -= 1;
-            if let Err(error) = self.one(rows.key(), operand, matcher) {
-                return Ok(Err(error));
+            if most.is_some() {
+                self.changed.insert(rows.key().to_vec());
             }
-            let key = rows.key().to_vec();
-            let (ties, sort_key) = (Ties::default(), Vec::new());
-            self.last = Some(PageToken { query, history, ties, sort_key, key });
+            if !is_one || spec.sort.is_some() {
+                let ((ties, sort_key), key) = (rows.position(), rows.key().to_vec());
+                self.last = Some(PageToken { query, history, ties, sort_key, key });
+            }
         }
+        self.is_over = self.left == 0 || most.is_none_or(|most| looked_at < most);
         Ok(Ok(()))
     }
 
-    fn one(&mut self, key: &[u8], operand: &[u8], matcher: Option<&Matcher>) -> Result<()> {
-        let outcome = self.many.change(Destination::Database, key, operand, matcher);
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
+    /// Changes a document. Returns whether it did match.
+    fn one(&mut self, key: &[u8], operand: &[u8], matcher: Option<&Matcher>) -> Result<bool> {
+        let to = Destination::Database;
+        match self.many.change(to, key, (operand, matcher), &mut self.done) {
+            Ok(matched) => Ok(matched),
             Err(error) => {
                 use ErrorKind::{ConditionFailed, Duplicate, InvalidInput};
                 let is_refusal = matches!(error.kind(), InvalidInput | ConditionFailed | Duplicate);
                 let key = decode::primary_key(&self.many.stored, key)?;
                 let error = error.context(format_args!("document {key}"));
-                return if is_refusal && self.many.keeps_going {
+                if is_refusal && self.many.keeps_going {
                     // Where nothing can be written, the fault is not that of the document.
                     self.many.stored.bytes().check_may_write()?;
                     self.done.matched += 1;
                     self.done.refused += 1;
                     self.done.first_refusal.get_or_insert_with(|| error.to_string().into());
-                    Ok(())
+                    Ok(true)
                 } else {
                     Err(error)
-                };
+                }
             }
-        };
-        self.done.note(outcome);
-        Ok(())
-    }
-}
-
-impl Changed {
-    fn note(&mut self, outcome: Outcome) {
-        self.matched += u64::from(outcome != Outcome::Unmatched);
-        self.modified += u64::from(outcome == Outcome::Changed);
+        }
     }
 }
 
 impl fmt::Display for Changed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { matched, modified, refused, first_refusal, next } = self;
+        let Self { matched, modified, refused, first_refusal, next, documents: _ } = self;
         write!(f, "{matched} documents matched, {modified} changed")?;
         if *refused > 0 {
             write!(f, ", {refused} refused the patch")?;
@@ -354,10 +494,11 @@ impl From<Interrupted> for Error {
     }
 }
 
-impl fmt::Debug for WriteMany {
+impl fmt::Debug for WriteMany<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let action = match &self.action {
             Action::Patch(patch) => patch.to_string(),
+            Action::Change(_) => "change".to_owned(),
             Action::Delete => "delete".to_owned(),
         };
         write!(f, "WriteMany({:?}, {}, {action})", self.stored.bytes().name(), self.spec.filter)

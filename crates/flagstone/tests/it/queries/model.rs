@@ -193,6 +193,19 @@ pub(super) fn filter(rng: &mut Rng, depth: u32) -> Filter {
     }
     let path = *rng.pick(&PATHS);
     let field = Filter::field(path);
+    if rng.percent(8) {
+        let operator = *rng.pick(&[
+            r#""$bitsAnySet":5"#,
+            r#""$bitsAllClear":[0,1]"#,
+            r#""$type":["int","double"]"#,
+            r#""$type":"binData""#,
+            r#""$in":[1,{"$regularExpression":{"pattern":"a","options":""}}]"#,
+            r#""$nin":[{"$regularExpression":{"pattern":"^a","options":"i"}},null]"#,
+            r#""$all":[{"$elemMatch":{"$gt":1}}]"#,
+            r#""$gt":{"$minKey":1}"#,
+        ]);
+        return Filter::parse(&format!(r#"{{"{path}":{{{operator}}}}}"#)).unwrap();
+    }
     let value = if path == "at" { date } else { value };
     let number = if path == "at" { date } else { number };
     match rng.below(9) {

@@ -43,6 +43,7 @@ pub(super) fn matches(filter: &Json, document: &Json) -> bool {
         "$and" => each(condition).iter().all(|holds| *holds),
         "$or" => each(condition).iter().any(|holds| *holds),
         "$nor" => !each(condition).iter().any(|holds| *holds),
+        "$comment" => true,
         path => condition_holds(condition, &reach(document, &steps(path)), true),
     })
 }
@@ -76,10 +77,13 @@ fn operator_holds(
         "$ne" => !holds("$eq", operand),
         "$nin" => !holds("$in", operand),
         "$not" => !condition_holds(operand, reached, opens),
-        "$exists" => operand.as_bool() == Some(values().next().is_some()),
+        "$exists" => {
+            let exists = operand.as_bool().unwrap_or(operand.as_f64() != Some(0.0));
+            exists == values().next().is_some()
+        }
         "$size" => arrays().any(|array| operand.as_u64() == Some(array.len() as u64)),
-        "$all" => !items().is_empty() && items().iter().all(|item| holds("$eq", item)),
-        "$in" => items().iter().any(|item| holds("$eq", item)),
+        "$all" => !items().is_empty() && items().iter().all(|item| is_listed(item, reached, opens)),
+        "$in" => items().iter().any(|item| is_listed(item, reached, opens)),
         "$elemMatch" => arrays().flatten().any(|item| element_matches(operand, item)),
         _ => {
             let elements = values().filter_map(|value| value.as_array().filter(|_| opens));
@@ -89,6 +93,14 @@ fn operator_holds(
                 || reached.contains(&None) && name == "$eq" && operand.is_null()
         }
     }
+}
+
+/// What `$in` and `$all` list: values, regular expressions, and conditions on elements.
+fn is_listed(item: &Json, reached: &[Option<&Json>], opens: bool) -> bool {
+    if is_operators(item) {
+        return condition_holds(item, reached, opens);
+    }
+    operator_holds("$eq", item, item, (reached, opens))
 }
 
 fn element_matches(condition: &Json, item: &Json) -> bool {
@@ -113,9 +125,17 @@ fn value_passes(name: &str, operand: &Json, value: &Json, is_insensitive: bool) 
         "$gt" => is_of_one_type && order.is_gt(),
         "$gte" => is_of_one_type && order.is_ge(),
         "$type" => operand == kind(value),
+        "$bitsAnySet" => value.as_i64().is_some_and(|int| int & operand.as_i64().unwrap() != 0),
+        "$bitsAllSet" => value.as_i64().is_some_and(|int| !int & operand.as_i64().unwrap() == 0),
+        "$bitsAnyClear" => value.as_i64().is_some_and(|int| !int & operand.as_i64().unwrap() != 0),
+        "$bitsAllClear" => value.as_i64().is_some_and(|int| int & operand.as_i64().unwrap() == 0),
         "$prefix" => text(&|text, part| text.starts_with(part)),
         "$contains" => text(&|text, part| text.contains(part)),
         // Of patterns only an anchor and letters are used here.
+        "$regularExpression" => {
+            let is_insensitive = operand["options"].as_str() == Some("i");
+            value_passes("$regex", &operand["pattern"], value, is_insensitive)
+        }
         "$regex" => text(&|text, part| match (part.strip_prefix('^'), is_insensitive) {
             (Some(front), _) => text.starts_with(front),
             (None, true) => text.to_lowercase().contains(&part.to_lowercase()),

@@ -7,14 +7,13 @@ use crate::collection::query::cursor::Cursor;
 use crate::collection::query::cursor_as::CursorAs;
 use crate::collection::query::distinct::{self, Distinct};
 use crate::collection::query::group::{Group, Groups};
-use crate::collection::query::ordered::{Ordered, SortJob};
+use crate::collection::query::ordered::Ordered;
 use crate::collection::query::page::{self, Page};
 use crate::collection::query::plan;
 use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::Rows;
 use crate::collection::query::source::{QuerySource, Reads};
 use crate::collection::query::spec::{Spec, key_direction};
-use crate::spill::SortOptions;
 use flagstone_base::{Error, Result};
 use flagstone_doc::{Direction, Document, FieldPath, Value};
 
@@ -316,30 +315,10 @@ impl<'t> Find<'t> {
 
     pub(super) fn cursor(&self, source: &QuerySource<'t>, ask: Ask) -> Result<Cursor<'t>> {
         let Spec { projection, skip, limit, .. } = &self.spec;
-        let plan::Found { rows, order, is_sorted } =
-            plan::rows(&self.stored, source, &self.spec, ask)?;
         let mut projector = projection.as_ref().map(Projector::new);
-        let rows = match self.spec.by_fields() {
-            _ if is_sorted => Ordered::Streamed(Box::new(rows), order),
-            None => Ordered::Streamed(Box::new(rows), None),
-            Some(sort) => {
-                let options = SortOptions {
-                    memory: self.spec.memory(&self.stored),
-                    limit: self.spec.last().map(|last| last.try_into().unwrap_or(usize::MAX)),
-                    distinct: false,
-                    share: 1,
-                };
-                let job = SortJob {
-                    stored: &self.stored,
-                    sort,
-                    after: self.spec.after.as_ref(),
-                    options,
-                    // With a limit most documents are dropped before they would be returned.
-                    projector: projector.as_mut().filter(|_| limit.is_none()),
-                };
-                Ordered::Sorted(job.run(rows)?)
-            }
-        };
+        // With a limit most documents are dropped before they would be returned.
+        let before_sort = projector.as_mut().filter(|_| limit.is_none());
+        let rows = Ordered::find(&self.stored, source, (&self.spec, ask), before_sort)?;
         Ok(Cursor::new(&self.stored, rows, projector, (*skip, *limit)))
     }
 }

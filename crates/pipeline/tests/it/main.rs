@@ -1,0 +1,4 @@
+//! Tests of updates and projections.
+
+mod projections;
+mod updates;
