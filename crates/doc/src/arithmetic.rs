@@ -44,7 +44,7 @@ pub fn accumulated_both(a: &Value, b: &Value) -> Option<Value> {
 
 /// Returns the product of two numbers; `None` if an operand is not a number or the product has
 /// more than 1,000 digits.
-pub(crate) fn product(a: &Value, b: &Value) -> Option<Value> {
+pub fn product(a: &Value, b: &Value) -> Option<Value> {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => Some(Value::from(i128::from(*a) * i128::from(*b))),
         (Value::Float(_), _) | (_, Value::Float(_)) => Some(float(a.as_f64()? * b.as_f64()?)),

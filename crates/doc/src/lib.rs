@@ -27,6 +27,8 @@ mod value_type;
 mod map;
 mod value;
 
+mod number_type;
+
 mod layout;
 mod names;
 mod utf8;
@@ -66,7 +68,7 @@ mod document;
 #[cfg(feature = "serde")]
 mod structs;
 
-pub use arithmetic::{accumulated, accumulated_both, sum as exact_sum};
+pub use arithmetic::{accumulated, accumulated_both, product as exact_product, sum as exact_sum};
 pub use datetime::DateTime;
 pub use depth::DEPTH_MAX;
 pub use document::{Document, DocumentMut};
@@ -75,6 +77,8 @@ pub use field_path::{Arrays, FieldPath, IndexKeys, Reached, Trace};
 pub use filter::{
     Bounds, FILTER_BYTES_MAX, FILTER_NESTING_MAX, FieldTest, Filter, FilterError, Interval, Matcher,
 };
+#[doc(hidden)]
+pub use json::extended_scalar;
 pub use json::{JsonError, JsonMode, JsonOptions, JsonParser, Surrogates};
 pub use jsonpath::{
     JSONPATH_BYTES_MAX, JSONPATH_NESTING_MAX, JsonPath, Location, Node, Nodes, PathStep,
@@ -82,6 +86,8 @@ pub use jsonpath::{
 pub use map::Map;
 pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
+#[doc(hidden)]
+pub use number_type::{NumberType, decimal, is_marked_decimal, long, marked_decimal, prints_as};
 pub use object_id::{NoObjectId, ObjectId};
 pub use patch::{EncodedPatch, JsonPatch, MergePatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;

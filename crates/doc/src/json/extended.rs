@@ -71,6 +71,17 @@ pub(crate) fn read(value: Value) -> Result<Value, &'static str> {
     }
 }
 
+/// Returns the value that a map stands for: `{"$date":..}` and the like; `None` for other maps.
+///
+/// # Errors
+/// What was expected instead.
+pub fn extended_scalar(map: &Map) -> Option<Result<Value, &'static str>> {
+    let first = map.iter().next().and_then(|(key, _)| key.as_str())?;
+    let is_scalar = is_form(first) && !["$literal", "$pairs"].contains(&first);
+    let read = || Ok(scalar(map)?.unwrap_or_else(|| Value::Map(map.clone())));
+    is_scalar.then(read)
+}
+
 fn fields(map: Map) -> Result<Map, &'static str> {
     let read = |(name, value)| Ok((name, read(value)?));
     map.into_iter().map(read).collect()

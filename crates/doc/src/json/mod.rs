@@ -9,6 +9,7 @@ mod write;
 mod write_extended;
 
 pub use error::JsonError;
+pub use extended::extended_scalar;
 pub(crate) use extended::{
     is_form, put_binary, put_date, put_not_finite, put_object_id, put_uuid, scalar,
 };

@@ -6,8 +6,7 @@
 //! ```
 //! A coefficient that is larger than 34 digits counts as 0, as IEEE 754 has it.
 
-use flagstone::Value;
-use flagstone::doc::Number;
+use flagstone::internal::document::marked_decimal;
 
 /// The digits of the largest coefficient.
 const DIGITS_MAX: usize = 34;
@@ -35,7 +34,7 @@ pub(super) fn decode(bytes: [u8; 16]) -> Decimal {
         _ => ((bits >> 113) as i64 & 0x3FFF, bits & ((1 << 113) - 1)),
     };
     let coefficient = if coefficient > COEFFICIENT_MAX { 0 } else { coefficient };
-    Decimal::Literal(marked(literal(is_negative, coefficient, exponent - BIAS)))
+    Decimal::Literal(marked_decimal(literal(is_negative, coefficient, exponent - BIAS)))
 }
 
 /// Writes a decimal as IEEE 754 says: with an exponent where the point would be far from the
@@ -57,33 +56,6 @@ fn literal(is_negative: bool, coefficient: u128, exponent: i64) -> String {
     let (first, rest) = digits.split_at(1);
     let point = if rest.is_empty() { "" } else { "." };
     format!("{sign}{first}{point}{rest}E{adjusted:+}")
-}
-
-/// Returns whether a double prints the number of a literal. Without an exponent the digits are the
-/// same: `0.10` is no double, and neither is an integer.
-pub(super) fn prints(double: f64, literal: &str) -> bool {
-    if literal.contains(['e', 'E']) {
-        return Value::number(literal) == Some(Value::Float(double));
-    }
-    let is_whole = !literal.contains('.') && literal != "-0";
-    !is_whole && (format!("{double}") == literal || format!("{double:?}") == literal)
-}
-
-/// Returns whether a literal has the exponent that decimals have, which few programs write in JSON:
-/// a capital letter and always a sign. [`decode`] adds one to a literal that goes out as a double
-/// otherwise, because documents store it in the same form as that of JSON.
-pub(super) fn is_marked(literal: &str) -> bool {
-    literal.split_once('E').is_some_and(|(_, exponent)| exponent.starts_with(['+', '-']))
-}
-
-/// Adds an exponent to the literal of a decimal if nothing else would tell it from the double that
-/// JSON may have: both are stored as literals, such as a negative zero.
-fn marked(literal: String) -> String {
-    let is_double = || literal.parse().is_ok_and(|double| prints(double, &literal));
-    if !is_marked(&literal) && Number::needs_literal(&literal) && is_double() {
-        return literal + "E+0";
-    }
-    literal
 }
 
 /// Returns the bytes of the decimal that equals a literal of the JSON grammar, with as many digits

@@ -5,7 +5,9 @@ use super::error::BsonError;
 use super::kind;
 use flagstone::View;
 use flagstone::doc::{DateTime, FieldKey, Malformed, ObjectId, ValueType};
-use flagstone::internal::document::{DEPTH_MAX, StoredNumber, base64};
+use flagstone::internal::document::{
+    DEPTH_MAX, StoredNumber, base64, is_marked_decimal, prints_as,
+};
 
 /// Appends BSON to bytes: whole stored documents, or elements one by one.
 ///
@@ -488,7 +490,7 @@ fn put_number(view: &View<'_>, at: usize, out: &mut Vec<u8>) -> Result<u8, BsonE
             out.extend_from_slice(&float.to_le_bytes());
             kind::DOUBLE
         }
-        StoredNumber::Literal { text, is_wide } if is_wide || decimal::is_marked(text) => {
+        StoredNumber::Literal { text, is_wide } if is_wide || is_marked_decimal(text) => {
             put_decimal(text, at, out)?
         }
         StoredNumber::Literal { text, .. } => put_exact(text, at, out)?,
@@ -500,7 +502,7 @@ fn put_number(view: &View<'_>, at: usize, out: &mut Vec<u8>) -> Result<u8, BsonE
 
 /// Appends an exact number as a double, if that prints the same number, else as a decimal.
 fn put_exact(literal: &str, at: usize, out: &mut Vec<u8>) -> Result<u8, BsonError> {
-    let double = literal.parse::<f64>().ok().filter(|double| decimal::prints(*double, literal));
+    let double = literal.parse::<f64>().ok().filter(|double| prints_as(*double, literal));
     match double {
         Some(double) => {
             out.extend_from_slice(&double.to_le_bytes());

@@ -70,6 +70,7 @@ pub use input::{IntoFilter, IntoProjection, IntoSort};
 pub use page::Page;
 pub(crate) use source::Reads;
 pub use spec::Hint;
+pub(crate) use spec::usual_memory;
 pub use token::PageToken;
 pub use values::{EntryValues, IndexedValue, ValueRow, Values};
 pub(crate) use write::Action;
