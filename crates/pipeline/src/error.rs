@@ -1,0 +1,155 @@
+//! The error of a pipeline: a code that drivers know, the place in the pipeline, and what was
+//! expected there.
+
+use flagstone::{Error, ErrorKind};
+use std::fmt;
+
+/// The result of what a pipeline does.
+pub type Result<T, E = PipelineError> = std::result::Result<T, E>;
+
+/// What is wrong with a pipeline or an expression, or with a value that one meets.
+///
+/// The code is the one that MongoDB drivers know. The text begins with the place:
+/// `pipeline[2].$project.total.$add[1]`.
+#[derive(Clone)]
+pub struct PipelineError(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    code: i32,
+    place: String,
+    text: String,
+    /// The error of the database, if it is one.
+    source: Option<Error>,
+}
+
+/// The codes that have names of their own.
+pub(crate) mod code {
+    pub(crate) const BAD_VALUE: i32 = 2;
+    pub(crate) const NO_SUCH_KEY: i32 = 4;
+    pub(crate) const FAILED_TO_PARSE: i32 = 9;
+    pub(crate) const TYPE_MISMATCH: i32 = 14;
+    pub(crate) const OVERFLOW: i32 = 15;
+    pub(crate) const ILLEGAL_OPERATION: i32 = 20;
+    pub(crate) const NOT_SUPPORTED: i32 = 115;
+    pub(crate) const EXCEEDED_MEMORY: i32 = 146;
+    pub(crate) const INVALID_OPERATOR: i32 = 168;
+    pub(crate) const CONVERSION_FAILURE: i32 = 241;
+}
+
+const NAMES: [(i32, &str); 12] = [
+    (1, "InternalError"),
+    (code::BAD_VALUE, "BadValue"),
+    (code::NO_SUCH_KEY, "NoSuchKey"),
+    (code::FAILED_TO_PARSE, "FailedToParse"),
+    (code::TYPE_MISMATCH, "TypeMismatch"),
+    (code::OVERFLOW, "Overflow"),
+    (code::ILLEGAL_OPERATION, "IllegalOperation"),
+    (code::NOT_SUPPORTED, "CommandNotSupported"),
+    (code::EXCEEDED_MEMORY, "ExceededMemoryLimit"),
+    (code::INVALID_OPERATOR, "InvalidPipelineOperator"),
+    (code::CONVERSION_FAILURE, "ConversionFailure"),
+    (11601, "Interrupted"),
+];
+
+impl PipelineError {
+    #[cold]
+    pub(crate) fn new(code: i32, place: impl fmt::Display, text: impl Into<String>) -> Self {
+        let (place, text) = (place.to_string(), text.into());
+        Self(Box::new(Inner { code, place, text, source: None }))
+    }
+
+    /// Returns the code that drivers know.
+    pub fn code(&self) -> i32 {
+        self.0.code
+    }
+
+    /// Returns the name of the code: `TypeMismatch`; `Location16020` for a code without a name.
+    pub fn code_name(&self) -> String {
+        let known = NAMES.iter().find(|(code, _)| *code == self.0.code);
+        known.map_or_else(|| format!("Location{}", self.0.code), |(_, name)| (*name).to_owned())
+    }
+
+    /// Returns the error of the database, if reading failed.
+    pub fn database_error(&self) -> Option<&Error> {
+        self.0.source.as_ref()
+    }
+}
+
+impl fmt::Display for PipelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.place.is_empty() {
+            return f.write_str(&self.0.text);
+        }
+        write!(f, "{}: {}", self.0.place, self.0.text)
+    }
+}
+
+impl fmt::Debug for PipelineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: {self}", self.0.code, self.code_name())
+    }
+}
+
+impl std::error::Error for PipelineError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|error| error as _)
+    }
+}
+
+impl From<Error> for PipelineError {
+    /// An error of the database: without a place in the pipeline.
+    #[cold]
+    fn from(error: Error) -> Self {
+        let code = match error.kind() {
+            ErrorKind::InvalidInput => code::BAD_VALUE,
+            ErrorKind::Interrupted => 11601,
+            _ => 1,
+        };
+        let text = error.to_string();
+        Self(Box::new(Inner { code, place: String::new(), text, source: Some(error) }))
+    }
+}
+
+impl From<PipelineError> for Error {
+    /// The error of the database, or InvalidInput.
+    fn from(error: PipelineError) -> Self {
+        error.0.source.clone().unwrap_or_else(|| Self::invalid(error.to_string()))
+    }
+}
+
+/// A place in a pipeline while it is parsed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    Root(&'a str),
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl<'a> Place<'a> {
+    pub(crate) const fn field(&'a self, name: &'a str) -> Place<'a> {
+        Place::Field(self, name)
+    }
+
+    pub(crate) const fn item(&'a self, index: usize) -> Place<'a> {
+        Place::Item(self, index)
+    }
+
+    #[cold]
+    pub(crate) fn refuse(&self, code: i32, text: impl Into<String>) -> PipelineError {
+        PipelineError::new(code, self, text)
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root(name) => f.write_str(name),
+            Self::Field(outer, name) => match outer {
+                Self::Root("") => f.write_str(name),
+                _ => write!(f, "{outer}.{name}"),
+            },
+            Self::Item(outer, index) => write!(f, "{outer}[{index}]"),
+        }
+    }
+}
