@@ -121,9 +121,9 @@ macro_rules! named {
 
 named! {
     after analyze bad_lines batch_rows by compaction_workers create decimal delimiter documents
-    extended_json format json keep_key key limit mode naive name names new nulls old on on_mismatch
-    path read_only resume retries reverse sample scratch serializable skip sparse start threads
-    types unique window_log
+    extended_json format json keep_key key limit memory mode naive name names new nulls old on
+    on_mismatch path read_only resume retries reverse sample scratch serializable skip sparse start
+    threads types unique window_log
 }
 
 /// Returns the mode that the argument `extended_json` asks for.

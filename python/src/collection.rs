@@ -13,7 +13,7 @@ use crate::rows::Rows;
 use crate::scan::Part;
 use crate::signals::Interrupt;
 use crate::through::Through;
-use crate::{indexes, json_text, load, load_arrow, time, update, value, views};
+use crate::{aggregate, indexes, json_text, load, load_arrow, time, update, value, views};
 use flagstone::Space;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -642,6 +642,23 @@ impl Collection {
         columns: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Find> {
         Find::new(slf, filter, sort, fields, (skip, limit))?.of_columns(columns)
+    }
+
+    /// Runs an aggregation pipeline, a list of stages in the manner of MongoDB, and returns an
+    /// iterator over its rows, which have the primary key as field `_id`. `memory` is the bytes
+    /// that it may take: groups and sorts write the rest to temporary files.
+    ///
+    ///     >>> c = db.collection("comments")
+    ///     >>> c.update({n: {"score": n, "author": "xy"[n % 2]} for n in range(5)})
+    ///     >>> list(c.aggregate([{"$group": {"_id": "$author", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]))
+    ///     [Document({'_id': 'x', 'n': 3}), Document({'_id': 'y', 'n': 2})]
+    #[pyo3(signature = (pipeline, *, memory=None))]
+    fn aggregate(
+        slf: &Bound<'_, Self>,
+        pipeline: &Bound<'_, PyAny>,
+        #[pyo3(from_py_with = arg::memory)] memory: Option<usize>,
+    ) -> PyResult<Rows> {
+        aggregate::rows(slf, pipeline, memory)
     }
 
     /// Returns all documents as columns: see `Find.arrow`, which has the same arguments.

@@ -50,6 +50,7 @@ mod load;
 mod load_arrow;
 mod outgoing;
 
+mod aggregate;
 mod arrow;
 mod collection;
 mod find;

@@ -35,6 +35,43 @@ def test_groups_are_dicts_in_the_order_of_the_query(c: flagstone.Collection) -> 
     assert c.find({"sub": "none"}).group("sub: count") == []
 
 
+# Pipelines ---------------------------------------------------------------------------------------
+
+
+def test_pipelines_give_documents(db: flagstone.Database, c: flagstone.Collection) -> None:
+    stages: list[dict[str, Any]] = [
+        {"$match": {"_id": {"$lt": 10}}},
+        {"$unwind": "$tags"},
+        {"$group": {"_id": "$tags", "n": {"$sum": 1}, "ids": {"$push": "$_id"}}},
+        {"$sort": {"_id": 1}},
+    ]
+    expected = [
+        {"_id": "a", "n": 6, "ids": [1, 2, 4, 5, 7, 8]},
+        {"_id": "b", "n": 3, "ids": [2, 5, 8]},
+    ]
+
+    def found(of: flagstone.Collection) -> list[dict[str, Any]]:
+        rows = [row.to_dict() for row in of.aggregate(stages)]
+        return [{**row, "ids": sorted(row["ids"])} for row in rows]
+
+    assert found(c) == expected
+    with db.snapshot() as snapshot:
+        c[1] = {"tags": []}
+        assert found(snapshot[c]) == expected
+    with db.transaction() as tx:
+        tx[c][2] = {"tags": []}
+        assert [row["n"] for row in found(tx[c])] == [4, 2]
+    text = '[{"$count":"n"}]'
+    assert [row.to_dict() for row in c.aggregate(text)] == [{"n": 30}]
+    when = datetime.datetime(2024, 5, 6, tzinfo=datetime.timezone.utc)
+    shown = c.aggregate([{"$limit": 1}, {"$project": {"_id": 0, "at": {"$year": when}}}])
+    assert next(shown).to_dict() == {"at": 2024}
+    with pytest.raises(ValueError, match=r"pipeline\[0\].\$group: expected an _id"):
+        c.aggregate([{"$group": {}}])
+    with pytest.raises(ValueError, match="memory of the pipeline"):
+        list(c.aggregate([{"$group": {"_id": None, "all": {"$push": "$$ROOT"}}}], memory=1000))
+
+
 def test_groups_of_a_snapshot_and_a_transaction(
     db: flagstone.Database, c: flagstone.Collection
 ) -> None:

@@ -123,7 +123,8 @@ impl Map {
     }
 
     /// Creates a map from pairs whose keys the caller knows to be distinct.
-    pub(crate) fn from_distinct(pairs: Vec<(Value, Value)>) -> Self {
+    #[doc(hidden)]
+    pub fn from_distinct(pairs: Vec<(Value, Value)>) -> Self {
         Self { pairs }
     }
 }

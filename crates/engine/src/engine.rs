@@ -21,6 +21,7 @@ use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
 use crate::owned::{self, OwnedCreated, WantedOwned};
 use crate::parts::Parts;
 use crate::read::Snapshot;
+use crate::scratch::Scratch;
 use crate::stall::Wait;
 use crate::stats::{self, KeyspaceInfo, Stats, VerifyReport};
 use crate::transaction::{Isolation, Transaction, pause_after};
@@ -344,6 +345,11 @@ impl Engine {
     /// The moment by which a read judges expiries now.
     pub fn now(&self) -> Moment {
         self.handle.parts().core.history.clock.now()
+    }
+
+    /// Creates the temporary files of the database.
+    pub fn scratch(&self) -> &Arc<Scratch> {
+        &self.parts().scratch
     }
 
     /// A snapshot of all keyspaces as of now.

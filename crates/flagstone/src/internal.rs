@@ -1,10 +1,12 @@
 //! What the tools and tests of this repository need. It is no part of the interface: anything here
 //! may change or go at any time.
 
-use crate::collection::{BuildProgress, Collection, index};
+use crate::collection::{BuildProgress, Collection, index, query};
+use crate::database::Database;
 use crate::index::Index;
 use crate::keyspace::Keyspace;
 use crate::space::{Key, Space};
+use crate::spill::{self, SortOptions};
 use flagstone_base::Result;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
 use flagstone_doc::Value;
@@ -17,8 +19,8 @@ use std::ops::ControlFlow;
 pub mod document {
     pub use flagstone_doc::{
         DEPTH_MAX, Direction, DocumentWriter, Encoder, IndexKeys, Names, NumberType, StoredNumber,
-        base64, decimal, exact_product, exact_sum, extended_scalar, is_marked_decimal, long,
-        marked_decimal, prints_as, put_base64, sort_key, validate,
+        accumulated, accumulated_both, base64, decimal, exact_product, exact_sum, extended_scalar,
+        is_marked_decimal, long, marked_decimal, prints_as, put_base64, sort_key, validate,
     };
 }
 
@@ -62,4 +64,72 @@ pub fn index_entries(
     name: &str,
 ) -> Result<Vec<(Vec<Option<Value>>, Value)>> {
     index::entries(&collection.0, name)
+}
+
+/// Returns the database of a collection.
+pub fn database(collection: &Collection) -> Database {
+    Database::of(collection.0.engine().clone())
+}
+
+/// Returns the bytes of memory of a query that sets none.
+pub fn query_memory(database: &Database) -> usize {
+    query::usual_memory(database.engine().options().memory_budget)
+}
+
+/// Sorts entries of key and value by key, within a bound of memory: the rest goes to spill files.
+/// Entries with one key stay in the order of the pushes.
+pub struct Sorter(spill::Sorter);
+
+impl Sorter {
+    /// A sorter in `memory` bytes, one part in `share` of those of the caller, which returns only
+    /// the first `limit` entries.
+    pub fn new(database: &Database, memory: usize, share: usize, limit: Option<usize>) -> Self {
+        let options = SortOptions { memory, limit, distinct: false, share };
+        Self(spill::Sorter::new(database.engine().scratch(), options))
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// OutOfSpace, Io, Closed; Busy if the scratch directory is in use.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.push(key, value)
+    }
+
+    /// Returns all entries in order.
+    ///
+    /// # Errors
+    /// InvalidInput if memory was full and there is no directory to spill to; as
+    /// [`Sorter::push`]; Corruption.
+    pub fn finish(self) -> Result<Sorted> {
+        self.0.finish().map(Sorted)
+    }
+}
+
+/// Entries in the order of their keys.
+pub struct Sorted(spill::Sorted);
+
+impl Sorted {
+    /// Moves to the next entry. Returns false at the end.
+    ///
+    /// # Errors
+    /// Io, Corruption. The entries have ended then.
+    pub fn advance(&mut self) -> Result<bool> {
+        self.0.advance()
+    }
+
+    /// The key of the current entry.
+    pub fn key(&self) -> &[u8] {
+        self.0.key()
+    }
+
+    /// The value of the current entry.
+    pub fn value(&self) -> &[u8] {
+        self.0.value()
+    }
+
+    /// The bytes that were written to spill files.
+    pub const fn spilled_bytes(&self) -> u64 {
+        self.0.spilled().bytes
+    }
 }

@@ -1,21 +1,40 @@
-//! What MongoDB's drivers ask for beyond filters: updates by operators, projections of `find` that
-//! are computed, and aggregation pipelines.
+//! What MongoDB's drivers ask for beyond filters: updates by operators, computed projections of
+//! `find`, and aggregation pipelines.
+//!
+//! [`Aggregated`] adds `aggregate` to collections. A pipeline is an array of stages; the stages run
+//! as they are written, and each pulls rows from the one before it. Only matches, a sort, a skip
+//! and a limit at the beginning go to the planner of the library. [`Expression`] and [`Condition`]
+//! are for those who need expressions elsewhere: in filters, updates and projections.
 //!
 //! Embedders who need none of it do not build this crate. Modules are listed from the ground up.
 
-#[allow(dead_code, reason = "the stages of pipelines use the rest")]
 mod error;
 
-#[allow(dead_code, unused_imports, reason = "the expressions of pipelines use the rest")]
+mod memory;
+
 mod number;
 
-mod same;
+mod date;
 
-mod computed;
+mod expression;
+
+mod stage;
+
+mod aggregate;
+
+mod same;
 
 mod projection;
 
 pub mod update;
 
+pub use aggregate::{Aggregate, Aggregated, Aggregation, IntoPipeline};
 pub use error::{PipelineError, Result};
+pub use expression::Expression;
 pub use projection::FindProjection;
+pub use stage::Condition;
+
+/// The example of the guide runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/pipelines.md")]
+struct Guide;

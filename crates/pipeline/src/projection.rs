@@ -1,7 +1,7 @@
 //! Projections of `find`: fields to keep or to remove, parts of arrays, and computed fields.
 
-use crate::computed::Computed;
 use crate::error::{PipelineError, Result, code};
+use crate::expression::Expression;
 use flagstone::doc::{DateTime, Map};
 use flagstone::internal::document::DEPTH_MAX;
 use flagstone::query::{Matcher, Projection};
@@ -48,7 +48,7 @@ enum Field {
     Element(Matcher),
     /// The element of an array that the filter of the query matched.
     Matched,
-    Computed(Computed),
+    Computed(Expression),
 }
 
 /// The codes of two projections of one path, and of a path and a part of it.
@@ -270,7 +270,7 @@ impl Reading {
     fn computed(&mut self, path: &str, value: &Value) -> Result<()> {
         self.decide(path, true)?;
         self.plain = None;
-        self.add(path, Field::Computed(Computed::parse(value)?))
+        self.add(path, Field::Computed(Expression::parse(value)?))
     }
 
     fn add(&mut self, path: &str, field: Field) -> Result<()> {

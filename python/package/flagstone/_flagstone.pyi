@@ -9,6 +9,7 @@ from collections.abc import (
     KeysView,
     Mapping,
     MutableMapping,
+    Sequence,
     ValuesView,
 )
 from datetime import datetime, timedelta
@@ -347,6 +348,9 @@ class Collection(MutableMapping[Any, Any]):
         limit: int | None = None,
         columns: _Columns | None = None,
     ) -> Find: ...
+    def aggregate(
+        self, pipeline: Sequence[Mapping[str, Any]] | str, *, memory: int | None = None
+    ) -> Rows[Any]: ...
     def arrow(
         self,
         columns: _Columns | None = None,

@@ -36,7 +36,7 @@ pub(crate) use index::{
     CreateIndexArgs, DropIndexArgs, IndexArgs, IndexCommand, IndexOptions, ListIndexesArgs,
 };
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
-pub(crate) use query::{DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
+pub(crate) use query::{AggregateArgs, DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
 pub(crate) use scan::{
     AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DescribeArgs, DropArgs, JsonArgs,
     KeysArgs, MemoryArgs, RenameArgs, ScanArgs,
@@ -76,6 +76,7 @@ pub(crate) enum Command {
     Update(Box<UpdateArgs>),
     Scan(ScanArgs),
     Find(Box<FindArgs>),
+    Aggregate(AggregateArgs),
     Count(CountArgs),
     Distinct(DistinctArgs),
     Keys(KeysArgs),

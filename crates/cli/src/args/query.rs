@@ -87,6 +87,27 @@ pub(crate) enum FormArg {
     Table,
 }
 
+/// Run an aggregation pipeline over the documents and print its rows
+///
+/// A pipeline is an array of stages in the manner of MongoDB:
+/// '[{"$match":{"score":{"$gte":10}}},{"$group":{"_id":"$subreddit","n":{"$sum":1}}}]'. Rows have
+/// the primary key as field _id.
+#[derive(Args, Debug)]
+#[command(after_help = exit_codes!("there is no such collection"))]
+pub(crate) struct AggregateArgs {
+    #[command(flatten)]
+    pub(crate) collection: CollectionArgs,
+    /// The pipeline, or - for one on stdin
+    pub(crate) pipeline: String,
+    /// The form of the output [default: table on a terminal, else json]
+    #[arg(long, value_name = "FORM")]
+    pub(crate) format: Option<FormArg>,
+    #[command(flatten)]
+    pub(crate) json_mode: JsonArgs,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
+}
+
 /// Print the distinct values at a path of the documents that match a filter, in order
 ///
 /// An element of an array counts as a value.

@@ -1,5 +1,6 @@
 //! The commands: one file each.
 
+mod aggregate;
 mod backup;
 mod checkpoint;
 mod collections;
@@ -58,6 +59,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Update(args) => update::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Find(args) => find::run(&args),
+        Command::Aggregate(args) => aggregate::run(&args),
         Command::Distinct(args) => distinct::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Watch(args) => watch::run(&args),

@@ -86,6 +86,27 @@ fn a_comma_in_brackets_is_part_of_a_path_in_every_option() {
 }
 
 #[test]
+fn pipelines_give_rows_in_every_form() {
+    let place = posts();
+    let grouped = concat!(
+        r#"[{"$match":{"score":{"$gt":0}}},{"$group":{"_id":"$by.name","n":{"$sum":1},"#,
+        r#""total":{"$sum":"$score"}}},{"$sort":{"_id":1}}]"#
+    );
+    let rows = place.ok(&format!("aggregate db c {grouped}"));
+    assert_eq!(
+        rows,
+        "{\"_id\":\"ada\",\"n\":1,\"total\":10}\n{\"_id\":\"bob\",\"n\":1,\"total\":25}\n\
+         {\"_id\":\"cyd\",\"n\":1,\"total\":7}\n"
+    );
+    let csv = place.ok(&format!("aggregate db c {grouped} --format csv"));
+    assert_eq!(csv, "_id,n,total\nada,1,10\nbob,1,25\ncyd,1,7\n");
+    let refused = place.run(r#"aggregate db c [{"$group":{"n":1}}]"#);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("pipeline[0].$group"), "{refused:?}");
+    assert_eq!(place.run("aggregate db none []").code, 1);
+}
+
+#[test]
 fn pages_continue_where_the_one_before_ended() {
     let place = posts();
     let mut after = String::new();

@@ -33,6 +33,16 @@ use std::path::Path;
 #[derive(Clone)]
 pub struct Database(pub(super) Engine);
 
+impl Database {
+    pub(crate) const fn of(engine: Engine) -> Self {
+        Self(engine)
+    }
+
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.0
+    }
+}
+
 /// Commits, snapshots, and the handle itself.
 impl Database {
     /// Returns the directory of the database, as an absolute path without symbolic links.

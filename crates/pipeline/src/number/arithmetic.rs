@@ -50,13 +50,32 @@ fn exact(value: &Value) -> Option<Value> {
     }
 }
 
-type Exactly = fn(&Value, &Value) -> Option<Value>;
+/// What is computed of two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    Sum,
+    Product,
+}
 
 /// Adds or multiplies two numbers that are not both integers.
-fn computed(a: &Value, b: &Value, kind: NumberType, exactly: Exactly, nearest: f64) -> Value {
+fn computed(a: &Value, b: &Value, kind: NumberType, operation: Operation) -> Value {
+    let (x, y) = (as_double(a), as_double(b));
+    let (exactly, nearest): (fn(&Value, &Value) -> Option<Value>, f64) = match operation {
+        Operation::Sum => (exact_sum, x + y),
+        Operation::Product => (exact_product, x * y),
+    };
     if kind == NumberType::Decimal {
-        let both = exact(a).zip(exact(b));
-        return exact_as_decimal(both.and_then(|(a, b)| exactly(&a, &b)), nearest);
+        let Some((a, b)) = exact(a).zip(exact(b)) else { return Value::Float(nearest) };
+        if let Some(exact) = exactly(&a, &b) {
+            return exact_as_decimal(Some(exact), nearest);
+        }
+        // Numbers whose exponents are far apart, or far from 0.
+        let both = Decimal::of(&a).zip(Decimal::of(&b));
+        let found = both.and_then(|(a, b)| match operation {
+            Operation::Sum => a.plus(&b),
+            Operation::Product => a.times(&b),
+        });
+        return found.map_or(Value::Float(nearest), Decimal::into_value);
     }
     match (a, b) {
         (Value::Float(_), _) | (_, Value::Float(_)) => Value::Float(nearest),
@@ -81,7 +100,7 @@ pub(crate) fn add(a: &Value, b: &Value) -> Option<Value> {
     if let (Some(a), Some(b)) = (as_integer(a), as_integer(b)) {
         return Some(integer(a + b, kind));
     }
-    Some(computed(a, b, kind, exact_sum, as_double(a) + as_double(b)))
+    Some(computed(a, b, kind, Operation::Sum))
 }
 
 /// Returns the difference; `None` if an operand is no number.
@@ -90,7 +109,7 @@ pub(crate) fn subtract(a: &Value, b: &Value) -> Option<Value> {
     if let (Some(a), Some(b)) = (as_integer(a), as_integer(b)) {
         return Some(integer(a - b, kind));
     }
-    Some(computed(a, &negate(b), kind, exact_sum, as_double(a) - as_double(b)))
+    Some(computed(a, &negate(b), kind, Operation::Sum))
 }
 
 /// Returns the number with the other sign.
@@ -118,7 +137,7 @@ pub(crate) fn multiply(a: &Value, b: &Value) -> Option<Value> {
     if let (Some(a), Some(b)) = (as_integer(a), as_integer(b)) {
         return Some(integer(a * b, kind));
     }
-    Some(computed(a, b, kind, exact_product, as_double(a) * as_double(b)))
+    Some(computed(a, b, kind, Operation::Product))
 }
 
 /// Returns the quotient, a double or a decimal; the divisor is not 0. `None` if an operand is no
@@ -251,6 +270,12 @@ mod tests {
         assert!(matches!(sum, Value::Float(0.75)));
         let quotient = divide(&decimal("1").unwrap(), &3.into()).unwrap();
         assert_eq!(quotient.to_string(), "0.3333333333333333333333333333333333");
+        let tiny = subtract(&decimal("1E-6143").unwrap(), &0.into()).unwrap();
+        assert_eq!(tiny.to_string(), "1E-6143");
+        let huge = add(&decimal("1E+6144").unwrap(), &decimal("1E-6143").unwrap()).unwrap();
+        assert_eq!(huge.to_string(), "1E+6144");
+        let product = multiply(&decimal("3E+3000").unwrap(), &decimal("-2.5E+3000").unwrap());
+        assert_eq!(product.unwrap().to_string(), "-7.5E+6000");
         let infinite = add(&decimal("1").unwrap(), &Value::Float(f64::INFINITY)).unwrap();
         assert!(matches!(infinite, Value::Float(f64::INFINITY)));
     }

@@ -108,6 +108,46 @@ impl Decimal {
         self.digits.iter().take(DIGITS).fold(0, |value, digit| value * 10 + u128::from(*digit))
     }
 
+    /// The digits as an integer, with zeros behind.
+    fn integer(&self, zeros: usize) -> Option<Value> {
+        let digits = self.digits.iter().map(|digit| char::from(b'0' + digit));
+        let text: String = digits.chain(std::iter::repeat_n('0', zeros)).collect();
+        let sign = if self.is_negative && !self.is_zero() { "-" } else { "" };
+        let text = if self.is_zero() { "0" } else { &text };
+        Value::number(&format!("{sign}{text}"))
+    }
+
+    /// Returns the number `whole x 10^exponent`.
+    fn scaled(whole: &Value, exponent: i64) -> Option<Self> {
+        let found = Self::parse(&whole.to_string())?;
+        Some(Self { exponent: found.exponent.checked_add(exponent)?, ..found })
+    }
+
+    /// Returns the sum, whatever the exponents are.
+    pub(super) fn plus(&self, other: &Self) -> Option<Self> {
+        let (a, b) = (self.clone().rounded(), other.clone().rounded());
+        let (large, small) = if b.is_zero() || !a.is_zero() && a.magnitude() >= b.magnitude() {
+            (a, b)
+        } else {
+            (b, a)
+        };
+        let is_far = large.magnitude().saturating_sub(small.magnitude()) > 2 * DIGITS as i64 + 2;
+        if small.is_zero() || is_far {
+            return Some(large);
+        }
+        let exponent = large.exponent.min(small.exponent);
+        let zeros = |of: &Self| usize::try_from(of.exponent - exponent).ok();
+        let (a, b) = (large.integer(zeros(&large)?)?, small.integer(zeros(&small)?)?);
+        Self::scaled(&document::exact_sum(&a, &b)?, exponent)
+    }
+
+    /// Returns the product, whatever the exponents are.
+    pub(super) fn times(&self, other: &Self) -> Option<Self> {
+        let (a, b) = (self.clone().rounded(), other.clone().rounded());
+        let exponent = a.exponent.checked_add(b.exponent)?;
+        Self::scaled(&document::exact_product(&a.integer(0)?, &b.integer(0)?)?, exponent)
+    }
+
     /// Returns the quotient to 34 digits; `None` for a zero divisor.
     pub(super) fn divided(&self, by: &Self) -> Option<Self> {
         let (by, dividend) = (by.clone().rounded(), self.clone().rounded());

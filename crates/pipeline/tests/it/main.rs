@@ -1,4 +1,9 @@
-//! Tests of updates and projections.
+//! Pipelines, updates and projections from the outside.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+mod expressions;
+mod limits;
 mod projections;
+mod stages;
 mod updates;

@@ -71,6 +71,7 @@ pub use input::{IntoChange, IntoFilter, IntoProjection, IntoSort};
 pub use page::Page;
 pub(crate) use source::Reads;
 pub use spec::Hint;
+pub(crate) use spec::usual_memory;
 pub use token::PageToken;
 pub use values::{EntryValues, IndexedValue, ValueRow, Values};
 pub use write::{Changed, Interrupted, Returning, WriteIn, WriteMany};

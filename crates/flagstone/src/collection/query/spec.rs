@@ -33,6 +33,11 @@ impl Hint {
     }
 }
 
+/// Returns the bytes of memory of a query that sets none, by the memory budget.
+pub(crate) fn usual_memory(budget: u64) -> usize {
+    (budget / MEMORY_PARTS).clamp(MEMORY_MIN, MEMORY_MAX) as usize
+}
+
 /// A query.
 #[derive(Clone)]
 pub(super) struct Spec {
@@ -62,9 +67,7 @@ impl Spec {
 
     /// The bytes of memory that sorts and groups may take.
     pub(super) fn memory(&self, stored: &Stored) -> usize {
-        let budget = stored.bytes().options().memory_budget;
-        let usual = (budget / MEMORY_PARTS).clamp(MEMORY_MIN, MEMORY_MAX);
-        self.memory.unwrap_or(usual as usize)
+        self.memory.unwrap_or_else(|| usual_memory(stored.bytes().options().memory_budget))
     }
 
     /// The number of results after which the query may stop, those that it skips included.

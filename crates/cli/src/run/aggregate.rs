@@ -1,0 +1,47 @@
+//! `aggregate`: the rows of a pipeline.
+
+use super::query::{Asked, Rows};
+use crate::args::{AggregateArgs, FormArg};
+use crate::failure::Failure;
+use crate::interrupt;
+use flagstone_pipeline::{Aggregated, Aggregation};
+use std::io::Read;
+
+pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
+    if args.json_mode.extended_json && matches!(args.format, Some(FormArg::Csv | FormArg::Table)) {
+        return Err(Failure::Usage("--extended-json is for --format json".to_owned()));
+    }
+    let text = pipeline(&args.pipeline)?;
+    let asked = Asked::open(&args.collection, None, args.memory)?;
+    let run = || -> Result<Aggregation<'static>, Failure> {
+        Ok(asked.collection.aggregate(&text).map_err(refused)?.run().map_err(refused)?)
+    };
+    let mut rows = Rows::new(args.format, vec!["_id".to_owned()], args.json_mode.mode());
+    rows.begin(false, None, |visit| {
+        for row in run()? {
+            interrupt::check()?;
+            visit(&row.map_err(refused)?.root())?;
+        }
+        Ok(())
+    })?;
+    for row in run()? {
+        interrupt::check()?;
+        rows.document(None, &row.map_err(refused)?.root())?;
+    }
+    rows.end()
+}
+
+fn refused(error: flagstone_pipeline::PipelineError) -> Failure {
+    Failure::from(flagstone::Error::from(error))
+}
+
+/// Returns the text of the pipeline: that of the argument, or what is on stdin.
+fn pipeline(text: &str) -> Result<String, Failure> {
+    if text != "-" {
+        return Ok(text.to_owned());
+    }
+    let mut read = String::new();
+    let done = std::io::stdin().lock().read_to_string(&mut read);
+    done.map_err(|error| Failure::Io(format!("cannot read the pipeline from stdin: {error}")))?;
+    Ok(read)
+}

@@ -1,0 +1,276 @@
+//! Arrays.
+
+use super::call::{Arg, Call, NULL, arg, found, is_nullish, items};
+use crate::error::Result;
+use crate::memory::{SLOT, weight};
+use crate::number::{add, as_whole, divide};
+use flagstone::doc::FieldPath;
+use flagstone::internal::document::{Direction, Encoder, IndexKeys, NumberType, long};
+use flagstone::internal::interrupt_check;
+use flagstone::query::SortSpec;
+use flagstone::{Value, View};
+
+/// Returns the whole number of an argument.
+fn whole(call: &Call<'_>, arg: &Arg<'_>, codes: (i32, i32)) -> Result<i64> {
+    let is_number = arg.as_deref().is_some_and(|value| NumberType::of(value).is_some());
+    let code = if is_number { codes.1 } else { codes.0 };
+    let whole = arg.as_deref().and_then(as_whole).filter(|whole| i32::try_from(*whole).is_ok());
+    whole.ok_or_else(|| call.mistyped(code, "a whole number of 32 bits", arg))
+}
+
+/// Returns the item at an index, which counts from the end if it is negative.
+fn at(items: &[Value], index: i64) -> Option<Value> {
+    let len = items.len() as i64;
+    let index = if index < 0 { index + len } else { index };
+    usize::try_from(index).ok().and_then(|index| items.get(index)).cloned()
+}
+
+pub(super) fn element_at(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let (list, index) = (arg(args, 0), arg(args, 1));
+    if is_nullish(list) || is_nullish(index) {
+        return NULL;
+    }
+    let list = items(list).ok_or_else(|| call.mistyped(28689, "an array first", list))?;
+    Ok(at(list, whole(call, index, (28690, 28691))?))
+}
+
+fn end(call: &Call<'_>, args: &[Arg<'_>], index: i64) -> Result<Option<Value>> {
+    let list = arg(args, 0);
+    if is_nullish(list) {
+        return NULL;
+    }
+    let list = items(list).ok_or_else(|| call.mistyped(28689, "an array", list))?;
+    Ok(at(list, index))
+}
+
+pub(super) fn first(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    end(call, args, 0)
+}
+
+pub(super) fn last(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    end(call, args, -1)
+}
+
+pub(super) fn slice(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    if args.iter().any(is_nullish) {
+        return NULL;
+    }
+    let list = arg(args, 0);
+    let list = items(list).ok_or_else(|| call.mistyped(28724, "an array first", list))?;
+    let len = list.len() as i64;
+    let second = whole(call, arg(args, 1), (28725, 28726))?;
+    let (start, count) = match args.get(2) {
+        None if second < 0 => ((len + second).max(0), -second),
+        None => (0, second),
+        Some(count) => {
+            let count = whole(call, count, (28727, 28728))?;
+            if count <= 0 {
+                let text = format!("$slice expected a positive count, found {count}");
+                return Err(call.fail(28729, text));
+            }
+            let start = if second < 0 { (len + second).max(0) } else { second.min(len) };
+            (start, count)
+        }
+    };
+    call.list(list.iter().skip(start as usize).take(count as usize)).map(Some)
+}
+
+pub(super) fn size(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let list = arg(args, 0);
+    let list = items(list).ok_or_else(|| call.mistyped(17124, "an array", list))?;
+    found(list.len())
+}
+
+pub(super) fn concatenated(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    if args.iter().any(is_nullish) {
+        return NULL;
+    }
+    for arg in args {
+        items(arg).ok_or_else(|| call.mistyped(28664, "arrays", arg))?;
+    }
+    call.list(args.iter().filter_map(items).flatten()).map(Some)
+}
+
+pub(super) fn reversed(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let list = arg(args, 0);
+    if is_nullish(list) {
+        return NULL;
+    }
+    let list = items(list).ok_or_else(|| call.mistyped(34435, "an array", list))?;
+    call.list(list.iter().rev()).map(Some)
+}
+
+pub(super) fn range(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let start = whole(call, arg(args, 0), (34443, 34444))?;
+    let end = whole(call, arg(args, 1), (34445, 34446))?;
+    let step = args.get(2).map_or(Ok(1), |step| whole(call, step, (34447, 34448)))?;
+    if step == 0 {
+        return Err(call.fail(34449, "$range expected a step that is not zero"));
+    }
+    let distance = if step > 0 { end - start } else { start - end };
+    let count = usize::try_from(distance).map_or(0, |d| d.div_ceil(step.unsigned_abs() as usize));
+    let _held = call.hold(count.saturating_mul(SLOT))?;
+    let mut list = Vec::with_capacity(count);
+    for index in 0..count as i64 {
+        if index % 4096 == 0 {
+            interrupt_check()?;
+        }
+        list.push(Value::Int(start + index * step));
+    }
+    found(list)
+}
+
+pub(super) fn is_array(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    found(items(arg(args, 0)).is_some())
+}
+
+pub(super) fn index_of(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let list = arg(args, 0);
+    if is_nullish(list) {
+        return NULL;
+    }
+    let list = items(list).ok_or_else(|| call.mistyped(40090, "an array first", list))?;
+    let bound = |index: usize, usual: usize| match args.get(index) {
+        None => Ok(usual),
+        Some(bound) => {
+            let bound_at = whole(call, bound, (40096, 40096))?;
+            usize::try_from(bound_at)
+                .map_err(|_negative| call.mistyped(40097, "an index from 0 on", bound))
+        }
+    };
+    let (start, end) = (bound(2, 0)?, bound(3, list.len())?.min(list.len()));
+    let wanted = arg(args, 1).as_deref();
+    let within = list.get(start..end).unwrap_or_default();
+    let place = within.iter().position(|item| Some(item) == wanted);
+    found(place.map_or(-1, |place| (start + place) as i64))
+}
+
+/// The values of an accumulator that is used as an expression: the items of its only argument if
+/// that is an array, else the arguments.
+fn values<'a>(args: &'a [Arg<'_>]) -> Box<dyn Iterator<Item = &'a Value> + 'a> {
+    match args {
+        [one] if items(one).is_some() => Box::new(items(one).unwrap_or_default().iter()),
+        _ => Box::new(args.iter().filter_map(Option::as_deref)),
+    }
+}
+
+pub(super) fn sum(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    found(values(args).fold(Value::Int(0), |sum, value| add(&sum, value).unwrap_or(sum)))
+}
+
+pub(super) fn average(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let numbers = || values(args).filter(|value| NumberType::of(value).is_some());
+    let sum = numbers().fold(Value::Int(0), |sum, value| add(&sum, value).unwrap_or(sum));
+    let count = long(numbers().count() as i64);
+    Ok(if count == Value::Int(0) { Some(Value::Null) } else { divide(&sum, &count) })
+}
+
+pub(super) fn least(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    found(values(args).filter(|value| !value.is_null()).min().cloned())
+}
+
+pub(super) fn greatest(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    found(values(args).filter(|value| !value.is_null()).max().cloned())
+}
+
+/// `$zip`: inputs, useLongestLength, defaults.
+pub(super) fn zipped(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let inputs = arg(args, 0);
+    let inputs = items(inputs).ok_or_else(|| call.mistyped(34461, "an array as inputs", inputs))?;
+    let is_longest = match arg(args, 1).as_deref() {
+        None => false,
+        Some(Value::Bool(is_longest)) => *is_longest,
+        _ => return Err(call.mistyped(34463, "true or false as useLongestLength", arg(args, 1))),
+    };
+    let defaults: &[Value] = match arg(args, 2) {
+        None => &[],
+        given => {
+            let list = items(given);
+            let list = list.ok_or_else(|| call.mistyped(34462, "an array as defaults", given))?;
+            if !is_longest {
+                return Err(call.fail(34466, "$zip expected defaults only with useLongestLength"));
+            }
+            if list.len() != inputs.len() {
+                return Err(call.fail(34467, "$zip expected as many defaults as inputs"));
+            }
+            list
+        }
+    };
+    if inputs.iter().any(Value::is_null) {
+        return NULL;
+    }
+    let mut lists = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let list = input.as_array();
+        let wrong =
+            || call.fail(34468, format!("$zip expected arrays, found {}", input.type_name()));
+        lists.push(list.ok_or_else(wrong)?);
+    }
+    let lens = lists.iter().map(|list| list.len());
+    let len = if is_longest { lens.max() } else { lens.min() }.unwrap_or(0);
+    let (mut hold, mut rows) = (call.hold(0)?, Vec::new());
+    for at in 0..len {
+        interrupt_check()?;
+        let mut row = Vec::with_capacity(lists.len());
+        for (index, list) in lists.iter().enumerate() {
+            let item = list.get(at).or_else(|| defaults.get(index));
+            let item = item.cloned().unwrap_or_default();
+            hold.add(weight(&item), call.place)?;
+            row.push(item);
+        }
+        rows.push(Value::Array(row));
+    }
+    found(rows)
+}
+
+/// Returns the direction of a sort.
+fn direction(value: &Value) -> Option<Direction> {
+    match as_whole(value)? {
+        1 => Some(Direction::Ascending),
+        -1 => Some(Direction::Descending),
+        _ => None,
+    }
+}
+
+/// `$sortArray`: input, and what it is sorted by: a direction, or paths and directions.
+pub(super) fn sorted(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let list = arg(args, 0);
+    if is_nullish(list) {
+        return NULL;
+    }
+    let list = items(list).ok_or_else(|| call.mistyped(2942504, "an array as input", list))?;
+    let by = arg(args, 1);
+    let map = match by.as_deref() {
+        Some(Value::Map(map)) => map,
+        Some(value) if NumberType::of(value).is_some() => {
+            let wrong = || call.fail(2942506, "$sortArray expected 1 or -1");
+            let direction = direction(value).ok_or_else(wrong)?;
+            let mut order: Vec<&Value> = list.iter().collect();
+            match direction {
+                Direction::Ascending => order.sort(),
+                Direction::Descending => order.sort_by(|a, b| b.cmp(a)),
+            }
+            return call.list(order.into_iter()).map(Some);
+        }
+        _ => return Err(call.mistyped(2942507, "1, -1 or a map of paths as sortBy", by)),
+    };
+    let wrong = |expected: &str| call.fail(2942505, format!("$sortArray expected {expected}"));
+    let mut parts = Vec::with_capacity(map.len());
+    for (key, value) in map {
+        let direction = direction(value).ok_or_else(|| wrong("1 or -1 for each path"))?;
+        parts.push((FieldPath::of_names(key.as_str().unwrap_or_default().split('.')), direction));
+    }
+    let spec = SortSpec::new(parts).map_err(|error| wrong(&error.to_string()))?;
+    let (mut encoder, mut keys) = (Encoder::new(), IndexKeys::new());
+    let (mut hold, mut order) = (call.hold(0)?, Vec::with_capacity(list.len()));
+    for item in list {
+        let (mut bytes, mut key) = (Vec::new(), Vec::new());
+        encoder.encode(item, None, &mut bytes)?;
+        let made = View::of(&bytes, None).and_then(|view| spec.key(&view, &mut keys, &mut key));
+        made.map_err(|malformed| wrong(&malformed.to_string()))?;
+        hold.add(key.len() + SLOT, call.place)?;
+        order.push((key, item));
+    }
+    order.sort_by(|a, b| a.0.cmp(&b.0));
+    call.list(order.into_iter().map(|(_, item)| item)).map(Some)
+}

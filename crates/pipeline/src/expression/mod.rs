@@ -1,0 +1,30 @@
+//! Expressions: what computes a value from a document.
+
+mod call;
+mod kind;
+
+mod arithmetic;
+mod array;
+mod compare;
+mod convert;
+mod dates;
+mod object;
+mod regex;
+mod set;
+mod text;
+
+mod table;
+
+mod node;
+
+mod eval;
+mod parse;
+
+mod whole;
+
+pub(crate) use call::Context;
+pub(crate) use eval::path;
+pub(crate) use kind::{is_true, type_name};
+pub(crate) use node::Node;
+pub(crate) use parse::{Names, check_depth, check_variable, is_known, parse, path_names};
+pub use whole::Expression;

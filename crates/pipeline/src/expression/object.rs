@@ -1,0 +1,137 @@
+//! Maps, which drivers call documents or objects.
+
+use super::call::{Arg, Call, NULL, arg, found, is_nullish, items, text};
+use super::kind::is_form;
+use crate::error::Result;
+use crate::memory::weight;
+use flagstone::Value;
+use flagstone::doc::Map;
+
+fn object<'a>(arg: &'a Arg<'_>) -> Option<&'a Map> {
+    arg.as_deref().filter(|value| !is_form(value)).and_then(Value::as_map)
+}
+
+pub(super) fn merged(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let given: &mut dyn Iterator<Item = Option<&Value>> = match args {
+        [one] if items(one).is_some() => &mut items(one).unwrap_or_default().iter().map(Some),
+        _ => &mut args.iter().map(Option::as_deref),
+    };
+    let (mut hold, mut pairs) = (call.hold(0)?, Vec::new());
+    for value in given {
+        match value {
+            None | Some(Value::Null) => {}
+            Some(value @ Value::Map(map)) if !is_form(value) => {
+                for (key, value) in map {
+                    hold.add(weight(key) + weight(value), call.place)?;
+                    pairs.push((key.clone(), value.clone()));
+                }
+            }
+            Some(other) => {
+                let other = Some(std::borrow::Cow::Borrowed(other));
+                return Err(call.mistyped(40400, "objects", &other));
+            }
+        }
+    }
+    found(in_first_order(pairs))
+}
+
+/// Makes a map of pairs: a key that comes again keeps its place and has its last value.
+fn in_first_order(pairs: Vec<(Value, Value)>) -> Map {
+    let mut places = std::collections::HashMap::with_capacity(pairs.len());
+    let mut distinct: Vec<(Value, Value)> = Vec::with_capacity(pairs.len());
+    for (key, value) in pairs {
+        match places.get(&key) {
+            Some(place) => {
+                let place: &usize = place;
+                distinct[*place].1 = value;
+            }
+            None => {
+                places.insert(key.clone(), distinct.len());
+                distinct.push((key, value));
+            }
+        }
+    }
+    Map::from_distinct(distinct)
+}
+
+pub(super) fn to_array(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let given = arg(args, 0);
+    if is_nullish(given) {
+        return NULL;
+    }
+    let map = object(given).ok_or_else(|| call.mistyped(40390, "an object", given))?;
+    let (mut hold, mut pairs) = (call.hold(0)?, Vec::with_capacity(map.len()));
+    for (key, value) in map {
+        let pair: Map = [("k", key.clone()), ("v", value.clone())].into_iter().collect();
+        let pair = Value::Map(pair);
+        hold.add(weight(&pair), call.place)?;
+        pairs.push(pair);
+    }
+    found(pairs)
+}
+
+pub(super) fn from_array(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let given = arg(args, 0);
+    if is_nullish(given) {
+        return NULL;
+    }
+    let list = items(given).ok_or_else(|| call.mistyped(40386, "an array", given))?;
+    let (mut hold, mut pairs) = (call.hold(0)?, Vec::with_capacity(list.len()));
+    let is_pairs = matches!(list.first(), Some(Value::Array(_)));
+    for (at, item) in list.iter().enumerate() {
+        let refuse = |code, expected: &str| {
+            let text = format!("$arrayToObject expected {expected} at index {at}, found {item}");
+            call.fail(code, text)
+        };
+        let (key, value) = match item {
+            Value::Array(pair) if is_pairs => match pair.as_slice() {
+                [key, value] => (key, value),
+                _ => return Err(refuse(40397, "an array of 2 elements")),
+            },
+            Value::Map(map) if !is_pairs => match (map.len(), map.get("k"), map.get("v")) {
+                (2, Some(key), Some(value)) => (key, value),
+                (2, ..) => return Err(refuse(40393, "an object with the fields k and v")),
+                _ => return Err(refuse(40392, "an object with only the fields k and v")),
+            },
+            _ if is_pairs => return Err(refuse(40396, "an array, as the first one is")),
+            _ if at == 0 => return Err(refuse(40398, "an array or an object")),
+            _ => return Err(refuse(40391, "an object, as the first one is")),
+        };
+        let Value::Text(name) = key else {
+            return Err(refuse(if is_pairs { 40395 } else { 40394 }, "a name that is text"));
+        };
+        if name.contains('\0') {
+            return Err(refuse(if is_pairs { 4940400 } else { 4940401 }, "a name without a zero"));
+        }
+        hold.add(weight(key) + weight(value), call.place)?;
+        pairs.push((key.clone(), value.clone()));
+    }
+    found(in_first_order(pairs))
+}
+
+/// `$getField`: name, object.
+pub(super) fn field(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let (name, input) = (arg(args, 0), arg(args, 1));
+    let name = text(name).ok_or_else(|| call.mistyped(3041704, "text as field", name))?;
+    match input.as_deref() {
+        _ if is_nullish(input) => Ok(input.as_deref().cloned()),
+        Some(Value::Map(map)) => Ok(map.get(name).cloned()),
+        _ => Ok(None),
+    }
+}
+
+/// `$setField`: name, object, value. A missing value removes the field.
+pub(super) fn with_field(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let (name, input) = (arg(args, 0), arg(args, 1));
+    let name = text(name).ok_or_else(|| call.mistyped(4161107, "text as field", name))?;
+    if is_nullish(input) {
+        return NULL;
+    }
+    let map = object(input).ok_or_else(|| call.mistyped(4161105, "an object as input", input))?;
+    let mut map = map.clone();
+    match arg(args, 2).as_deref() {
+        Some(value) => drop(map.insert(name, value.clone())),
+        None => drop(map.remove(name)),
+    }
+    found(map)
+}

@@ -1,0 +1,440 @@
+//! Accumulators: what a group makes of the values of its rows.
+
+use crate::error::{Place, Result, code};
+use crate::expression::{Context, Names, Node, parse};
+use crate::memory::{SLOT, weight};
+use crate::number::{add, as_double, divide};
+use flagstone::Value;
+use flagstone::doc::Map;
+use flagstone::internal::document::{
+    NumberType, accumulated, accumulated_both, decimal, long, prints_as,
+};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// What an accumulator does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Sum,
+    Average,
+    Least,
+    Greatest,
+    First,
+    Last,
+    Push,
+    AddToSet,
+    Count,
+    Merge,
+    Deviation,
+    SampleDeviation,
+}
+
+const KINDS: [(&str, Kind); 12] = [
+    ("$sum", Kind::Sum),
+    ("$avg", Kind::Average),
+    ("$min", Kind::Least),
+    ("$max", Kind::Greatest),
+    ("$first", Kind::First),
+    ("$last", Kind::Last),
+    ("$push", Kind::Push),
+    ("$addToSet", Kind::AddToSet),
+    ("$count", Kind::Count),
+    ("$mergeObjects", Kind::Merge),
+    ("$stdDevPop", Kind::Deviation),
+    ("$stdDevSamp", Kind::SampleDeviation),
+];
+
+/// An accumulator.
+#[derive(Clone)]
+pub(super) struct Accumulator {
+    pub(super) name: Box<str>,
+    kind: Kind,
+    input: Node,
+    place: Box<str>,
+}
+
+impl Accumulator {
+    /// Parses the field `name` of a group.
+    pub(super) fn parse(
+        name: &str,
+        value: &Value,
+        place: &Place<'_>,
+        names: &mut Names,
+    ) -> Result<Self> {
+        if name.contains('.') {
+            return Err(place.refuse(40235, "expected the name of a field without a point"));
+        }
+        if name.starts_with('$') {
+            return Err(
+                place.refuse(40236, "expected the name of a field that does not begin with '$'")
+            );
+        }
+        let Some(map) = value.as_map() else {
+            return Err(place.refuse(40234, "expected an accumulator such as {\"$sum\":1}"));
+        };
+        let Some((key, argument)) = map.iter().next().filter(|_| map.len() == 1) else {
+            return Err(place.refuse(40238, "expected one accumulator"));
+        };
+        let operator = key.as_str().unwrap_or_default();
+        let at = place.field(operator);
+        let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == operator) else {
+            let known: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
+            let text = format!("expected one of {}, found {operator}", known.join(" "));
+            return Err(at.refuse(15952, text));
+        };
+        let input = match (*kind, argument) {
+            (Kind::Count, Value::Map(map)) if map.is_empty() => Node::Literal(Value::Null),
+            (Kind::Count, _) => return Err(at.refuse(code::TYPE_MISMATCH, "expected {}")),
+            (_, Value::Array(_)) => {
+                return Err(at.refuse(40237, format!("{operator} expected one argument")));
+            }
+            _ => parse(argument, &at, names)?,
+        };
+        Ok(Self { name: name.into(), kind: *kind, input, place: at.to_string().into() })
+    }
+
+    /// The accumulator that counts rows.
+    pub(super) fn count(name: &str) -> Self {
+        let (kind, input) = (Kind::Sum, Node::Literal(Value::Int(1)));
+        Self { name: name.into(), kind, input, place: "$sum".into() }
+    }
+
+    /// The expression whose values are accumulated.
+    pub(super) const fn input(&self) -> &Node {
+        &self.input
+    }
+
+    pub(super) const fn begin(&self) -> State {
+        match self.kind {
+            Kind::Sum | Kind::Average => State::Sum(Sum::new(), 0),
+            Kind::Count => State::Count(0),
+            Kind::Push => State::List(Vec::new()),
+            Kind::AddToSet => State::Set(None),
+            Kind::Merge => State::Merged(Vec::new()),
+            Kind::Deviation | Kind::SampleDeviation => State::Moments(0.0, 0.0, 0.0),
+            Kind::Least | Kind::Greatest | Kind::First | Kind::Last => State::One(None),
+        }
+    }
+
+    /// Adds a row. Returns by how many bytes the state has grown.
+    pub(super) fn add(&self, state: &mut State, row: &Value, context: &Context) -> Result<usize> {
+        let value = match state {
+            State::Count(count) => {
+                *count += 1;
+                return Ok(0);
+            }
+            State::One(Some(_)) if self.kind == Kind::First => return Ok(0),
+            _ => self.input.evaluate(row, context)?,
+        };
+        let is_null = value.as_deref().is_none_or(Value::is_null);
+        let mut grown = 0;
+        match state {
+            State::Sum(sum, count) => {
+                if let Some(value) = value.as_deref()
+                    && sum.add(value)
+                {
+                    *count += 1;
+                    grown = SLOT / 2;
+                }
+            }
+            State::One(kept) => {
+                let is_better = match (self.kind, kept.as_ref(), value.as_deref()) {
+                    (Kind::Last | Kind::First, ..) => true,
+                    _ if is_null => false,
+                    (Kind::Least, Some(kept), Some(value)) => value < kept,
+                    (Kind::Greatest, Some(kept), Some(value)) => value > kept,
+                    _ => true,
+                };
+                if is_better {
+                    let new = value.map_or(Value::Null, Cow::into_owned);
+                    let before = kept.as_ref().map_or(0, weight);
+                    grown = weight(&new).saturating_sub(before);
+                    *kept = Some(new);
+                }
+            }
+            State::List(list) => {
+                if let Some(value) = value {
+                    grown = weight(&value);
+                    list.push(value.into_owned());
+                }
+            }
+            State::Set(set) => {
+                let set = set.get_or_insert_default();
+                if let Some(value) = value
+                    && !set.1.contains(&*value)
+                {
+                    // Once in the order of arrival, once to be found.
+                    grown = 2 * weight(&value);
+                    set.0.push(value.clone().into_owned());
+                    set.1.insert(value.into_owned());
+                }
+            }
+            State::Merged(pairs) => match value.as_deref() {
+                Some(Value::Map(map)) => {
+                    for (key, value) in map {
+                        grown += weight(key) + weight(value);
+                        pairs.push((key.clone(), value.clone()));
+                    }
+                }
+                _ if is_null => {}
+                other => {
+                    let found = crate::expression::type_name(other);
+                    let text = format!("$mergeObjects expected objects, found {found}");
+                    return Err(crate::PipelineError::new(5911200, &self.place, text));
+                }
+            },
+            State::Moments(count, mean, squares) => {
+                if let Some(value) = value.as_deref()
+                    && NumberType::of(value).is_some()
+                {
+                    *count += 1.0;
+                    let off = as_double(value) - *mean;
+                    *mean += off / *count;
+                    *squares += off * (as_double(value) - *mean);
+                }
+            }
+            State::Count(_) => {}
+        }
+        Ok(grown)
+    }
+
+    /// Adds the state of later rows.
+    pub(super) fn merge(&self, state: &mut State, later: State) {
+        match (state, later) {
+            (State::Sum(sum, count), State::Sum(other, more)) => {
+                sum.merge(other);
+                *count += more;
+            }
+            (State::Count(count), State::Count(more)) => *count += more,
+            (State::One(kept), State::One(Some(new))) => {
+                let is_better = match (self.kind, kept.as_ref()) {
+                    (Kind::First, Some(_)) => false,
+                    (Kind::Least, Some(kept)) => new < *kept,
+                    (Kind::Greatest, Some(kept)) => new > *kept,
+                    _ => true,
+                };
+                if is_better {
+                    *kept = Some(new);
+                }
+            }
+            (State::List(list), State::List(more)) => list.extend(more),
+            (State::Set(set), State::Set(Some(more))) => {
+                let set = set.get_or_insert_default();
+                for value in more.0 {
+                    if set.1.insert(value.clone()) {
+                        set.0.push(value);
+                    }
+                }
+            }
+            (State::Merged(pairs), State::Merged(more)) => pairs.extend(more),
+            (State::Moments(n, mean, squares), State::Moments(m, other, more)) if m > 0.0 => {
+                let (all, off) = (*n + m, other - *mean);
+                *squares += more + off * off * *n * m / all;
+                *mean += off * m / all;
+                *n = all;
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the result.
+    pub(super) fn result(&self, state: State) -> Value {
+        match state {
+            State::Sum(sum, _) if self.kind == Kind::Sum => sum.total(),
+            State::Sum(_, 0) => Value::Null,
+            State::Sum(sum, count) => divide(&sum.total(), &long(count as i64)).unwrap_or_default(),
+            State::Count(count) => integer(count.into()),
+            State::One(kept) => kept.unwrap_or_default(),
+            State::List(list) => Value::Array(list),
+            State::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
+            State::Merged(pairs) => merged(pairs),
+            State::Moments(count, _, squares) => {
+                let by = if self.kind == Kind::Deviation { count } else { count - 1.0 };
+                if by > 0.0 { Value::Float((squares / by).sqrt()) } else { Value::Null }
+            }
+        }
+    }
+
+    /// Returns the state of a value that [`State::into_value`] gave.
+    pub(super) fn state(&self, value: Value) -> Option<State> {
+        Some(match (self.begin(), value) {
+            (State::Sum(..), Value::Array(parts)) => {
+                let count = parts.last()?.as_u64()?;
+                State::Sum(Sum::of(&parts)?, count)
+            }
+            (State::Count(_), count) => State::Count(count.as_u64()?),
+            (State::One(_), Value::Array(mut kept)) => State::One(kept.pop()),
+            (State::List(_), Value::Array(list)) => State::List(list),
+            (State::Set(_), Value::Array(list)) => {
+                State::Set(Some((list.clone(), list.into_iter().collect())))
+            }
+            (State::Merged(_), Value::Map(map)) => State::Merged(map.into_iter().collect()),
+            (State::Moments(..), Value::Array(parts)) => {
+                let [count, mean, squares] = parts.as_slice() else { return None };
+                State::Moments(count.as_f64()?, mean.as_f64()?, squares.as_f64()?)
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Makes a map of pairs: a key that comes again keeps its place and has its last value.
+fn merged(pairs: Vec<(Value, Value)>) -> Value {
+    let mut places = std::collections::HashMap::with_capacity(pairs.len());
+    let mut distinct: Vec<(Value, Value)> = Vec::with_capacity(pairs.len());
+    for (key, value) in pairs {
+        match places.get(&key) {
+            Some(place) => {
+                let place: &usize = place;
+                distinct[*place].1 = value;
+            }
+            None => {
+                places.insert(key.clone(), distinct.len());
+                distinct.push((key, value));
+            }
+        }
+    }
+    Value::Map(Map::from_distinct(distinct))
+}
+
+/// What has been accumulated.
+#[derive(Clone)]
+pub(super) enum State {
+    /// A sum, and of how many numbers.
+    Sum(Sum, u64),
+    Count(u64),
+    One(Option<Value>),
+    List(Vec<Value>),
+    Set(Option<(Vec<Value>, HashSet<Value>)>),
+    Merged(Vec<(Value, Value)>),
+    /// Count, mean, and the sum of the squares of the differences from it.
+    Moments(f64, f64, f64),
+}
+
+impl State {
+    /// Returns a value that holds the state.
+    pub(super) fn into_value(self) -> Value {
+        match self {
+            Self::Sum(sum, count) => sum.into_value(count),
+            Self::Count(count) => count.into(),
+            Self::One(kept) => Value::Array(kept.into_iter().collect()),
+            Self::List(list) => Value::Array(list),
+            Self::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
+            Self::Merged(pairs) => merged(pairs),
+            Self::Moments(count, mean, squares) => {
+                Value::Array(vec![count.into(), mean.into(), squares.into()])
+            }
+        }
+    }
+}
+
+/// Returns an integer of the least type that holds it; a double beyond 64 bits.
+fn integer(value: i128) -> Value {
+    i64::try_from(value).map_or(Value::Float(value as f64), Value::Int)
+}
+
+/// A sum of numbers, which does not depend on their order.
+#[derive(Clone)]
+pub(super) struct Sum {
+    /// The sum of the integers.
+    ints: i128,
+    /// The exact sum of the other finite numbers; a float counts as its shortest decimal.
+    others: Option<Value>,
+    /// The sum of what is not finite or has too many digits.
+    rest: f64,
+    kind: NumberType,
+}
+
+impl Sum {
+    const fn new() -> Self {
+        Self { ints: 0, others: None, rest: 0.0, kind: NumberType::Int }
+    }
+
+    /// Adds a value if it is a number. Returns whether it is one.
+    fn add(&mut self, value: &Value) -> bool {
+        let Some(kind) = NumberType::of(value) else { return false };
+        self.kind = self.kind.max(kind);
+        if kind <= NumberType::Long
+            && let Some(int) = value.as_i64()
+        {
+            self.ints = self.ints.saturating_add(int.into());
+            return true;
+        }
+        let exact = match value {
+            Value::Float(float) if float.is_finite() => Value::number(&format!("{float:e}")),
+            Value::Float(_) => None,
+            number => Some(number.clone()),
+        };
+        let before = self.others.as_ref().unwrap_or(&Value::Int(0));
+        match exact.and_then(|exact| accumulated(before, &exact)) {
+            Some(sum) => self.others = Some(sum),
+            None => self.rest += as_double(value),
+        }
+        true
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.kind = self.kind.max(other.kind);
+        self.ints = self.ints.saturating_add(other.ints);
+        self.rest += other.rest;
+        if let Some(more) = other.others {
+            let own = self.others.as_ref().unwrap_or(&Value::Int(0));
+            match accumulated_both(own, &more) {
+                Some(both) => self.others = Some(both),
+                None => self.rest += as_double(&more),
+            }
+        }
+    }
+
+    fn total(&self) -> Value {
+        if self.kind <= NumberType::Long {
+            return match (self.kind, i64::try_from(self.ints)) {
+                (NumberType::Long, Ok(int)) => long(int),
+                _ => integer(self.ints),
+            };
+        }
+        let ints = Value::from(self.ints);
+        let total = match &self.others {
+            Some(others) => accumulated_both(&ints, others),
+            None => Some(ints),
+        };
+        let total = total.filter(|_| self.rest == 0.0);
+        let Some(total) = total else {
+            let others = self.others.as_ref().map_or(0.0, as_double);
+            return Value::Float(self.ints as f64 + others + self.rest);
+        };
+        if self.kind == NumberType::Decimal {
+            // As a sum of decimals it is rounded to the digits of one.
+            let zero = decimal("0").unwrap_or_default();
+            return add(&total, &zero).unwrap_or_default();
+        }
+        let double = as_double(&total);
+        let text = total.to_string();
+        if prints_as(double, &text) { total } else { Value::Float(double) }
+    }
+
+    fn into_value(self, count: u64) -> Value {
+        let kind = match self.kind {
+            NumberType::Int => 0,
+            NumberType::Long => 1,
+            NumberType::Double => 2,
+            NumberType::Decimal => 3,
+        };
+        let others = self.others.unwrap_or(Value::Null);
+        let ints = Value::from(self.ints);
+        Value::Array(vec![ints, others, Value::Float(self.rest), Value::Int(kind), count.into()])
+    }
+
+    fn of(parts: &[Value]) -> Option<Self> {
+        let [ints, others, rest, kind, _count] = parts else { return None };
+        let kind = match kind.as_i64()? {
+            0 => NumberType::Int,
+            1 => NumberType::Long,
+            2 => NumberType::Double,
+            _ => NumberType::Decimal,
+        };
+        let ints = ints.to_string().parse().ok()?;
+        let others = Some(others.clone()).filter(|others| !others.is_null());
+        Some(Self { ints, others, rest: rest.as_f64()?, kind })
+    }
+}

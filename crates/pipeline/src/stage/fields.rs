@@ -1,0 +1,375 @@
+//! `$project`, `$addFields` and `$unset`: fields that are kept, removed or computed.
+
+use crate::error::{Place, Result, code};
+use crate::expression::{Context, Names, Node, is_known, is_true, parse, path_names};
+use crate::memory::{Hold, weight};
+use flagstone::Value;
+use flagstone::doc::Map;
+use flagstone::internal::document::NumberType;
+use std::borrow::Cow;
+
+/// What becomes of the fields of a map.
+#[derive(Clone)]
+pub(crate) struct Fields {
+    /// Fields that are not named stay.
+    keeps_others: bool,
+    children: Vec<(Box<str>, Child)>,
+    place: Box<str>,
+}
+
+#[derive(Clone)]
+enum Child {
+    Keep,
+    Drop,
+    Compute(Node),
+    Inside(Fields),
+}
+
+/// What a stage makes of fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Include,
+    Exclude,
+    /// `$addFields`.
+    Add,
+}
+
+impl Fields {
+    fn empty(kind: Kind, place: &Place<'_>) -> Self {
+        let keeps_others = kind != Kind::Include;
+        Self { keeps_others, children: Vec::new(), place: place.to_string().into() }
+    }
+
+    /// Sets what becomes of the field at a path.
+    fn set(
+        &mut self,
+        names: &[Box<str>],
+        child: Child,
+        kind: Kind,
+        place: &Place<'_>,
+    ) -> Result<()> {
+        let collision = || {
+            let text = "expected no path that is a part of another one";
+            place.refuse(if kind == Kind::Add { 40176 } else { 31249 }, text)
+        };
+        let Some((name, rest)) = names.split_first() else { return Ok(()) };
+        let known = self.children.iter_mut().find(|(known, _)| known == name);
+        match (known, rest.is_empty()) {
+            (Some((_, Child::Inside(inner))), false) => inner.set(rest, child, kind, place),
+            (Some(_), _) => Err(collision()),
+            (None, true) => {
+                self.children.push((name.clone(), child));
+                Ok(())
+            }
+            (None, false) => {
+                let mut inner = Self::empty(kind, place);
+                inner.set(rest, child, kind, place)?;
+                self.children.push((name.clone(), Child::Inside(inner)));
+                Ok(())
+            }
+        }
+    }
+
+    fn computes(&self) -> bool {
+        self.children.iter().any(|(_, child)| match child {
+            Child::Compute(_) => true,
+            Child::Inside(inner) => inner.computes(),
+            Child::Keep | Child::Drop => false,
+        })
+    }
+
+    /// Returns the row that a row becomes.
+    ///
+    /// # Errors
+    /// Of the expressions.
+    pub(crate) fn apply(&self, row: &Value, context: &Context) -> Result<Value> {
+        let empty = Map::new();
+        let map = row.as_map().unwrap_or(&empty);
+        self.inside(map, row, context, &mut context.memory.hold())
+    }
+
+    fn inside(&self, map: &Map, row: &Value, context: &Context, hold: &mut Hold) -> Result<Value> {
+        let mut pairs: Vec<(Value, Value)> = Vec::with_capacity(map.len());
+        let mut done = vec![false; self.children.len()];
+        for (key, value) in map {
+            let name = key.as_str();
+            let child = self.children.iter().position(|(child, _)| Some(&**child) == name);
+            let Some(at) = child else {
+                if self.keeps_others {
+                    pairs.push((key.clone(), value.clone()));
+                }
+                continue;
+            };
+            let new = match &self.children[at].1 {
+                Child::Keep => Some(value.clone()),
+                Child::Drop => None,
+                // A projection adds what it computes at the end.
+                Child::Compute(_) if !self.keeps_others => continue,
+                Child::Compute(node) => self.computed(node, row, context, hold)?,
+                Child::Inside(inner) => inner.of_value(value, row, context, hold)?,
+            };
+            done[at] = true;
+            pairs.extend(new.map(|new| (key.clone(), new)));
+        }
+        for ((name, child), _) in self.children.iter().zip(done).filter(|(_, done)| !done) {
+            let new = match child {
+                Child::Compute(node) => self.computed(node, row, context, hold)?,
+                Child::Inside(inner) if inner.computes() => {
+                    Some(inner.inside(&Map::new(), row, context, hold)?)
+                }
+                _ => None,
+            };
+            pairs.extend(new.map(|new| (Value::from(&**name), new)));
+        }
+        Ok(super::row::map_of(pairs))
+    }
+
+    fn computed(
+        &self,
+        node: &Node,
+        row: &Value,
+        context: &Context,
+        hold: &mut Hold,
+    ) -> Result<Option<Value>> {
+        let value = node.evaluate(row, context)?.map(Cow::into_owned);
+        if let Some(value) = &value {
+            hold.add(weight(value), &self.place)?;
+        }
+        Ok(value)
+    }
+
+    /// Returns what a value on the way becomes: a map, the items of an array, or a scalar.
+    fn of_value(
+        &self,
+        value: &Value,
+        row: &Value,
+        context: &Context,
+        hold: &mut Hold,
+    ) -> Result<Option<Value>> {
+        match value {
+            Value::Map(map) => self.inside(map, row, context, hold).map(Some),
+            Value::Array(items) => {
+                let mut kept = Vec::with_capacity(items.len());
+                for item in items {
+                    kept.extend(self.of_value(item, row, context, hold)?);
+                }
+                Ok(Some(Value::Array(kept)))
+            }
+            _ if self.computes() => self.inside(&Map::new(), row, context, hold).map(Some),
+            scalar => Ok(self.keeps_others.then(|| scalar.clone())),
+        }
+    }
+
+    /// Calls `found` with the name of each field that is kept, looked into, or read to compute
+    /// another; with `None` for the whole row. Returns whether all others are left out.
+    pub(super) fn each_field<'n>(&'n self, found: &mut dyn FnMut(Option<&'n str>)) -> bool {
+        for (name, child) in &self.children {
+            match child {
+                Child::Keep => found(Some(name)),
+                Child::Drop => {}
+                Child::Compute(node) => node.each_field(found),
+                Child::Inside(inner) => {
+                    found(Some(name));
+                    inner.each_computed(found);
+                }
+            }
+        }
+        !self.keeps_others
+    }
+
+    fn each_computed<'n>(&'n self, found: &mut dyn FnMut(Option<&'n str>)) {
+        for (_, child) in &self.children {
+            match child {
+                Child::Compute(node) => node.each_field(found),
+                Child::Inside(inner) => inner.each_computed(found),
+                Child::Keep | Child::Drop => {}
+            }
+        }
+    }
+}
+
+/// Parses `$addFields`.
+pub(super) fn parse_add(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Fields> {
+    let Some(map) = value.as_map().filter(|map| !map.is_empty()) else {
+        return Err(place.refuse(40272, "expected a map of at least one field and its expression"));
+    };
+    let mut fields = Fields::empty(Kind::Add, place);
+    for (key, value) in map {
+        add(&mut fields, &mut Vec::new(), key, value, place, names)?;
+    }
+    Ok(fields)
+}
+
+/// The deepest nesting of fields.
+const DEPTH_MAX: usize = 100;
+
+fn add(
+    fields: &mut Fields,
+    outer: &mut Vec<Box<str>>,
+    key: &Value,
+    value: &Value,
+    place: &Place<'_>,
+    names: &mut Names,
+) -> Result<()> {
+    let name = key.as_str().unwrap_or_default();
+    let at = place.field(name);
+    let (path, len) = (path_names(name, &at)?, outer.len());
+    if path.len() > 1 && len > 0 {
+        return Err(at.refuse(40183, "expected the name of a field without a point in a map"));
+    }
+    outer.extend(path);
+    if outer.len() > DEPTH_MAX {
+        return Err(at.refuse(code::BAD_VALUE, format!("expected at most {DEPTH_MAX} levels")));
+    }
+    let nested = value.as_map().filter(|map| !map.is_empty() && !is_operator(map));
+    match nested {
+        Some(map) => {
+            for (key, value) in map {
+                add(fields, outer, key, value, &at, names)?;
+            }
+        }
+        None => {
+            let node = parse(value, &at, names)?;
+            fields.set(outer, Child::Compute(node), Kind::Add, &at)?;
+        }
+    }
+    outer.truncate(len);
+    Ok(())
+}
+
+/// Returns whether a map is an operator and its arguments.
+fn is_operator(map: &Map) -> bool {
+    map.iter().next().and_then(|(key, _)| key.as_str()).is_some_and(|name| name.starts_with('$'))
+}
+
+/// Parses `$unset`.
+pub(super) fn parse_unset(value: &Value, place: &Place<'_>) -> Result<Fields> {
+    let one = std::slice::from_ref(value);
+    let items = match value {
+        Value::Array(items) if items.is_empty() => {
+            return Err(place.refuse(31119, "expected at least one path"));
+        }
+        Value::Array(items) => items.as_slice(),
+        Value::Text(_) => one,
+        _ => return Err(place.refuse(31002, "expected a path, or an array of at least one")),
+    };
+    let mut fields = Fields::empty(Kind::Exclude, place);
+    for item in items {
+        let Some(name) = item.as_str() else {
+            return Err(place.refuse(31120, "expected paths that are text"));
+        };
+        let path = path_names(name, place)?;
+        fields.set(&path, Child::Drop, Kind::Exclude, place)?;
+    }
+    Ok(fields)
+}
+
+/// A field of a projection, before its kind is known.
+struct Wanted {
+    path: Vec<Box<str>>,
+    what: What,
+    place: String,
+}
+
+enum What {
+    Keep,
+    Drop,
+    Compute(Node),
+}
+
+/// Parses `$project`.
+pub(super) fn parse_project(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Fields> {
+    let Some(map) = value.as_map() else {
+        return Err(place.refuse(15969, "expected a map of fields"));
+    };
+    if map.is_empty() {
+        return Err(place.refuse(51272, "expected at least one field"));
+    }
+    let mut wanted = Vec::new();
+    for (key, value) in map {
+        collect(&mut wanted, &mut Vec::new(), key, value, place, names)?;
+    }
+    let is_id = |one: &Wanted| one.path.len() == 1 && &*one.path[0] == "_id";
+    let excludes = |one: &Wanted| matches!(one.what, What::Drop);
+    // `_id` may be excluded by either kind.
+    let others = || wanted.iter().filter(|one| !is_id(one));
+    let is_exclusion = match others().next() {
+        Some(first) => excludes(first),
+        None => wanted.iter().all(excludes),
+    };
+    for one in others() {
+        if excludes(one) != is_exclusion {
+            let (code, text) = if is_exclusion {
+                (31253, "expected only fields to remove, as the first one is")
+            } else {
+                (31254, "expected only fields to keep or to compute, as the first one is")
+            };
+            return Err(crate::PipelineError::new(code, &one.place, text));
+        }
+    }
+    let kind = if is_exclusion { Kind::Exclude } else { Kind::Include };
+    let mut fields = Fields::empty(kind, place);
+    let names_id = wanted.iter().any(|one| &*one.path[0] == "_id");
+    for one in wanted {
+        let child = match one.what {
+            What::Keep if is_exclusion => continue,
+            What::Keep => Child::Keep,
+            What::Drop if is_exclusion => Child::Drop,
+            What::Drop => continue,
+            What::Compute(node) => Child::Compute(node),
+        };
+        fields.set(&one.path, child, kind, &Place::Root(&one.place))?;
+    }
+    if kind == Kind::Include && !names_id {
+        fields.children.insert(0, ("_id".into(), Child::Keep));
+    }
+    Ok(fields)
+}
+
+fn collect(
+    wanted: &mut Vec<Wanted>,
+    outer: &mut Vec<Box<str>>,
+    key: &Value,
+    value: &Value,
+    place: &Place<'_>,
+    names: &mut Names,
+) -> Result<()> {
+    let name = key.as_str().unwrap_or_default();
+    let at = place.field(name);
+    let (path, len) = (path_names(name, &at)?, outer.len());
+    outer.extend(path);
+    if outer.len() > DEPTH_MAX {
+        return Err(at.refuse(code::BAD_VALUE, format!("expected at most {DEPTH_MAX} levels")));
+    }
+    let what = match value {
+        Value::Map(map) if map.is_empty() => {
+            return Err(at.refuse(51270, "expected a value or a map of fields"));
+        }
+        Value::Map(map) if !is_operator(map) => {
+            for (key, value) in map {
+                collect(wanted, outer, key, value, &at, names)?;
+            }
+            outer.truncate(len);
+            return Ok(());
+        }
+        Value::Bool(_) => Some(is_true(Some(value))),
+        number if NumberType::of(number).is_some() => Some(is_true(Some(number))),
+        _ => None,
+    };
+    let what = match what {
+        Some(true) => What::Keep,
+        Some(false) => What::Drop,
+        None => {
+            if let Some((key, _)) = value.as_map().and_then(|map| map.iter().next())
+                && let Some(name) = key.as_str().filter(|name| !is_known(name))
+            {
+                let text = format!("expected the name of an operator, found {name}");
+                return Err(at.field(name).refuse(31325, text));
+            }
+            What::Compute(parse(value, &at, names)?)
+        }
+    };
+    wanted.push(Wanted { path: outer.clone(), what, place: at.to_string() });
+    outer.truncate(len);
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Stages: what takes rows and gives rows. A row is a map.
+
+mod condition;
+mod fields;
+mod row;
+
+mod accumulate;
+mod bucket;
+mod group;
+mod sort;
+mod unwind;
+
+mod spec;
+
+mod needs;
+
+mod parse;
+
+mod source;
+
+mod run;
+
+pub use condition::Condition;
+pub(crate) use parse::parse;
+pub(crate) use run::{BoxedRows, Run, run};
+pub(crate) use source::{Reads, Sources};
+pub(crate) use spec::Stages;

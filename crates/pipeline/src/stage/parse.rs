@@ -1,0 +1,392 @@
+//! Parses pipelines.
+
+use super::accumulate::Accumulator;
+use super::bucket::AutoBuckets;
+use super::condition::Match;
+use super::fields::{parse_add, parse_project, parse_unset};
+use super::group::{By, Group, parse_bucket, positive};
+use super::sort::Sort;
+use super::spec::{Lookup, Stage, Stages, Union, calling};
+use super::unwind::Unwind;
+use crate::error::{Place, Result, code};
+use crate::expression::{Names, check_variable, parse as parse_expression, path_names};
+use crate::number::{Rounding, as_whole, round};
+use flagstone::Value;
+use flagstone::internal::document::Direction;
+use std::sync::Arc;
+
+/// The most stages of a pipeline.
+const STAGES_MAX: usize = 1_000;
+/// The most stages that call one another to make a row: all but those that make one row of one row.
+const CALLING_MAX: usize = 100;
+/// The deepest nesting of pipelines.
+const NESTING_MAX: usize = 20;
+
+/// Stages that belong to a server, or that no version here has.
+const REFUSED: [&str; 22] = [
+    "$changeStream",
+    "$changeStreamSplitLargeEvent",
+    "$collStats",
+    "$currentOp",
+    "$densify",
+    "$fill",
+    "$geoNear",
+    "$graphLookup",
+    "$indexStats",
+    "$listLocalSessions",
+    "$listSampledQueries",
+    "$listSearchIndexes",
+    "$listSessions",
+    "$merge",
+    "$out",
+    "$planCacheStats",
+    "$redact",
+    "$search",
+    "$searchMeta",
+    "$setWindowFields",
+    "$shardedDataDistribution",
+    "$vectorSearch",
+];
+
+/// Parses the stages of a pipeline.
+///
+/// # Errors
+/// If the value is no pipeline: the error has the code that drivers know, and the place.
+pub(crate) fn parse(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Stages> {
+    let stages = pipeline(value, place, names, &Inside { depth: 0, is_facet: false })?;
+    let count = calling(&stages);
+    if count > CALLING_MAX {
+        let text = format!(
+            "expected at most {CALLING_MAX} stages other than $match, $project, $addFields, $unset \
+             and $replaceRoot, found {count}"
+        );
+        return Err(place.refuse(code::FAILED_TO_PARSE, text));
+    }
+    Ok(stages)
+}
+
+/// Where a pipeline is.
+#[derive(Clone, Copy)]
+struct Inside {
+    depth: usize,
+    is_facet: bool,
+}
+
+impl Inside {
+    fn deeper(self, place: &Place<'_>) -> Result<Self> {
+        if self.depth == NESTING_MAX {
+            let text = format!("expected at most {NESTING_MAX} pipelines in one another");
+            return Err(place.refuse(232, text));
+        }
+        Ok(Self { depth: self.depth + 1, is_facet: false })
+    }
+}
+
+fn pipeline(
+    value: &Value,
+    place: &Place<'_>,
+    names: &mut Names,
+    inside: &Inside,
+) -> Result<Stages> {
+    let Some(items) = value.as_array() else {
+        return Err(place.refuse(code::TYPE_MISMATCH, "expected an array of stages"));
+    };
+    if items.len() > STAGES_MAX {
+        let text = format!("expected at most {STAGES_MAX} stages, found {}", items.len());
+        return Err(place.refuse(code::FAILED_TO_PARSE, text));
+    }
+    let mut stages = Vec::with_capacity(items.len());
+    for (index, item) in items.iter().enumerate() {
+        let at = place.item(index);
+        let Some(map) = item.as_map() else {
+            return Err(at.refuse(code::TYPE_MISMATCH, "expected a stage such as {\"$limit\":5}"));
+        };
+        let Some((key, value)) = map.iter().next().filter(|_| map.len() == 1) else {
+            return Err(at.refuse(40323, "expected a map with the name of one stage"));
+        };
+        let name = key.as_str().unwrap_or_default();
+        let at = at.field(name);
+        if name == "$documents" && index > 0 {
+            return Err(at.refuse(40602, "expected $documents to be the first stage"));
+        }
+        stage(name, value, &at, names, inside, &mut stages)?;
+    }
+    Ok(stages.into())
+}
+
+/// Parses a stage and appends it, or the stages that it is made of.
+fn stage(
+    name: &str,
+    value: &Value,
+    at: &Place<'_>,
+    names: &mut Names,
+    inside: &Inside,
+    stages: &mut Vec<Stage>,
+) -> Result<()> {
+    let stage = match name {
+        "$match" => Stage::Match(Arc::new(Match::parse(value, at, names)?)),
+        "$project" => Stage::Fields(Arc::new(parse_project(value, at, names)?)),
+        "$addFields" | "$set" => Stage::Fields(Arc::new(parse_add(value, at, names)?)),
+        "$unset" => Stage::Fields(Arc::new(parse_unset(value, at)?)),
+        "$sort" => Stage::Sort(Sort::parse(value, at)?),
+        "$skip" => Stage::Skip(parse_skip(value, at)?),
+        "$limit" => Stage::Limit(positive(value, at, (5107201, 15958))?),
+        "$count" => Stage::Count(parse_count(value, at)?),
+        "$group" => Stage::Group(Arc::new(Group::parse(value, at, names)?)),
+        "$bucket" => {
+            stages.push(Stage::Group(Arc::new(parse_bucket(value, at, names)?)));
+            return sorted_by("_id", Direction::Ascending, at, stages);
+        }
+        "$bucketAuto" => Stage::AutoBuckets(Arc::new(AutoBuckets::parse(value, at, names)?)),
+        "$sortByCount" => {
+            stages.push(Stage::Group(Arc::new(parse_sort_by_count(value, at, names)?)));
+            return sorted_by("count", Direction::Descending, at, stages);
+        }
+        "$unwind" => Stage::Unwind(Unwind::parse(value, at)?),
+        "$replaceRoot" => parse_replace(value, at, names, true)?,
+        "$replaceWith" => parse_replace(value, at, names, false)?,
+        "$sample" => Stage::Sample(parse_sample(value, at)?),
+        "$lookup" => Stage::Lookup(Arc::new(parse_lookup(value, at, names, inside)?)),
+        "$unionWith" => Stage::Union(Arc::new(parse_union(value, at, names, inside)?)),
+        "$facet" => parse_facet(value, at, names, inside)?,
+        "$documents" if !inside.is_facet => {
+            let node = parse_expression(value, at, names)?;
+            Stage::Documents(Arc::new((node, at.to_string().into())))
+        }
+        "$documents" => return Err(at.refuse(40600, "expected no $documents inside of $facet")),
+        _ if REFUSED.contains(&name) => {
+            return Err(at.refuse(code::NOT_SUPPORTED, format!("{name} is not supported here")));
+        }
+        _ => {
+            return Err(at.refuse(40324, format!("expected the name of a stage, found {name}")));
+        }
+    };
+    stages.push(stage);
+    Ok(())
+}
+
+fn sorted_by(
+    name: &str,
+    direction: Direction,
+    at: &Place<'_>,
+    stages: &mut Vec<Stage>,
+) -> Result<()> {
+    let sort = Sort::by(name, direction);
+    stages.push(Stage::Sort(sort.ok_or_else(|| at.refuse(code::BAD_VALUE, "expected a sort"))?));
+    Ok(())
+}
+
+fn parse_skip(value: &Value, at: &Place<'_>) -> Result<u64> {
+    let whole = as_whole(value).and_then(|whole| u64::try_from(whole).ok());
+    whole.ok_or_else(|| at.refuse(5107200, "expected a whole number from 0 on"))
+}
+
+fn parse_count(value: &Value, at: &Place<'_>) -> Result<Box<str>> {
+    let Some(name) = value.as_str() else {
+        return Err(at.refuse(40156, "expected the name of a field"));
+    };
+    let (code, text) = match name {
+        "" => (40157, "expected the name of a field"),
+        "_id" => (9039800, "expected another name than _id"),
+        name if name.starts_with('$') => (40158, "expected a name that does not begin with '$'"),
+        name if name.contains('\0') => (40159, "expected a name without a zero byte"),
+        name if name.contains('.') => (40160, "expected a name without a point"),
+        name => return Ok(name.into()),
+    };
+    Err(at.refuse(code, text))
+}
+
+fn parse_sort_by_count(value: &Value, at: &Place<'_>, names: &mut Names) -> Result<Group> {
+    let is_operator = value.as_map().is_some_and(|map| {
+        let first = map.iter().next().and_then(|(key, _)| key.as_str());
+        first.is_some_and(|name| name.starts_with('$'))
+    });
+    let is_path = value.as_str().is_some_and(|text| text.starts_with('$'));
+    if !is_operator && !is_path {
+        let code = if value.as_map().is_some() { 40147 } else { 40149 };
+        return Err(at.refuse(code, "expected a path that begins with '$', or an operator"));
+    }
+    let by = By::Value(parse_expression(value, at, names)?);
+    Ok(Group { by, accumulators: vec![Accumulator::count("count")] })
+}
+
+fn parse_replace(
+    value: &Value,
+    at: &Place<'_>,
+    names: &mut Names,
+    is_named: bool,
+) -> Result<Stage> {
+    let place = at.to_string().into();
+    if !is_named {
+        return Ok(Stage::Replace(Arc::new((parse_expression(value, at, names)?, place))));
+    }
+    let Some(map) = value.as_map() else {
+        return Err(at.refuse(40229, "expected a map with newRoot"));
+    };
+    let mut node = None;
+    for (key, value) in map {
+        match key.as_str() {
+            Some("newRoot") => node = Some(parse_expression(value, &at.field("newRoot"), names)?),
+            _ => return Err(at.refuse(40230, format!("expected newRoot, found {key}"))),
+        }
+    }
+    let node = node.ok_or_else(|| at.refuse(40231, "expected newRoot"))?;
+    Ok(Stage::Replace(Arc::new((node, place))))
+}
+
+fn parse_sample(value: &Value, at: &Place<'_>) -> Result<u64> {
+    let Some(map) = value.as_map() else {
+        return Err(at.refuse(28745, "expected a map with size"));
+    };
+    let mut size = None;
+    for (key, value) in map {
+        if key.as_str() != Some("size") {
+            return Err(at.refuse(28748, format!("expected size, found {key}")));
+        }
+        // A fraction is cut off.
+        let whole = round(value, 0, Rounding::Zero).unwrap_or_default();
+        size = Some(positive(&whole, &at.field("size"), (28746, 28747))?);
+    }
+    size.ok_or_else(|| at.refuse(28749, "expected size"))
+}
+
+/// Returns the name of another collection.
+fn collection(value: &Value, at: &Place<'_>) -> Result<String> {
+    let text = "expected the name of a collection; those of other databases are not supported";
+    let name = value.as_str().filter(|name| !name.is_empty());
+    name.map(ToOwned::to_owned).ok_or_else(|| at.refuse(code::FAILED_TO_PARSE, text))
+}
+
+/// Returns the path of an argument that is text.
+fn path_of(value: &Value, at: &Place<'_>) -> Result<Box<[Box<str>]>> {
+    let Some(name) = value.as_str() else {
+        return Err(at.refuse(code::FAILED_TO_PARSE, "expected a path that is text"));
+    };
+    path_names(name, at)
+}
+
+fn begins_with_documents(stages: &Stages) -> bool {
+    matches!(stages.first(), Some(Stage::Documents(_)))
+}
+
+fn parse_lookup(
+    value: &Value,
+    at: &Place<'_>,
+    names: &mut Names,
+    inside: &Inside,
+) -> Result<Lookup> {
+    let Some(map) = value.as_map() else {
+        return Err(at.refuse(code::FAILED_TO_PARSE, "expected a map with from and as"));
+    };
+    let (mut from, mut local, mut foreign, mut into) = (None, None, None, None);
+    let (mut outer, mut variables, mut inner) = (names.outer.clone(), Vec::new(), None);
+    for (key, value) in map {
+        let name = key.as_str().unwrap_or_default();
+        let at = at.field(name);
+        match name {
+            "from" => from = Some(collection(value, &at)?),
+            "localField" => local = Some(path_of(value, &at)?),
+            "foreignField" => {
+                path_of(value, &at)?;
+                foreign = value.as_str().map(Box::from);
+            }
+            "as" => into = Some(path_of(value, &at)?),
+            "let" => {
+                let Some(map) = value.as_map() else {
+                    return Err(at.refuse(code::FAILED_TO_PARSE, "expected a map of variables"));
+                };
+                for (key, value) in map {
+                    let name = key.as_str().unwrap_or_default();
+                    check_variable(name, &at)?;
+                    variables.push(parse_expression(value, &at.field(name), names)?);
+                    outer.push(name.to_owned());
+                }
+            }
+            "pipeline" => inner = Some(value),
+            other => {
+                let text = format!(
+                    "expected from, localField, foreignField, let, pipeline or as, found {other:?}"
+                );
+                return Err(at.refuse(code::FAILED_TO_PARSE, text));
+            }
+        }
+    }
+    let missing = |name: &str| at.refuse(code::FAILED_TO_PARSE, format!("expected {name}"));
+    let equal = match (local, foreign) {
+        (Some(local), Some(foreign)) => Some((local, foreign)),
+        (None, None) => None,
+        _ => return Err(missing("localField and foreignField together")),
+    };
+    if equal.is_none() && inner.is_none() {
+        return Err(missing("localField and foreignField, or a pipeline"));
+    }
+    if inner.is_none() && !variables.is_empty() {
+        return Err(missing("a pipeline beside let"));
+    }
+    let stages = match inner {
+        Some(value) => {
+            let mut names = Names::around(outer);
+            pipeline(value, &at.field("pipeline"), &mut names, &inside.deeper(at)?)?
+        }
+        None => Stages::from([]),
+    };
+    if from.is_none() && !begins_with_documents(&stages) {
+        return Err(missing("from"));
+    }
+    let into = into.ok_or_else(|| missing("as"))?;
+    let place = at.to_string().into();
+    Ok(Lookup { from, equal, variables, stages, into, place })
+}
+
+fn parse_union(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) -> Result<Union> {
+    if value.as_str().is_some() {
+        return Ok(Union { from: Some(collection(value, at)?), stages: Stages::from([]) });
+    }
+    let Some(map) = value.as_map() else {
+        return Err(at.refuse(code::FAILED_TO_PARSE, "expected a collection, or a map with coll"));
+    };
+    let (mut from, mut stages) = (None, Stages::from([]));
+    for (key, value) in map {
+        let name = key.as_str().unwrap_or_default();
+        let at = at.field(name);
+        match name {
+            "coll" => from = Some(collection(value, &at)?),
+            "pipeline" => {
+                let mut names = Names::around(names.outer.clone());
+                stages = pipeline(value, &at, &mut names, &inside.deeper(&at)?)?;
+            }
+            other => {
+                let text = format!("expected coll or pipeline, found {other:?}");
+                return Err(at.refuse(code::FAILED_TO_PARSE, text));
+            }
+        }
+    }
+    if from.is_none() && !begins_with_documents(&stages) {
+        return Err(at.refuse(code::FAILED_TO_PARSE, "expected coll"));
+    }
+    Ok(Union { from, stages })
+}
+
+fn parse_facet(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) -> Result<Stage> {
+    if inside.is_facet {
+        return Err(at.refuse(40600, "expected no $facet inside of $facet"));
+    }
+    let Some(map) = value.as_map().filter(|map| !map.is_empty()) else {
+        return Err(at.refuse(40169, "expected a map of at least one name and its pipeline"));
+    };
+    let mut facets = Vec::with_capacity(map.len());
+    for (key, value) in map {
+        let name = key.as_str().unwrap_or_default();
+        let at = at.field(name);
+        if path_names(name, &at)?.len() != 1 {
+            return Err(at.refuse(16412, "expected the name of a field without a point"));
+        }
+        if value.as_array().is_none() {
+            return Err(at.refuse(40170, "expected an array of stages"));
+        }
+        let inner = Inside { is_facet: true, ..inside.deeper(&at)? };
+        let mut names = Names::around(names.outer.clone());
+        facets.push((name.into(), pipeline(value, &at, &mut names, &inner)?));
+    }
+    Ok(Stage::Facet(facets.into()))
+}

@@ -1,0 +1,533 @@
+//! Runs pipelines: each stage pulls rows from the one before it.
+
+use super::bucket::AutoBucketed;
+use super::condition::Test;
+use super::fields::Fields;
+use super::group::Grouped;
+use super::needs;
+use super::row::{RowBytes, Rows, map_of, set, shown};
+use super::sort::{SortedRows, Spill};
+use super::source::{Found, Listed, Sources};
+use super::spec::{Lookup, Stage, Stages, Union, spilling};
+use super::unwind::Unwound;
+use crate::error::{PipelineError, Result, code};
+use crate::expression::{Context, Node, path, type_name};
+use crate::memory::{Hold, weight};
+use flagstone::doc::FieldPath;
+use flagstone::internal::interrupt_check;
+use flagstone::query::Projection;
+use flagstone::{Collection, Filter, Find, Value};
+use std::borrow::Cow;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+/// Rows of any stage.
+pub(crate) type BoxedRows<'t> = Box<dyn Rows + Send + 't>;
+
+impl Rows for BoxedRows<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        (**self).next()
+    }
+}
+
+/// What the stages of a pipeline share while it runs.
+#[derive(Clone)]
+pub(crate) struct Run<'t> {
+    sources: Arc<Sources<'t>>,
+    context: Arc<Context>,
+    spill: Spill,
+}
+
+/// A sort takes at least this much memory.
+const SORT_MIN: usize = 64 << 10;
+
+impl<'t> Run<'t> {
+    /// Prepares to run stages. Each stage that may spill has an equal part of the memory.
+    pub(crate) fn new(sources: Sources<'t>, context: Context, stages: &[Stage]) -> Self {
+        let share = spilling(stages) + 1;
+        let memory = (context.memory.limit() / share).max(SORT_MIN);
+        let spill = Spill { memory, share };
+        Self { sources: Arc::new(sources), context: Arc::new(context), spill }
+    }
+
+    fn open(&self, name: Option<&str>) -> Result<Option<Collection>> {
+        Ok(name.map(|name| (self.sources.open)(name)).transpose()?.flatten())
+    }
+}
+
+/// Runs a pipeline over a collection; without one it has no rows. `filter` applies first.
+///
+/// # Errors
+/// Of the database, when the query of the first stages begins.
+pub(crate) fn run<'t>(
+    stages: &[Stage],
+    collection: Option<&Collection>,
+    filter: Filter,
+    run: &Run<'t>,
+) -> Result<BoxedRows<'t>> {
+    if let Some((Stage::Documents(documents), rest)) = stages.split_first() {
+        let rows = documents_of(documents, &run.context)?;
+        return Ok(staged(rest, Box::new(Listed(rows.into_iter())), run));
+    }
+    let Some(collection) = collection else {
+        return Ok(staged(stages, Box::new(Listed(Vec::new().into_iter())), run));
+    };
+    let (find, rest, done) = planned(stages, collection, filter, run);
+    if let (None, Some(Stage::Count(name))) = (&rest, stages.get(done)) {
+        let rows = counted(name, find.count()?).into_iter().collect::<Vec<_>>();
+        return Ok(staged(&stages[done + 1..], Box::new(Listed(rows.into_iter())), run));
+    }
+    let mut rows: BoxedRows<'t> = Box::new(Found(find.run()?));
+    if let Some(test) = rest {
+        rows = stepped(vec![Step::Test(test)], rows, run);
+    }
+    Ok(staged(&stages[done..], rows, run))
+}
+
+/// Returns the query of the first stages, the conditions that it cannot test, and how many stages
+/// it stands for.
+fn planned<'t>(
+    stages: &[Stage],
+    collection: &Collection,
+    mut filter: Filter,
+    run: &Run<'t>,
+) -> (Find<'t>, Option<Test>, usize) {
+    let (mut done, mut rest) = (0, None);
+    while let (None, Some(Stage::Match(one))) = (&rest, stages.get(done)) {
+        let Some((plain, others)) = &one.planned else { break };
+        let both = filter.clone().and(plain.clone());
+        if both.check().is_err() {
+            break;
+        }
+        (filter, rest) = (both, others.clone());
+        done += 1;
+    }
+    let mut find = run.sources.find(collection, &filter).memory(run.spill.memory);
+    if rest.is_none() {
+        if let Some(Stage::Sort(sort)) = stages.get(done)
+            && !sort.has_key
+        {
+            find = find.sort(&sort.spec);
+            done += 1;
+        }
+        if let Some(Stage::Skip(rows)) = stages.get(done) {
+            find = find.skip(*rows);
+            done += 1;
+        }
+        if let Some(Stage::Limit(rows)) = stages.get(done) {
+            find = find.limit(*rows);
+            done += 1;
+        }
+        if let Some(projection) = projection(&stages[done..]) {
+            find = find.project(&projection);
+        }
+    }
+    (find, rest, done)
+}
+
+/// The projection to the fields that stages need, if they do not need all.
+fn projection(stages: &[Stage]) -> Option<Projection> {
+    let paths = needs::fields(stages)?.into_iter().map(|name| FieldPath::of_names([name]));
+    Projection::include(paths).ok()
+}
+
+/// Returns the rows of stages behind `rows`. Neighbours that make one row of one row run in a loop,
+/// so that many stages need no deep stack.
+fn staged<'t>(stages: &[Stage], mut rows: BoxedRows<'t>, run: &Run<'t>) -> BoxedRows<'t> {
+    let mut steps = Vec::new();
+    for (at, stage) in stages.iter().enumerate() {
+        match stage {
+            Stage::Match(one) => steps.push(Step::Test(one.test.clone())),
+            Stage::Fields(fields) => steps.push(Step::Fields(Arc::clone(fields))),
+            Stage::Replace(root) => steps.push(Step::Replace(Arc::clone(root))),
+            stage => {
+                rows = stepped(std::mem::take(&mut steps), rows, run);
+                rows = one(stage, &stages[at + 1..], rows, run);
+            }
+        }
+    }
+    stepped(steps, rows, run)
+}
+
+/// A stage that makes at most one row of one row.
+enum Step {
+    Test(Test),
+    Fields(Arc<Fields>),
+    Replace(Arc<(Node, Box<str>)>),
+}
+
+/// The rows of such stages.
+struct Stepped<'t> {
+    rows: BoxedRows<'t>,
+    steps: Vec<Step>,
+    bytes: RowBytes,
+    context: Arc<Context>,
+}
+
+fn stepped<'t>(steps: Vec<Step>, rows: BoxedRows<'t>, run: &Run<'t>) -> BoxedRows<'t> {
+    if steps.is_empty() {
+        return rows;
+    }
+    let (bytes, context) = (RowBytes::default(), Arc::clone(&run.context));
+    Box::new(Stepped { rows, steps, bytes, context })
+}
+
+impl Stepped<'_> {
+    /// Returns what the stages make of a row; `None` if it does not pass.
+    fn made(&mut self, mut row: Value) -> Result<Option<Value>> {
+        for step in &self.steps {
+            row = match step {
+                Step::Test(test) => {
+                    if !test.holds(&row, &mut self.bytes, &self.context)? {
+                        return Ok(None);
+                    }
+                    row
+                }
+                Step::Fields(fields) => fields.apply(&row, &self.context)?,
+                Step::Replace(root) => replaced(root, &row, &self.context)?,
+            };
+        }
+        Ok(Some(row))
+    }
+}
+
+impl Rows for Stepped<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        while let Some(row) = self.rows.next()? {
+            interrupt_check()?;
+            let made = self.made(row)?;
+            if made.is_some() {
+                return Ok(made);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the row that an expression makes of another one.
+fn replaced(root: &(Node, Box<str>), row: &Value, context: &Context) -> Result<Value> {
+    let (node, place) = root;
+    match node.evaluate(row, context)?.map(Cow::into_owned) {
+        Some(new @ Value::Map(_)) if type_name(Some(&new)) == "object" => Ok(new),
+        other => {
+            let found = type_name(other.as_ref());
+            let text = format!("expected an object as new row, found {found}");
+            Err(PipelineError::new(40228, place, text))
+        }
+    }
+}
+
+/// How many rows of a sort the next stages let through.
+fn limit_after(stages: &[Stage]) -> Option<usize> {
+    let (skip, rest) = match stages {
+        [Stage::Skip(skip), rest @ ..] => (*skip, rest),
+        rest => (0, rest),
+    };
+    let Some(Stage::Limit(limit)) = rest.first() else { return None };
+    usize::try_from(limit.saturating_add(skip)).ok()
+}
+
+/// Returns the rows of one stage.
+fn one<'t>(stage: &Stage, next: &[Stage], rows: BoxedRows<'t>, run: &Run<'t>) -> BoxedRows<'t> {
+    let context = Arc::clone(&run.context);
+    let (database, spill) = (run.sources.database.clone(), run.spill);
+    match stage {
+        Stage::Sort(sort) => {
+            let limit = limit_after(next);
+            Box::new(SortedRows::new(rows, sort.clone(), database, spill, limit))
+        }
+        Stage::Skip(skip) => Box::new(Skipped { rows, left: *skip }),
+        Stage::Limit(limit) => Box::new(Limited { rows: Some(rows), left: *limit }),
+        Stage::Count(name) => Box::new(Counted { rows: Some(rows), name: name.clone() }),
+        Stage::Group(group) => {
+            Box::new(Grouped::new(rows, Arc::clone(group), context, database, spill))
+        }
+        Stage::AutoBuckets(spec) => {
+            Box::new(AutoBucketed::new(rows, Arc::clone(spec), context, database, spill))
+        }
+        Stage::Unwind(unwind) => Box::new(Unwound::new(rows, unwind.clone())),
+        Stage::Sample(size) => Box::new(Sampled {
+            rows: Some(rows),
+            size: *size,
+            found: Vec::new(),
+            hold: context.memory.hold(),
+        }),
+        Stage::Lookup(lookup) => Box::new(Joined {
+            rows,
+            lookup: Arc::clone(lookup),
+            run: run.clone(),
+            other: None,
+            fixed: None,
+        }),
+        Stage::Union(union) => {
+            Box::new(United { rows, union: Some(Arc::clone(union)), run: run.clone() })
+        }
+        Stage::Facet(facets) => {
+            Box::new(Faceted { rows: Some(rows), facets: Arc::clone(facets), run: run.clone() })
+        }
+        // The first stage, and those that run in a loop.
+        Stage::Documents(_) | Stage::Match(_) | Stage::Fields(_) | Stage::Replace(_) => rows,
+    }
+}
+
+struct Skipped<'t> {
+    rows: BoxedRows<'t>,
+    left: u64,
+}
+
+impl Rows for Skipped<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        while self.left > 0 {
+            interrupt_check()?;
+            self.left -= 1;
+            if self.rows.next()?.is_none() {
+                self.left = 0;
+            }
+        }
+        self.rows.next()
+    }
+}
+
+struct Limited<'t> {
+    /// `None` when the last row was returned: what is behind is free then.
+    rows: Option<BoxedRows<'t>>,
+    left: u64,
+}
+
+impl Rows for Limited<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let Some(rows) = &mut self.rows else { return Ok(None) };
+        let row = rows.next()?;
+        self.left -= 1;
+        if self.left == 0 || row.is_none() {
+            self.rows = None;
+        }
+        Ok(row)
+    }
+}
+
+struct Counted<'t> {
+    rows: Option<BoxedRows<'t>>,
+    name: Box<str>,
+}
+
+impl Rows for Counted<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let Some(mut rows) = self.rows.take() else { return Ok(None) };
+        let mut count = 0;
+        while rows.next()?.is_some() {
+            interrupt_check()?;
+            count += 1;
+        }
+        Ok(counted(&self.name, count))
+    }
+}
+
+/// Returns the row of a count; of no rows there is none.
+fn counted(name: &str, count: u64) -> Option<Value> {
+    (count > 0).then(|| map_of(vec![(Value::from(name), count.into())]))
+}
+
+/// A sample of rows, all as likely as each other.
+struct Sampled<'t> {
+    rows: Option<BoxedRows<'t>>,
+    size: u64,
+    found: Vec<Value>,
+    hold: Hold,
+}
+
+/// A random number for each `count`, below it.
+fn drawn(random: &RandomState, count: u64) -> u64 {
+    let mut hasher = random.build_hasher();
+    hasher.write_u64(count);
+    hasher.finish() % count
+}
+
+impl Rows for Sampled<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        if let Some(mut rows) = self.rows.take() {
+            let (random, mut count) = (RandomState::new(), 0);
+            while let Some(row) = rows.next()? {
+                interrupt_check()?;
+                count += 1;
+                let place = drawn(&random, count);
+                if (self.found.len() as u64) < self.size {
+                    // Each row gets any place: the order is random, too.
+                    self.hold.add(weight(&row), "$sample")?;
+                    self.found.push(row);
+                    let last = self.found.len() - 1;
+                    self.found.swap(place as usize, last);
+                } else if place < self.size {
+                    let old = std::mem::replace(&mut self.found[place as usize], row);
+                    self.hold.release(weight(&old));
+                    self.hold.add(weight(&self.found[place as usize]), "$sample")?;
+                }
+            }
+        }
+        Ok(self.found.pop())
+    }
+}
+
+/// The rows of a `$lookup`.
+struct Joined<'t> {
+    rows: BoxedRows<'t>,
+    lookup: Arc<Lookup>,
+    run: Run<'t>,
+    /// The other collection, when it was opened; `None` inside if there is none.
+    other: Option<Option<Collection>>,
+    /// What is found for every row, if that does not depend on it.
+    fixed: Option<(Vec<Value>, Hold)>,
+}
+
+impl Joined<'_> {
+    /// Returns the rows for one row.
+    fn found(&mut self, row: &Value) -> Result<(Vec<Value>, Hold)> {
+        let lookup = Arc::clone(&self.lookup);
+        if self.other.is_none() {
+            self.other = Some(self.run.open(lookup.from.as_deref())?);
+        }
+        let other = self.other.as_ref().and_then(Option::as_ref);
+        let mut run = self.run.clone();
+        if !lookup.variables.is_empty() {
+            let mut outer = self.run.context.outer.clone();
+            for node in &lookup.variables {
+                outer.push(node.evaluate(row, &self.run.context)?.map(Cow::into_owned));
+            }
+            run.context = Arc::new(self.run.context.with_outer(outer));
+        }
+        let (filter, test) = match &lookup.equal {
+            Some((local, foreign)) => equal(row, local, foreign, &lookup.place)?,
+            None => (Filter::everything(), None),
+        };
+        let mut rows = match test {
+            None => self::run(&lookup.stages, other, filter, &run)?,
+            // Conditions inside of the primary key are tested on rows.
+            Some(test) => {
+                let rows = self::run(&[], other, filter, &run)?;
+                staged(&lookup.stages, stepped(vec![Step::Test(test)], rows, &run), &run)
+            }
+        };
+        let (mut found, mut hold) = (Vec::new(), self.run.context.memory.hold());
+        while let Some(row) = rows.next()? {
+            hold.add(weight(&row), &lookup.place)?;
+            found.push(row);
+        }
+        Ok((found, hold))
+    }
+}
+
+/// Returns the condition that a field equals the value of a row, or one of the items of an array.
+fn equal(
+    row: &Value,
+    local: &[Box<str>],
+    foreign: &str,
+    place: &str,
+) -> Result<(Filter, Option<Test>)> {
+    let values = match path(row, local).map(Cow::into_owned) {
+        Some(Value::Array(items)) => items,
+        Some(value) => vec![value],
+        None => vec![Value::Null],
+    };
+    if foreign == "_id" {
+        return Ok((Filter::key().one_of(values), None));
+    }
+    let names = foreign.split('.');
+    let filter =
+        Filter::field(FieldPath::parse(foreign).map_err(|error| {
+            PipelineError::new(code::FAILED_TO_PARSE, place, error.to_string())
+        })?);
+    let filter = filter.one_of(values);
+    if names.clone().next() == Some("_id") {
+        let compiled = filter.compile();
+        let matcher = compiled
+            .map_err(|error| PipelineError::new(code::BAD_VALUE, place, error.to_string()))?;
+        return Ok((Filter::everything(), Some(Test::Filter(Arc::new(matcher)))));
+    }
+    Ok((filter, None))
+}
+
+impl Rows for Joined<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let Some(mut row) = self.rows.next()? else { return Ok(None) };
+        interrupt_check()?;
+        let is_fixed = self.lookup.equal.is_none()
+            && self.lookup.variables.is_empty()
+            && self.run.context.outer.is_empty();
+        let found = if is_fixed {
+            if self.fixed.is_none() {
+                self.fixed = Some(self.found(&row)?);
+            }
+            self.fixed.as_ref().map(|(found, _)| found.clone()).unwrap_or_default()
+        } else {
+            self.found(&row)?.0
+        };
+        set(&mut row, &self.lookup.into, Value::Array(found));
+        Ok(Some(row))
+    }
+}
+
+struct United<'t> {
+    rows: BoxedRows<'t>,
+    union: Option<Arc<Union>>,
+    run: Run<'t>,
+}
+
+impl Rows for United<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        if let Some(row) = self.rows.next()? {
+            return Ok(Some(row));
+        }
+        let Some(union) = self.union.take() else { return Ok(None) };
+        let other = self.run.open(union.from.as_deref())?;
+        self.rows = run(&union.stages, other.as_ref(), Filter::everything(), &self.run)?;
+        self.rows.next()
+    }
+}
+
+struct Faceted<'t> {
+    rows: Option<BoxedRows<'t>>,
+    facets: Arc<[(Box<str>, Stages)]>,
+    run: Run<'t>,
+}
+
+impl Rows for Faceted<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        let Some(mut rows) = self.rows.take() else { return Ok(None) };
+        let (mut all, mut hold) = (Vec::new(), self.run.context.memory.hold());
+        while let Some(row) = rows.next()? {
+            interrupt_check()?;
+            hold.add(weight(&row), "$facet")?;
+            all.push(row);
+        }
+        drop(rows);
+        let mut pairs = Vec::with_capacity(self.facets.len());
+        for (name, stages) in self.facets.iter() {
+            let mut copies = self.run.context.memory.hold();
+            copies.add(all.iter().map(weight).sum(), "$facet")?;
+            let mut rows = staged(stages, Box::new(Listed(all.clone().into_iter())), &self.run);
+            let mut found = Vec::new();
+            while let Some(row) = rows.next()? {
+                hold.add(weight(&row), "$facet")?;
+                found.push(row);
+            }
+            pairs.push((Value::from(&**name), Value::Array(found)));
+        }
+        Ok(Some(map_of(pairs)))
+    }
+}
+
+/// Evaluates the rows of `$documents`.
+fn documents_of(documents: &(Node, Box<str>), context: &Context) -> Result<Vec<Value>> {
+    let (node, place) = documents;
+    let refuse = |found: &str| {
+        let text = format!("expected an array of objects, found {found}");
+        PipelineError::new(5858203, place, text)
+    };
+    match node.evaluate(&Value::Null, context)?.map(Cow::into_owned) {
+        Some(Value::Array(rows)) => match rows.iter().find(|row| row.as_map().is_none()) {
+            Some(wrong) => Err(refuse(&shown(wrong))),
+            None => Ok(rows),
+        },
+        other => Err(refuse(type_name(other.as_ref()))),
+    }
+}

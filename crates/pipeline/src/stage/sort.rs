@@ -1,0 +1,127 @@
+//! `$sort`, within a bound of memory.
+
+use super::row::{RowBytes, Rows, decoded, malformed_row};
+use crate::error::{Place, Result, code};
+use flagstone::doc::FieldPath;
+use flagstone::internal::document::{Direction, IndexKeys};
+use flagstone::internal::{Sorted, Sorter};
+use flagstone::query::SortSpec;
+use flagstone::{Database, Value};
+
+/// A `$sort`.
+#[derive(Clone)]
+pub(crate) struct Sort {
+    pub(super) spec: SortSpec,
+    /// A path is, or begins with, the primary key, which the planner does not sort by.
+    pub(super) has_key: bool,
+}
+
+impl Sort {
+    pub(super) fn parse(value: &Value, place: &Place<'_>) -> Result<Self> {
+        let Some(map) = value.as_map() else {
+            return Err(place.refuse(15973, "expected a map of paths and directions"));
+        };
+        if map.is_empty() {
+            return Err(place.refuse(15976, "expected at least one path"));
+        }
+        let (mut parts, mut has_key) = (Vec::new(), false);
+        for (key, value) in map {
+            let name = key.as_str().unwrap_or_default();
+            let at = place.field(name);
+            let direction = match value.as_i64() {
+                Some(1) => Direction::Ascending,
+                Some(-1) => Direction::Descending,
+                None if matches!(value, Value::Map(_)) => {
+                    let text = "a sort by $meta is not supported here: expected 1 or -1";
+                    return Err(at.refuse(code::NOT_SUPPORTED, text));
+                }
+                None if !matches!(value, Value::Int(_) | Value::Number(_) | Value::Float(_)) => {
+                    return Err(at.refuse(15974, "expected 1 or -1"));
+                }
+                _ => return Err(at.refuse(15975, "expected 1 or -1")),
+            };
+            crate::expression::path_names(name, &at)?;
+            let path = FieldPath::parse(name);
+            let path = path.map_err(|error| at.refuse(code::BAD_VALUE, error.to_string()))?;
+            has_key |= name == "_id" || name.starts_with("_id.");
+            parts.push((path, direction));
+        }
+        let spec = SortSpec::new(parts);
+        let spec = spec.map_err(|error| place.refuse(code::BAD_VALUE, error.to_string()))?;
+        Ok(Self { spec, has_key })
+    }
+
+    /// A sort by one field.
+    pub(super) fn by(name: &str, direction: Direction) -> Option<Self> {
+        let path = FieldPath::of_names([name]);
+        Some(Self { spec: SortSpec::new([(path, direction)]).ok()?, has_key: name == "_id" })
+    }
+}
+
+/// How much memory a stage may take before it spills.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spill {
+    pub(super) memory: usize,
+    /// The memory is one part in this many of that of the pipeline.
+    pub(super) share: usize,
+}
+
+impl Spill {
+    pub(super) fn sorter(self, database: &Database, limit: Option<usize>) -> Sorter {
+        Sorter::new(database, self.memory, self.share, limit)
+    }
+}
+
+/// The rows of a `$sort`.
+pub(super) struct SortedRows<R> {
+    state: State<R>,
+}
+
+enum State<R> {
+    Unsorted { rows: R, sort: Sort, database: Database, spill: Spill, limit: Option<usize> },
+    Sorted(Sorted),
+    Ended,
+}
+
+impl<R> SortedRows<R> {
+    pub(super) const fn new(
+        rows: R,
+        sort: Sort,
+        database: Database,
+        spill: Spill,
+        limit: Option<usize>,
+    ) -> Self {
+        Self { state: State::Unsorted { rows, sort, database, spill, limit } }
+    }
+}
+
+fn sorted<R: Rows>(mut rows: R, sort: &Sort, mut sorter: Sorter) -> Result<Sorted> {
+    let (mut bytes, mut keys, mut key) = (RowBytes::default(), IndexKeys::new(), Vec::new());
+    while let Some(row) = rows.next()? {
+        key.clear();
+        let view = bytes.view(&row)?;
+        sort.spec.key(&view, &mut keys, &mut key).map_err(|wrong| malformed_row(&wrong))?;
+        drop(row);
+        sorter.push(&key, bytes.last())?;
+    }
+    drop(rows);
+    Ok(sorter.finish()?)
+}
+
+impl<R: Rows> Rows for SortedRows<R> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        if let State::Unsorted { .. } = self.state
+            && let State::Unsorted { rows, sort, database, spill, limit } =
+                std::mem::replace(&mut self.state, State::Ended)
+        {
+            let sorter = spill.sorter(&database, limit);
+            self.state = State::Sorted(sorted(rows, &sort, sorter)?);
+        }
+        let State::Sorted(sorted) = &mut self.state else { return Ok(None) };
+        if sorted.advance()? {
+            return decoded(sorted.value()).map(Some);
+        }
+        self.state = State::Ended;
+        Ok(None)
+    }
+}

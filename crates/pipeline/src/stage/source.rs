@@ -1,0 +1,78 @@
+//! Where rows come from: collections, all as of one moment.
+
+use super::row::{Rows, malformed_row, map_of, shown};
+use crate::error::{PipelineError, Result, code};
+use flagstone::{Collection, Cursor, Database, Filter, Find, Snapshot, Transaction, Value};
+use std::sync::Arc;
+
+/// Opens a collection by its name in a pipeline; `None` if there is none.
+pub(crate) type Opener =
+    Arc<dyn Fn(&str) -> flagstone::Result<Option<Collection>> + Send + Sync + 'static>;
+
+/// What a pipeline reads.
+#[derive(Clone)]
+pub(crate) enum Reads<'t> {
+    Snapshot(Snapshot),
+    Transaction(&'t Transaction),
+}
+
+/// The collections of a pipeline.
+#[derive(Clone)]
+pub(crate) struct Sources<'t> {
+    pub(crate) database: Database,
+    pub(crate) reads: Reads<'t>,
+    pub(crate) open: Opener,
+}
+
+impl<'t> Sources<'t> {
+    pub(super) fn find(&self, collection: &Collection, filter: &Filter) -> Find<'t> {
+        match &self.reads {
+            Reads::Snapshot(snapshot) => snapshot.find(collection, filter),
+            Reads::Transaction(transaction) => transaction.find(collection, filter),
+        }
+    }
+}
+
+/// The documents of a query as rows.
+pub(super) struct Found<'t>(pub(super) Cursor<'t>);
+
+impl Rows for Found<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        if !self.0.advance()? {
+            return Ok(None);
+        }
+        let key = self.0.key()?;
+        let view = self.0.view()?;
+        let document = view.to_value().map_err(|wrong| malformed_row(&wrong))?;
+        with_key(key, document).map(Some)
+    }
+}
+
+/// Returns a document with its primary key as the first field `_id`. A field `_id` that equals the
+/// key stays, because its number may have another type; any other one gives way.
+fn with_key(key: Value, document: Value) -> Result<Value> {
+    let Value::Map(map) = document else {
+        let (key, found) = (shown(&key), document.type_name());
+        let text = format!("expected documents that are maps, found {found} with the key {key}");
+        return Err(PipelineError::new(code::BAD_VALUE, "pipeline", text));
+    };
+    let mut pairs = Vec::with_capacity(map.len() + 1);
+    pairs.push((Value::from("_id"), key));
+    for (name, value) in map {
+        if name.as_str() != Some("_id") {
+            pairs.push((name, value));
+        } else if value == pairs[0].1 {
+            pairs[0].1 = value;
+        }
+    }
+    Ok(map_of(pairs))
+}
+
+/// Rows that are in memory.
+pub(super) struct Listed(pub(super) std::vec::IntoIter<Value>);
+
+impl Rows for Listed {
+    fn next(&mut self) -> Result<Option<Value>> {
+        Ok(self.0.next())
+    }
+}

@@ -1,0 +1,541 @@
+//! Every operator by a table: a document, an expression, and what it gives.
+//!
+//! A result is Extended JSON, `missing`, or `error` with a code and a part of the text.
+
+use flagstone::Value;
+use flagstone::doc::json::{append_value_json_as, parse};
+use flagstone::doc::{DateTime, JsonMode};
+use flagstone_pipeline::Expression;
+
+/// The document of the cases: what the operators read.
+const DOCUMENT: &str = r#"{
+    "i": 7, "n": -3, "z": 0, "f": 2.5, "t": "Hello", "u": "héllo", "e": "", "yes": true, "nil": null,
+    "a": [3, 1, 2], "m": {"x": 1, "y": {"z": 2}}, "l": [{"b": 1}, {"b": [2, 3]}, {"c": 4}, 5, [{"b": 6}]],
+    "w": ["a", "b", "a"], "$odd": 1
+}"#;
+
+fn value(text: &str) -> Value {
+    parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn shown(value: Option<Value>) -> String {
+    let Some(value) = value else { return "missing".to_owned() };
+    let mut out = Vec::new();
+    append_value_json_as(&value, JsonMode::Extended, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn evaluated(expression: &str, document: &Value) -> String {
+    let now = DateTime::parse_rfc3339("2024-05-06T07:08:09Z").unwrap();
+    let found = Expression::parse(&value(expression));
+    match found.and_then(|expression| expression.evaluate(document, now)) {
+        Ok(found) => shown(found),
+        Err(error) => format!("error {} {error}", error.code()),
+    }
+}
+
+fn check(cases: &[(&str, &str)]) {
+    let document = value(DOCUMENT);
+    let mut wrong = Vec::new();
+    for (expression, expected) in cases {
+        let found = evaluated(expression, &document);
+        let is_right = match expected.strip_prefix("error ") {
+            Some(expected) => {
+                let (code, part) = expected.split_once(' ').unwrap_or((expected, ""));
+                found.starts_with(&format!("error {code} ")) && found.contains(part)
+            }
+            None => found == *expected,
+        };
+        if !is_right {
+            wrong.push(format!("{expression}\n    gave     {found}\n    expected {expected}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+#[test]
+fn paths_and_literals() {
+    check(&[
+        (r#""$i""#, "7"),
+        (r#""$none""#, "missing"),
+        (r#""$m.y.z""#, "2"),
+        (r#""$m.x.z""#, "missing"),
+        (r#""$l.b""#, "[1,[2,3]]"),
+        (r#""$a.b""#, "[]"),
+        (r#""$a.0""#, "[]"),
+        (r#""$$ROOT.i""#, "7"),
+        (r#""$$CURRENT.m.x""#, "1"),
+        (r#""$$NOW""#, r#"{"$date":"2024-05-06T07:08:09Z"}"#),
+        (r#""$$REMOVE""#, "missing"),
+        (r#"{"a":"$i","b":"$none","c":{"d":1}}"#, r#"{"a":7,"c":{"d":1}}"#),
+        (r#"["$i","$none",null]"#, "[7,null,null]"),
+        (r#"{"$literal":{"$add":["$i",1]}}"#, r#"{"$add":["$i",1]}"#),
+        (r#"{"$literal":"$i"}"#, r#""$i""#),
+        (r#"{"$date":"2019-08-01T00:00:00Z"}"#, r#"{"$date":"2019-08-01T00:00:00Z"}"#),
+        (r#""$""#, "error 16872"),
+        (r#""$a.""#, "error 40353"),
+        (r#""$a..b""#, "error 15998"),
+        (r#""$a.$b""#, "error 16410"),
+        (r#""$$unknown.x""#, "error 17276 $$unknown"),
+        (r#"{"$nope":1}"#, "error 168 $nope"),
+        (r#"{"$add":[1],"x":1}"#, "error 15983"),
+        (r#"{"a.b":1}"#, "error 16412"),
+        (r#"{"x":{"$eq":[1]}}"#, "error 16020 x.$eq"),
+        (r#"{"$round":[1,2,3]}"#, "error 28667"),
+    ]);
+}
+
+#[test]
+fn comparisons_and_logic() {
+    check(&[
+        (r#"{"$eq":["$i",7]}"#, "true"),
+        (r#"{"$eq":["$none",null]}"#, "false"),
+        (r#"{"$eq":["$nil",null]}"#, "true"),
+        (r#"{"$eq":[1,1.0]}"#, "true"),
+        (r#"{"$ne":["$i","7"]}"#, "true"),
+        (r#"{"$gt":["$t",100]}"#, "true"),
+        (r#"{"$lt":["$none",null]}"#, "true"),
+        (r#"{"$gte":["$i",7]}"#, "true"),
+        (r#"{"$lte":["$a","$m"]}"#, "true"),
+        (r#"{"$cmp":["$i",8]}"#, "-1"),
+        (r#"{"$cmp":[2,1]}"#, "1"),
+        (r#"{"$and":[]}"#, "true"),
+        (r#"{"$or":[]}"#, "false"),
+        (r#"{"$and":["$i","$t",true]}"#, "true"),
+        (r#"{"$and":["$i","$z"]}"#, "false"),
+        (r#"{"$or":["$z","$nil","$none","$e"]}"#, "true"),
+        (r#"{"$or":["$z","$nil","$none",false]}"#, "false"),
+        (r#"{"$and":[false,{"$divide":[1,0]}]}"#, "false"),
+        (r#"{"$not":["$none"]}"#, "true"),
+        (r#"{"$not":[[false]]}"#, "false"),
+        (r#"{"$in":[2,"$a"]}"#, "true"),
+        (r#"{"$in":["$none","$a"]}"#, "false"),
+        (r#"{"$in":[2,"$i"]}"#, "error 40081 array"),
+    ]);
+}
+
+#[test]
+fn choices() {
+    check(&[
+        (r#"{"$cond":["$yes",1,2]}"#, "1"),
+        (r#"{"$cond":{"if":"$none","then":1,"else":2}}"#, "2"),
+        (r#"{"$cond":[true,"$none",2]}"#, "missing"),
+        (r#"{"$cond":[true,1]}"#, "error 16020"),
+        (r#"{"$cond":{"if":1,"then":2}}"#, "error 17082 else"),
+        (r#"{"$cond":{"if":1,"then":2,"else":3,"more":4}}"#, "error 17083"),
+        (r#"{"$cond":[true,1,{"$divide":[1,0]}]}"#, "1"),
+        (r#"{"$ifNull":["$none","$nil",5]}"#, "5"),
+        (r#"{"$ifNull":["$nil","$none"]}"#, "missing"),
+        (r#"{"$ifNull":["$i",5]}"#, "7"),
+        (r#"{"$ifNull":[1]}"#, "error 1257300"),
+        (r#"{"$switch":{"branches":[{"case":"$z","then":1},{"case":"$i","then":2}]}}"#, "2"),
+        (r#"{"$switch":{"branches":[{"case":"$z","then":1}],"default":3}}"#, "3"),
+        (r#"{"$switch":{"branches":[{"case":"$z","then":1}]}}"#, "error 40066"),
+        (r#"{"$switch":{"branches":[]}}"#, "error 40068"),
+        (r#"{"$let":{"vars":{"x":2,"y":"$i"},"in":{"$multiply":["$$x","$$y"]}}}"#, "14"),
+        (
+            r#"{"$let":{"vars":{"x":1},"in":{"$let":{"vars":{"x":2,"y":"$$x"},"in":["$$x","$$y"]}}}}"#,
+            "[2,1]",
+        ),
+        (r#"{"$let":{"vars":{"X":1},"in":1}}"#, "error 16867"),
+        (r#"{"$let":{"vars":{"x":"$none"},"in":"$$x"}}"#, "missing"),
+        (r#"{"$let":{"vars":{"x":1}}}"#, "error 16877"),
+    ]);
+}
+
+#[test]
+fn arithmetic() {
+    check(&[
+        (r#"{"$add":["$i",1]}"#, "8"),
+        (r#"{"$add":[]}"#, "0"),
+        (r#"{"$add":["$i","$none"]}"#, "null"),
+        (r#"{"$add":["$i","$t"]}"#, "error 14 string"),
+        (r#"{"$add":[2147483647,1]}"#, "2147483648"),
+        (r#"{"$type":{"$add":[2147483647,1]}}"#, r#""long""#),
+        (r#"{"$type":{"$add":[9223372036854775807,1]}}"#, r#""double""#),
+        (r#"{"$add":[0.1,0.2]}"#, "0.3"),
+        (r#"{"$type":{"$add":["$f",{"$numberDecimal":"1"}]}}"#, r#""decimal""#),
+        (
+            r#"{"$add":[{"$date":"2020-01-01T00:00:00Z"},1500]}"#,
+            r#"{"$date":"2020-01-01T00:00:01.500Z"}"#,
+        ),
+        (
+            r#"{"$add":[{"$date":"2020-01-01T00:00:00Z"},{"$date":"2020-01-01T00:00:00Z"}]}"#,
+            "error 16612",
+        ),
+        (r#"{"$add":[{"$date":"2020-01-01T00:00:00Z"},1e300]}"#, "error 15"),
+        (r#"{"$subtract":["$i",10]}"#, "-3"),
+        (r#"{"$subtract":["$nil",10]}"#, "null"),
+        (
+            r#"{"$subtract":[{"$date":"2020-01-01T00:00:02Z"},{"$date":"2020-01-01T00:00:00Z"}]}"#,
+            "2000",
+        ),
+        (r#"{"$subtract":[1,{"$date":"2020-01-01T00:00:00Z"}]}"#, "error 14 date"),
+        (r#"{"$multiply":["$i","$f"]}"#, "17.5"),
+        (r#"{"$multiply":["$i","x"]}"#, "error 14"),
+        (r#"{"$divide":["$i",2]}"#, "3.5"),
+        (r#"{"$divide":[4,2]}"#, "2.0"),
+        (r#"{"$divide":[1,0]}"#, "error 2 zero"),
+        (r#"{"$divide":[{"$numberDecimal":"1"},8]}"#, "0.125"),
+        (r#"{"$mod":["$i",4]}"#, "3"),
+        (r#"{"$mod":["$n",2]}"#, "-1"),
+        (r#"{"$mod":[7.5,2]}"#, "1.5"),
+        (r#"{"$mod":[1,0]}"#, "error 16610"),
+        (r#"{"$abs":"$n"}"#, "3"),
+        (r#"{"$abs":"$t"}"#, "error 28765"),
+        (r#"{"$abs":-9223372036854775808}"#, "error 28680"),
+        (r#"{"$ceil":2.1}"#, "3.0"),
+        (r#"{"$ceil":"$i"}"#, "7"),
+        (r#"{"$floor":-2.1}"#, "-3.0"),
+        (r#"{"$round":[2.5]}"#, "2.0"),
+        (r#"{"$round":[2.345,2]}"#, "2.34"),
+        (r#"{"$round":[1250,-2]}"#, "1200"),
+        (r#"{"$round":["$nil",2]}"#, "null"),
+        (r#"{"$round":[1,101]}"#, "error 51083"),
+        (r#"{"$round":[1,0.5]}"#, "error 51082"),
+        (r#"{"$trunc":[7.89,1]}"#, "7.8"),
+        (r#"{"$trunc":-7.89}"#, "-7.0"),
+        (r#"{"$pow":[2,10]}"#, "1024"),
+        (r#"{"$pow":[0,-1]}"#, "error 28764"),
+        (r#"{"$pow":[2,-1]}"#, "0.5"),
+        (r#"{"$sqrt":16}"#, "4.0"),
+        (r#"{"$sqrt":-1}"#, "error 28714"),
+        (r#"{"$exp":0}"#, "1.0"),
+        (r#"{"$ln":1}"#, "0.0"),
+        (r#"{"$ln":0}"#, "error 28766"),
+        (r#"{"$log10":100}"#, "2.0"),
+        (r#"{"$log":[8,2]}"#, "3.0"),
+        (r#"{"$log":[8,1]}"#, "error 28759"),
+        (r#"{"$sum":"$a"}"#, "6"),
+        (r#"{"$sum":["$a",1,"x"]}"#, "1"),
+        (r#"{"$avg":"$a"}"#, "2.0"),
+        (r#"{"$avg":"$t"}"#, "null"),
+        (r#"{"$min":["$i","$nil",3]}"#, "3"),
+        (r#"{"$max":"$a"}"#, "3"),
+        (r#"{"$max":"$none"}"#, "null"),
+    ]);
+}
+
+#[test]
+fn arrays() {
+    check(&[
+        (r#"{"$arrayElemAt":["$a",0]}"#, "3"),
+        (r#"{"$arrayElemAt":["$a",-1]}"#, "2"),
+        (r#"{"$arrayElemAt":["$a",9]}"#, "missing"),
+        (r#"{"$arrayElemAt":["$nil",0]}"#, "null"),
+        (r#"{"$arrayElemAt":["$i",0]}"#, "error 28689"),
+        (r#"{"$arrayElemAt":["$a","x"]}"#, "error 28690"),
+        (r#"{"$arrayElemAt":["$a",1.5]}"#, "error 28691"),
+        (r#"{"$first":"$a"}"#, "3"),
+        (r#"{"$last":"$a"}"#, "2"),
+        (r#"{"$first":[[]]}"#, "missing"),
+        (r#"{"$slice":["$a",2]}"#, "[3,1]"),
+        (r#"{"$slice":["$a",-2]}"#, "[1,2]"),
+        (r#"{"$slice":["$a",1,5]}"#, "[1,2]"),
+        (r#"{"$slice":["$a",-9,2]}"#, "[3,1]"),
+        (r#"{"$slice":["$a",9,2]}"#, "[]"),
+        (r#"{"$slice":["$a",1,0]}"#, "error 28729"),
+        (r#"{"$slice":["$nil",1]}"#, "null"),
+        (r#"{"$size":"$a"}"#, "3"),
+        (r#"{"$size":"$none"}"#, "error 17124 missing"),
+        (r#"{"$concatArrays":["$a",[9]]}"#, "[3,1,2,9]"),
+        (r#"{"$concatArrays":["$a","$none"]}"#, "null"),
+        (r#"{"$concatArrays":["$a",1]}"#, "error 28664"),
+        (r#"{"$reverseArray":"$a"}"#, "[2,1,3]"),
+        (r#"{"$range":[0,5]}"#, "[0,1,2,3,4]"),
+        (r#"{"$range":[5,0,-2]}"#, "[5,3,1]"),
+        (r#"{"$range":[0,5,-1]}"#, "[]"),
+        (r#"{"$range":[0,5,0]}"#, "error 34449"),
+        (r#"{"$range":[0,2147483647]}"#, "error 146"),
+        (r#"{"$range":[0,1000000000000]}"#, "error 34446"),
+        (r#"{"$isArray":["$a"]}"#, "true"),
+        (r#"{"$isArray":"$i"}"#, "false"),
+        (r#"{"$indexOfArray":["$a",2]}"#, "2"),
+        (r#"{"$indexOfArray":["$a",3,1]}"#, "-1"),
+        (r#"{"$indexOfArray":["$nil",3]}"#, "null"),
+        (r#"{"$zip":{"inputs":["$a","$w"]}}"#, r#"[[3,"a"],[1,"b"],[2,"a"]]"#),
+        (
+            r#"{"$zip":{"inputs":["$a",[9]],"useLongestLength":true,"defaults":[0,"-"]}}"#,
+            r#"[[3,9],[1,"-"],[2,"-"]]"#,
+        ),
+        (r#"{"$zip":{"inputs":["$a","$nil"]}}"#, "null"),
+        (r#"{"$zip":{"inputs":["$a",1]}}"#, "error 34468"),
+        (r#"{"$zip":{"inputs":["$a"],"defaults":[1]}}"#, "error 34466"),
+        (r#"{"$sortArray":{"input":"$a","sortBy":-1}}"#, "[3,2,1]"),
+        (
+            r#"{"$sortArray":{"input":[{"x":2},{"x":1},{}],"sortBy":{"x":1}}}"#,
+            r#"[{},{"x":1},{"x":2}]"#,
+        ),
+        (r#"{"$sortArray":{"input":"$nil","sortBy":1}}"#, "null"),
+        (r#"{"$sortArray":{"input":"$i","sortBy":1}}"#, "error 2942504"),
+        (r#"{"$sortArray":{"input":"$a","sortBy":2}}"#, "error 2942506"),
+        (r#"{"$setUnion":["$w",["c"]]}"#, r#"["a","b","c"]"#),
+        (r#"{"$setIntersection":["$w",["a","x"]]}"#, r#"["a"]"#),
+        (r#"{"$setDifference":["$w",["a"]]}"#, r#"["b"]"#),
+        (r#"{"$setIsSubset":[["a"],"$w"]}"#, "true"),
+        (r#"{"$setEquals":["$w",["b","a"]]}"#, "true"),
+        (r#"{"$setUnion":["$w",1]}"#, "error 17043"),
+        (r#"{"$anyElementTrue":[[0,false]]}"#, "false"),
+        (r#"{"$allElementsTrue":[[1,"x"]]}"#, "true"),
+        (r#"{"$map":{"input":"$a","in":{"$add":["$$this",1]}}}"#, "[4,2,3]"),
+        (
+            r#"{"$map":{"input":"$a","as":"x","in":{"$map":{"input":[10],"in":{"$add":["$$x","$$this"]}}}}}"#,
+            "[[13],[11],[12]]",
+        ),
+        (r#"{"$map":{"input":"$none","in":1}}"#, "null"),
+        (r#"{"$map":{"input":"$i","in":1}}"#, "error 16883"),
+        (r#"{"$map":{"input":"$a","in":"$none"}}"#, "[null,null,null]"),
+        (r#"{"$filter":{"input":"$a","cond":{"$gt":["$$this",1]}}}"#, "[3,2]"),
+        (r#"{"$filter":{"input":"$a","as":"x","cond":{"$gt":["$$x",0]},"limit":2}}"#, "[3,1]"),
+        (r#"{"$filter":{"input":"$a","cond":true,"limit":0}}"#, "error 327392"),
+        (r#"{"$filter":{"input":"$a"}}"#, "error 28650"),
+        (r#"{"$reduce":{"input":"$a","initialValue":0,"in":{"$add":["$$value","$$this"]}}}"#, "6"),
+        (
+            r#"{"$reduce":{"input":"$w","initialValue":"","in":{"$concat":["$$value","$$this"]}}}"#,
+            r#""aba""#,
+        ),
+        (r#"{"$reduce":{"input":"$nil","initialValue":0,"in":1}}"#, "null"),
+        (r#"{"$reduce":{"input":"$i","initialValue":0,"in":1}}"#, "error 40080"),
+    ]);
+}
+
+#[test]
+fn text() {
+    check(&[
+        (r#"{"$concat":["$t","-","$u"]}"#, r#""Hello-héllo""#),
+        (r#"{"$concat":["$t","$nil"]}"#, "null"),
+        (r#"{"$concat":["$t",1]}"#, "error 16702 int"),
+        (r#"{"$toUpper":"$t"}"#, r#""HELLO""#),
+        (r#"{"$toLower":"$t"}"#, r#""hello""#),
+        (r#"{"$toUpper":"$none"}"#, r#""""#),
+        (r#"{"$toUpper":2.0}"#, r#""2""#),
+        (r#"{"$toUpper":"$a"}"#, "error 16007"),
+        (r#"{"$substrCP":["$u",1,2]}"#, r#""él""#),
+        (r#"{"$substrCP":["$u",9,2]}"#, r#""""#),
+        (r#"{"$substrBytes":["$u",0,1]}"#, r#""h""#),
+        (r#"{"$substrBytes":["$u",2,1]}"#, "error 28656"),
+        (r#"{"$substrBytes":["$u",0,2]}"#, "error 28657"),
+        (r#"{"$substr":["$t",1,-1]}"#, r#""ello""#),
+        (r#"{"$split":["a-b-","-"]}"#, r#"["a","b",""]"#),
+        (r#"{"$split":["$t",""]}"#, "error 40087"),
+        (r#"{"$split":["$nil","-"]}"#, "null"),
+        (r#"{"$strLenCP":"$u"}"#, "5"),
+        (r#"{"$strLenBytes":"$u"}"#, "6"),
+        (r#"{"$strLenCP":"$nil"}"#, "error 34471"),
+        (r#"{"$strcasecmp":["$t","hELLO"]}"#, "0"),
+        (r#"{"$indexOfCP":["$u","l"]}"#, "2"),
+        (r#"{"$indexOfBytes":["$u","l"]}"#, "3"),
+        (r#"{"$indexOfCP":["$u","l",3]}"#, "3"),
+        (r#"{"$indexOfCP":["$u","l",4]}"#, "-1"),
+        (r#"{"$indexOfCP":["$u","l",-1]}"#, "error 40097"),
+        (r#"{"$indexOfCP":["$nil","l"]}"#, "null"),
+        (r#"{"$trim":{"input":"  x "}}"#, r#""x""#),
+        (r#"{"$ltrim":{"input":"xxhix","chars":"x"}}"#, r#""hix""#),
+        (r#"{"$rtrim":{"input":"xxhix","chars":"x"}}"#, r#""xxhi""#),
+        (r#"{"$trim":{"input":"$t","chars":"$none"}}"#, "null"),
+        (r#"{"$trim":{"input":1}}"#, "error 50699"),
+        (r#"{"$trim":{}}"#, "error 50695"),
+        (r#"{"$regexMatch":{"input":"$t","regex":"^h","options":"i"}}"#, "true"),
+        (
+            r#"{"$regexMatch":{"input":"$t","regex":{"$regularExpression":{"pattern":"^h","options":""}}}}"#,
+            "false",
+        ),
+        (r#"{"$regexMatch":{"input":"$none","regex":"x"}}"#, "false"),
+        (r#"{"$regexMatch":{"input":"$t","regex":"("}}"#, "error 51111"),
+        (r#"{"$regexMatch":{"input":1,"regex":"x"}}"#, "error 51104"),
+        (
+            r#"{"$regexFind":{"input":"$u","regex":"(l+)(x)?"}}"#,
+            r#"{"match":"ll","idx":2,"captures":["ll",null]}"#,
+        ),
+        (r#"{"$size":{"$regexFindAll":{"input":"$t","regex":"l"}}}"#, "2"),
+        (r#"{"$replaceOne":{"input":"$t","find":"l","replacement":"L"}}"#, r#""HeLlo""#),
+        (r#"{"$replaceAll":{"input":"$t","find":"l","replacement":""}}"#, r#""Heo""#),
+        (r#"{"$replaceOne":{"input":"$nil","find":"l","replacement":""}}"#, "null"),
+        (r#"{"$replaceOne":{"input":1,"find":"l","replacement":""}}"#, "error 51746"),
+    ]);
+}
+
+#[test]
+fn objects() {
+    check(&[
+        (r#"{"$mergeObjects":["$m",{"x":2,"k":3}]}"#, r#"{"x":2,"y":{"z":2},"k":3}"#),
+        (r#"{"$mergeObjects":["$nil","$none"]}"#, "{}"),
+        (r#"{"$mergeObjects":[1]}"#, "error 40400"),
+        (r#"{"$mergeObjects":[[{"a":1},{"b":2}]]}"#, r#"{"a":1,"b":2}"#),
+        (r#"{"$objectToArray":{"a":1}}"#, r#"[{"k":"a","v":1}]"#),
+        (r#"{"$objectToArray":"$nil"}"#, "null"),
+        (r#"{"$objectToArray":"$i"}"#, "error 40390"),
+        (r#"{"$arrayToObject":{"$literal":[["a",1],["b",2],["a",3]]}}"#, r#"{"a":3,"b":2}"#),
+        (r#"{"$arrayToObject":{"$literal":[{"k":"a","v":1}]}}"#, r#"{"a":1}"#),
+        (r#"{"$arrayToObject":{"$literal":[{"k":1,"v":1}]}}"#, "error 40394"),
+        (r#"{"$arrayToObject":{"$literal":[["a"]]}}"#, "error 40397"),
+        (r#"{"$arrayToObject":{"$literal":[{"k":1}]}}"#, "error 40392"),
+        (r#"{"$arrayToObject":"$i"}"#, "error 40386"),
+        (r#"{"$getField":"i"}"#, "7"),
+        (r#"{"$getField":{"$literal":"$odd"}}"#, "1"),
+        (r#"{"$getField":{"field":"x","input":"$m"}}"#, "1"),
+        (r#"{"$getField":{"field":"x","input":"$nil"}}"#, "null"),
+        (r#"{"$getField":{"field":"x","input":"$i"}}"#, "missing"),
+        (r#"{"$setField":{"field":"x","input":"$m","value":5}}"#, r#"{"x":5,"y":{"z":2}}"#),
+        (r#"{"$setField":{"field":"x","input":"$m","value":"$$REMOVE"}}"#, r#"{"y":{"z":2}}"#),
+        (r#"{"$unsetField":{"field":"y","input":"$m"}}"#, r#"{"x":1}"#),
+        (r#"{"$setField":{"field":"$t","input":"$m","value":1}}"#, "error 4161106"),
+    ]);
+}
+
+#[test]
+fn types() {
+    check(&[
+        (r#"{"$type":"$none"}"#, r#""missing""#),
+        (r#"{"$type":"$i"}"#, r#""int""#),
+        (r#"{"$type":3000000000}"#, r#""long""#),
+        (r#"{"$type":"$f"}"#, r#""double""#),
+        (r#"{"$type":1.10}"#, r#""decimal""#),
+        (r#"{"$type":{"$numberLong":"1"}}"#, r#""long""#),
+        (r#"{"$type":{"$timestamp":{"t":1,"i":2}}}"#, r#""timestamp""#),
+        (r#"{"$type":"$m"}"#, r#""object""#),
+        (r#"{"$isNumber":"$f"}"#, "true"),
+        (r#"{"$isNumber":"$t"}"#, "false"),
+        (r#"{"$toString":2.5}"#, r#""2.5""#),
+        (r#"{"$toString":true}"#, r#""true""#),
+        (r#"{"$toString":{"$date":"2020-01-02T03:04:05.006Z"}}"#, r#""2020-01-02T03:04:05.006Z""#),
+        (r#"{"$toString":{"$oid":"5d422b800123456789abcdef"}}"#, r#""5d422b800123456789abcdef""#),
+        (r#"{"$toString":"$a"}"#, "error 241"),
+        (r#"{"$toString":"$nil"}"#, "null"),
+        (r#"{"$toInt":"12"}"#, "12"),
+        (r#"{"$toInt":2.9}"#, "2"),
+        (r#"{"$toInt":"2.5"}"#, "error 241"),
+        (r#"{"$toInt":3000000000}"#, "error 241"),
+        (r#"{"$type":{"$toLong":"12"}}"#, r#""long""#),
+        (r#"{"$toLong":{"$date":"1970-01-01T00:00:01Z"}}"#, "1000"),
+        (r#"{"$toDouble":"1.5e2"}"#, "150.0"),
+        (r#"{"$toDouble":"x"}"#, "error 241"),
+        (r#"{"$type":{"$toDecimal":"1.5"}}"#, r#""decimal""#),
+        (r#"{"$toDecimal":"0.10"}"#, "0.10"),
+        (r#"{"$toDecimal":"+007.50"}"#, "7.50"),
+        (r#"{"$toDecimal":"-.5"}"#, "-0.5"),
+        (r#"{"$toDecimal":"."}"#, "error 241"),
+        (r#"{"$toBool":"false"}"#, "true"),
+        (r#"{"$toBool":0}"#, "false"),
+        (r#"{"$toDate":"2020-01-02"}"#, r#"{"$date":"2020-01-02T00:00:00Z"}"#),
+        (r#"{"$toDate":{"$numberLong":"1000"}}"#, r#"{"$date":"1970-01-01T00:00:01Z"}"#),
+        (r#"{"$toDate":1}"#, "error 241"),
+        (r#"{"$toObjectId":"5d422b800123456789abcdef"}"#, r#"{"$oid":"5d422b800123456789abcdef"}"#),
+        (r#"{"$toObjectId":"x"}"#, "error 241"),
+        (r#"{"$convert":{"input":"x","to":"int","onError":-1}}"#, "-1"),
+        (r#"{"$convert":{"input":"$none","to":"int","onNull":"none"}}"#, r#""none""#),
+        (r#"{"$convert":{"input":"12","to":16}}"#, "12"),
+        (r#"{"$convert":{"input":"12","to":"text"}}"#, "error 2"),
+        (r#"{"$convert":{"input":"12"}}"#, "error 9"),
+    ]);
+}
+
+#[test]
+fn dates() {
+    let at = |expression: &str| expression.replace('@', r#"{"$date":"2021-03-20T11:30:05.123Z"}"#);
+    for (expression, expected) in [
+        (r#"{"$year":@}"#, "2021"),
+        (r#"{"$month":@}"#, "3"),
+        (r#"{"$dayOfMonth":[@]}"#, "20"),
+        (r#"{"$dayOfWeek":@}"#, "7"),
+        (r#"{"$dayOfYear":@}"#, "79"),
+        (r#"{"$hour":{"date":@,"timezone":"+02:00"}}"#, "13"),
+        (r#"{"$hour":{"date":@,"timezone":"$none"}}"#, "null"),
+        (r#"{"$minute":@}"#, "30"),
+        (r#"{"$second":@}"#, "5"),
+        (r#"{"$millisecond":@}"#, "123"),
+        (r#"{"$week":@}"#, "11"),
+        (r#"{"$isoWeek":@}"#, "11"),
+        (r#"{"$isoDayOfWeek":@}"#, "6"),
+        (r#"{"$year":"$none"}"#, "null"),
+        (r#"{"$dateToString":{"date":@}}"#, r#""2021-03-20T11:30:05.123Z""#),
+        (r#"{"$dateToString":{"date":@,"format":"%d/%m/%Y"}}"#, r#""20/03/2021""#),
+        (r#"{"$dateToString":{"date":"$nil","onNull":"-"}}"#, r#""-""#),
+        (
+            r#"{"$dateFromString":{"dateString":"20/03/2021","format":"%d/%m/%Y"}}"#,
+            r#"{"$date":"2021-03-20T00:00:00Z"}"#,
+        ),
+        (r#"{"$dateFromString":{"dateString":"x","onError":"bad"}}"#, r#""bad""#),
+        (r#"{"$dateTrunc":{"date":@,"unit":"month"}}"#, r#"{"$date":"2021-03-01T00:00:00Z"}"#),
+        (
+            r#"{"$dateTrunc":{"date":@,"unit":"hour","binSize":2}}"#,
+            r#"{"$date":"2021-03-20T10:00:00Z"}"#,
+        ),
+        (
+            r#"{"$dateDiff":{"startDate":@,"endDate":{"$date":"2022-01-01T00:00:00Z"},"unit":"year"}}"#,
+            "1",
+        ),
+        (
+            r#"{"$dateAdd":{"startDate":@,"unit":"day","amount":1}}"#,
+            r#"{"$date":"2021-03-21T11:30:05.123Z"}"#,
+        ),
+        (
+            r#"{"$dateSubtract":{"startDate":@,"unit":"month","amount":1}}"#,
+            r#"{"$date":"2021-02-20T11:30:05.123Z"}"#,
+        ),
+        (
+            r#"{"$dateToParts":{"date":@,"iso8601":true}}"#,
+            r#"{"isoWeekYear":2021,"isoWeek":11,"isoDayOfWeek":6,"hour":11,"minute":30,"second":5,"millisecond":123}"#,
+        ),
+        (
+            r#"{"$dateFromParts":{"year":2021,"month":14,"day":0,"hour":1}}"#,
+            r#"{"$date":"2022-01-31T01:00:00Z"}"#,
+        ),
+        (r#"{"$dateFromParts":{"isoWeekYear":2020}}"#, r#"{"$date":"2019-12-30T00:00:00Z"}"#),
+        (r#"{"$dateFromParts":{"year":"$nil"}}"#, "null"),
+        (r#"{"$dateFromParts":{"year":0}}"#, "error 40523"),
+        (r#"{"$dateFromParts":{"month":1}}"#, "error 40516"),
+        (r#"{"$dateFromParts":{"year":1,"hour":9223372036854775807}}"#, "error 5976500"),
+        (r#"{"$year":1}"#, "error 16006"),
+        (r#"{"$hour":{"date":@,"timezone":"Europe/Berlin"}}"#, "error 40485 Europe/Berlin"),
+        (r#"{"$dateTrunc":{"date":@,"unit":"eon"}}"#, "error 9 eon"),
+        (
+            r#"{"$dateAdd":{"startDate":@,"unit":"day","amount":9223372036854775807}}"#,
+            "error 5976500",
+        ),
+        (r#"{"$dateToString":{"date":@,"format":"%q"}}"#, "error 18536"),
+    ] {
+        check(&[(&at(expression), expected)]);
+    }
+}
+
+#[test]
+fn hostile_expressions_are_refused() {
+    let deep = |open: &str, close: &str, depth: usize| {
+        (0..depth).fold(Value::from(1), |inner, _| {
+            let inner = serde(&inner);
+            value(&format!("{open}{inner}{close}"))
+        })
+    };
+    fn serde(value: &Value) -> String {
+        let mut out = Vec::new();
+        flagstone::doc::json::append_value_json(value, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+    for (open, close) in [("[", "]"), (r#"{"$abs":"#, "}"), (r#"{"a":"#, "}")] {
+        let refused = Expression::parse(&deep(open, close, 120)).err().unwrap();
+        assert_eq!(refused.code(), 2, "{refused}");
+        let kept = Expression::parse(&deep(open, close, 99)).unwrap();
+        kept.evaluate(&Value::Null, DateTime::default()).unwrap();
+    }
+    // Nested in Rust, where no parser limits it.
+    let nested = (0..10_000).fold(Value::from(1), |inner, _| Value::Array(vec![inner]));
+    assert_eq!(Expression::parse(&nested).err().unwrap().code(), 15);
+    let literal = Value::Map([("$literal", nested)].into_iter().collect());
+    assert_eq!(Expression::parse(&literal).err().unwrap().code(), 15);
+    let document = value(DOCUMENT);
+    let doubling = r#"{"$reduce":{"input":{"$range":[0,60]},"initialValue":"x","in":{"$concat":["$$value","$$value"]}}}"#;
+    assert!(evaluated(doubling, &document).starts_with("error 146 $reduce"));
+    let growing =
+        r#"{"$reduce":{"input":{"$range":[0,60]},"initialValue":[1],"in":["$$value","$$value"]}}"#;
+    assert!(evaluated(growing, &document).starts_with("error 146 "));
+    let nesting =
+        r#"{"$reduce":{"input":{"$range":[0,100000]},"initialValue":1,"in":["$$value"]}}"#;
+    assert!(evaluated(nesting, &document).starts_with("error 146 "));
+    let wide = r#"{"$map":{"input":{"$range":[0,100000]},"in":{"$range":[0,100000]}}}"#;
+    assert!(evaluated(wide, &document).starts_with("error 146 "));
+    let replaced = r#"{"$reduce":{"input":{"$range":[0,60]},"initialValue":"aa","in":{"$replaceAll":{"input":"$$value","find":"a","replacement":"aa"}}}}"#;
+    assert!(evaluated(replaced, &document).starts_with("error 146 "));
+    let pattern = format!(r#"{{"$regexMatch":{{"input":"x","regex":"{}"}}}}"#, "(a{1000}){1000}");
+    assert!(evaluated(&pattern, &document).starts_with("error 51111 "));
+}

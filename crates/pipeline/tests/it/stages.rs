@@ -1,0 +1,392 @@
+//! Every stage by a table: a pipeline over a few documents, and the rows that it gives.
+
+use flagstone::doc::JsonMode;
+use flagstone::doc::json::{append_value_json_as, parse};
+use flagstone::{Collection, Database, Index, Json, Space};
+use flagstone_pipeline::Aggregated;
+
+struct Shop {
+    db: Database,
+    orders: Collection,
+    _dir: tempfile::TempDir,
+}
+
+/// Orders and customers.
+fn shop() -> Shop {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path().join("data")).unwrap();
+    let orders = db.collection("orders").unwrap();
+    for (key, order) in [
+        (1, r#"{"who":"ada","city":"Oslo","n":3,"tags":["a","b"],"at":{"y":2020}}"#),
+        (2, r#"{"who":"bob","city":"Rome","n":5,"tags":[]}"#),
+        (3, r#"{"who":"ada","city":"Oslo","n":7,"tags":null,"at":{"y":2021}}"#),
+        (4, r#"{"who":"eve","city":null,"n":2.5,"tags":"c"}"#),
+    ] {
+        orders.put(key, Json(order)).unwrap();
+    }
+    let customers = db.collection("customers").unwrap();
+    customers.put("ada", Json(r#"{"age":36,"langs":["no","en"]}"#)).unwrap();
+    customers.put("bob", Json(r#"{"age":41,"langs":["it"]}"#)).unwrap();
+    customers.create_index("by_langs", Index::on("langs")).unwrap();
+    Shop { db, orders, _dir: dir }
+}
+
+/// Runs a pipeline: rows as Extended JSON, or an error with its code.
+fn rows(orders: &Collection, pipeline: &str) -> Vec<String> {
+    let failed =
+        |error: flagstone_pipeline::PipelineError| format!("error {} {error}", error.code());
+    let found = match orders.aggregate(pipeline).and_then(flagstone_pipeline::Aggregate::run) {
+        Ok(found) => found,
+        Err(error) => return vec![failed(error)],
+    };
+    found
+        .map(|row| match row {
+            Ok(row) => {
+                let mut out = Vec::new();
+                append_value_json_as(&row.to_value(), JsonMode::Extended, &mut out);
+                String::from_utf8(out).unwrap()
+            }
+            Err(error) => failed(error),
+        })
+        .collect()
+}
+
+#[track_caller]
+fn check(cases: &[(&str, &[&str])]) {
+    let shop = shop();
+    let mut wrong = Vec::new();
+    for (pipeline, expected) in cases {
+        let found = rows(&shop.orders, pipeline);
+        let is_right = match expected {
+            [error] if error.starts_with("error ") => {
+                let mut parts = error.splitn(3, ' ').skip(1);
+                let code = format!("error {} ", parts.next().unwrap_or_default());
+                let part = parts.next().unwrap_or_default();
+                found.last().is_some_and(|last| last.starts_with(&code) && last.contains(part))
+            }
+            rows => found == *rows,
+        };
+        if !is_right {
+            wrong.push(format!("{pipeline}\n    gave     {found:#?}\n    expected {expected:#?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+const ID: &str = r#"{"$sort":{"_id":1}},{"$project":{"_id":1}}"#;
+
+#[test]
+fn matches() {
+    let ids = |filter: &str| {
+        let shop = shop();
+        rows(&shop.orders, &format!("[{{\"$match\":{filter}}},{ID}]"))
+            .iter()
+            .map(|row| row.trim_matches(|c: char| !c.is_ascii_digit()).to_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    assert_eq!(ids("{}"), "1 2 3 4");
+    assert_eq!(ids(r#"{"_id":{"$gte":2,"$lt":4}}"#), "2 3");
+    assert_eq!(ids(r#"{"$or":[{"_id":1},{"n":5}]}"#), "1 2");
+    assert_eq!(ids(r#"{"$expr":{"$gt":["$n",3]}}"#), "2 3");
+    assert_eq!(ids(r#"{"who":"ada","$expr":{"$gt":["$n",{"$multiply":["$_id",2]}]}}"#), "1 3");
+    assert_eq!(ids(r#"{"$and":[{"who":"ada"},{"$expr":{"$eq":["$at.y",2021]}}]}"#), "3");
+    assert_eq!(ids(r#"{"$or":[{"$expr":{"$eq":["$n",5]}},{"who":"eve"}]}"#), "2 4");
+    assert_eq!(ids(r#"{"$nor":[{"$expr":{"$eq":["$n",5]}},{"who":"eve"}]}"#), "1 3");
+    assert_eq!(ids(r#"{"$expr":"$tags"}"#), "1 2 4");
+    check(&[
+        (r#"[{"$match":{"n":{"$nope":1}}}]"#, &["error 2 $nope"]),
+        (r#"[{"$match":1}]"#, &["error 15959"]),
+        (r#"[{"$match":{"$expr":{"$nope":1}}}]"#, &["error 168 pipeline[0].$match.$expr.$nope"]),
+        (
+            r#"[{"$match":{"$expr":{"$divide":["$n",0]}}}]"#,
+            &["error 2 pipeline[0].$match.$expr.$divide"],
+        ),
+    ]);
+}
+
+#[test]
+fn fields() {
+    check(&[
+        (r#"[{"$match":{"_id":1}},{"$project":{"n":1}}]"#, &[r#"{"_id":1,"n":3}"#]),
+        (r#"[{"$match":{"_id":1}},{"$project":{"_id":0,"at.y":true}}]"#, &[r#"{"at":{"y":2020}}"#]),
+        (
+            r#"[{"$match":{"_id":1}},{"$project":{"tags":0,"at":0,"_id":0}}]"#,
+            &[r#"{"who":"ada","city":"Oslo","n":3}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":1}},{"$project":{"_id":0}},{"$project":{"who":1}}]"#,
+            &[r#"{"who":"ada"}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":1}},{"$project":{"_id":0,"d":{"$add":["$n",1]},"city":1,"x":"$none"}}]"#,
+            &[r#"{"city":"Oslo","d":4}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":1}},{"$project":{"_id":0,"a":{"b":"$n","c":1}}}]"#,
+            &[r#"{"a":{"b":3}}"#],
+        ),
+        (r#"[{"$project":{"a":1,"b":0}}]"#, &["error 31254 pipeline[0].$project.b"]),
+        (r#"[{"$project":{"a":0,"b":1}}]"#, &["error 31253"]),
+        (r#"[{"$project":{"a":1,"a.b":1}}]"#, &["error 31249"]),
+        (r#"[{"$project":{}}]"#, &["error 51272"]),
+        (r#"[{"$project":{"a":{}}}]"#, &["error 51270"]),
+        (
+            r#"[{"$match":{"_id":1}},{"$addFields":{"n":"$who","at.z":1,"new":{"x":2}}},{"$unset":["tags","city"]}]"#,
+            &[r#"{"_id":1,"who":"ada","n":"ada","at":{"y":2020,"z":1},"new":{"x":2}}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":1}},{"$set":{"n":"$$REMOVE","tags.k":1}},{"$project":{"n":1,"tags":1}}]"#,
+            &[r#"{"_id":1,"tags":[{"k":1},{"k":1}]}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":1}},{"$unset":"at.y"},{"$project":{"at":1,"_id":0}}]"#,
+            &[r#"{"at":{}}"#],
+        ),
+        (r#"[{"$addFields":{}}]"#, &["error 40272"]),
+        (r#"[{"$unset":[]}]"#, &["error 31119"]),
+        (r#"[{"$addFields":{"a":1,"a.b":2}}]"#, &["error 40176"]),
+        (r#"[{"$match":{"_id":3}},{"$replaceRoot":{"newRoot":"$at"}}]"#, &[r#"{"y":2021}"#]),
+        (
+            r#"[{"$match":{"_id":3}},{"$replaceWith":{"$mergeObjects":[{"z":1},"$at"]}}]"#,
+            &[r#"{"z":1,"y":2021}"#],
+        ),
+        (r#"[{"$match":{"_id":2}},{"$replaceRoot":{"newRoot":"$at"}}]"#, &["error 40228 missing"]),
+    ]);
+}
+
+#[test]
+fn sorts_and_limits() {
+    check(&[
+        (
+            r#"[{"$sort":{"n":-1}},{"$limit":2},{"$project":{"n":1}}]"#,
+            &[r#"{"_id":3,"n":7}"#, r#"{"_id":2,"n":5}"#],
+        ),
+        (
+            r#"[{"$sort":{"n":-1}},{"$skip":1},{"$limit":1},{"$project":{"n":1}}]"#,
+            &[r#"{"_id":2,"n":5}"#],
+        ),
+        (r#"[{"$sort":{"_id":-1}},{"$limit":1},{"$project":{"n":1}}]"#, &[r#"{"_id":4,"n":2.5}"#]),
+        (
+            r#"[{"$addFields":{"m":{"$mod":["$_id",2]}}},{"$sort":{"m":1,"n":1}},{"$limit":3},{"$project":{"m":1}}]"#,
+            &[r#"{"_id":4,"m":0}"#, r#"{"_id":2,"m":0}"#, r#"{"_id":1,"m":1}"#],
+        ),
+        (r#"[{"$match":{"who":"ada"}},{"$count":"orders"}]"#, &[r#"{"orders":2}"#]),
+        (r#"[{"$match":{"who":"nobody"}},{"$count":"orders"}]"#, &[]),
+        (r#"[{"$limit":0}]"#, &["error 15958"]),
+        (r#"[{"$skip":-1}]"#, &["error 5107200"]),
+        (r#"[{"$sort":{"a":2}}]"#, &["error 15975"]),
+        (r#"[{"$sort":{}}]"#, &["error 15976"]),
+        (r#"[{"$count":"a.b"}]"#, &["error 40160"]),
+        (r#"[{"$count":"_id"}]"#, &["error 9039800"]),
+        (r#"[{"$match":{"$comment":"why","who":"bob"}},{"$count":"n"}]"#, &[r#"{"n":1}"#]),
+        (r#"[{"$sample":{"size":10}},{"$count":"n"}]"#, &[r#"{"n":4}"#]),
+        (r#"[{"$sample":{"size":2}},{"$count":"n"}]"#, &[r#"{"n":2}"#]),
+        (r#"[{"$sample":{"size":0}}]"#, &["error 28747"]),
+    ]);
+}
+
+#[test]
+fn groups() {
+    check(&[
+        (
+            r#"[{"$group":{"_id":"$who","n":{"$sum":"$n"},"c":{"$count":{}},"a":{"$avg":"$n"},"low":{"$min":"$n"},"high":{"$max":"$n"}}},{"$sort":{"_id":1}}]"#,
+            &[
+                r#"{"_id":"ada","n":10,"c":2,"a":5.0,"low":3,"high":7}"#,
+                r#"{"_id":"bob","n":5,"c":1,"a":5.0,"low":5,"high":5}"#,
+                r#"{"_id":"eve","n":2.5,"c":1,"a":2.5,"low":2.5,"high":2.5}"#,
+            ],
+        ),
+        (
+            r#"[{"$sort":{"_id":1}},{"$group":{"_id":null,"f":{"$first":"$who"},"l":{"$last":"$who"},"p":{"$push":"$at.y"},"s":{"$addToSet":"$city"},"m":{"$mergeObjects":"$at"}}}]"#,
+            &[
+                r#"{"_id":null,"f":"ada","l":"eve","p":[2020,2021],"s":["Oslo","Rome",null],"m":{"y":2021}}"#,
+            ],
+        ),
+        (
+            r#"[{"$group":{"_id":{"w":"$who","y":"$at.y"}}},{"$sort":{"_id":1}},{"$limit":2}]"#,
+            &[r#"{"_id":{"w":"ada","y":2020}}"#, r#"{"_id":{"w":"ada","y":2021}}"#],
+        ),
+        (
+            r#"[{"$group":{"_id":"$at.y","n":{"$sum":1}}},{"$sort":{"_id":1}}]"#,
+            &[r#"{"_id":null,"n":2}"#, r#"{"_id":2020,"n":1}"#, r#"{"_id":2021,"n":1}"#],
+        ),
+        (
+            r#"[{"$group":{"_id":null,"d":{"$stdDevPop":"$_id"},"x":{"$stdDevSamp":"$nope"}}},{"$project":{"d":{"$round":["$d",3]},"x":1}}]"#,
+            &[r#"{"_id":null,"x":null,"d":1.118}"#],
+        ),
+        (r#"[{"$group":{"n":{"$sum":1}}}]"#, &["error 15955"]),
+        (r#"[{"$group":{"_id":1,"n":{"$nope":1}}}]"#, &["error 15952 $nope"]),
+        (r#"[{"$group":{"_id":1,"n":1}}]"#, &["error 40234 pipeline[0].$group.n"]),
+        (r#"[{"$group":{"_id":1,"n":{"$sum":1,"$max":1}}}]"#, &["error 40238"]),
+        (r#"[{"$group":{"_id":1,"n":{"$sum":[1,2]}}}]"#, &["error 40237"]),
+        (r#"[{"$group":{"_id":1,"n.x":{"$sum":1}}}]"#, &["error 40235"]),
+        (r#"[{"$group":{"_id":1,"n":{"$mergeObjects":"$n"}}}]"#, &["error 5911200 $mergeObjects"]),
+        (r#"[{"$sortByCount":"$who"},{"$limit":1}]"#, &[r#"{"_id":"ada","count":2}"#]),
+        (
+            r#"[{"$bucket":{"groupBy":"$n","boundaries":[0,3,6],"default":"more"}}]"#,
+            &[r#"{"_id":0,"count":1}"#, r#"{"_id":3,"count":2}"#, r#"{"_id":"more","count":1}"#],
+        ),
+        (
+            r#"[{"$bucket":{"groupBy":"$n","boundaries":[0,3],"output":{"w":{"$push":"$who"}}}}]"#,
+            &["error 40066"],
+        ),
+        (r#"[{"$bucket":{"groupBy":"$n","boundaries":[3,0]}}]"#, &["error 40194"]),
+        (r#"[{"$bucket":{"groupBy":"$n","boundaries":[3,"x"]}}]"#, &["error 40193"]),
+        (
+            r#"[{"$bucketAuto":{"groupBy":"$n","buckets":2}}]"#,
+            &[r#"{"_id":{"min":2.5,"max":5},"count":2}"#, r#"{"_id":{"min":5,"max":7},"count":2}"#],
+        ),
+        (
+            r#"[{"$bucketAuto":{"groupBy":"$who","buckets":3,"output":{"n":{"$sum":"$n"}}}}]"#,
+            &[
+                r#"{"_id":{"min":"ada","max":"bob"},"n":10}"#,
+                r#"{"_id":{"min":"bob","max":"eve"},"n":5}"#,
+                r#"{"_id":{"min":"eve","max":"eve"},"n":2.5}"#,
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn unwinds() {
+    check(&[
+        (
+            r#"[{"$sort":{"_id":1}},{"$unwind":"$tags"},{"$project":{"tags":1}}]"#,
+            &[r#"{"_id":1,"tags":"a"}"#, r#"{"_id":1,"tags":"b"}"#, r#"{"_id":4,"tags":"c"}"#],
+        ),
+        (
+            r#"[{"$sort":{"_id":1}},{"$unwind":{"path":"$tags","includeArrayIndex":"i","preserveNullAndEmptyArrays":true}},{"$project":{"tags":1,"i":1}}]"#,
+            &[
+                r#"{"_id":1,"tags":"a","i":0}"#,
+                r#"{"_id":1,"tags":"b","i":1}"#,
+                r#"{"_id":2,"i":null}"#,
+                r#"{"_id":3,"tags":null,"i":null}"#,
+                r#"{"_id":4,"tags":"c","i":null}"#,
+            ],
+        ),
+        (r#"[{"$unwind":"tags"}]"#, &["error 28818"]),
+        (r#"[{"$unwind":{"x":1}}]"#, &["error 28811"]),
+        (r#"[{"$unwind":{}}]"#, &["error 28812"]),
+        (r#"[{"$unwind":1}]"#, &["error 15981"]),
+    ]);
+}
+
+#[test]
+fn joins() {
+    check(&[
+        (
+            r#"[{"$match":{"_id":{"$in":[1,4]}}},{"$sort":{"_id":1}},{"$lookup":{"from":"customers","localField":"who","foreignField":"_id","as":"c"}},{"$project":{"c":1}}]"#,
+            &[
+                r#"{"_id":1,"c":[{"_id":"ada","age":36,"langs":["no","en"]}]}"#,
+                r#"{"_id":4,"c":[]}"#,
+            ],
+        ),
+        (
+            r#"[{"$match":{"_id":1}},{"$addFields":{"l":["it","en","xx"]}},{"$lookup":{"from":"customers","localField":"l","foreignField":"langs","pipeline":[{"$sort":{"_id":-1}},{"$project":{"age":1}}],"as":"x.c"}},{"$project":{"x":1}}]"#,
+            &[r#"{"_id":1,"x":{"c":[{"_id":"bob","age":41},{"_id":"ada","age":36}]}}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":2}},{"$lookup":{"from":"customers","let":{"w":"$who","k":5},"pipeline":[{"$match":{"$expr":{"$eq":["$_id","$$w"]}}},{"$project":{"_id":0,"older":{"$add":["$age","$$k"]}}}],"as":"c"}},{"$project":{"c":1}}]"#,
+            &[r#"{"_id":2,"c":[{"older":46}]}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":{"$lte":2}}},{"$sort":{"_id":1}},{"$lookup":{"from":"customers","pipeline":[{"$count":"n"}],"as":"c"}},{"$project":{"c":1}}]"#,
+            &[r#"{"_id":1,"c":[{"n":2}]}"#, r#"{"_id":2,"c":[{"n":2}]}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":1}},{"$lookup":{"from":"nowhere","localField":"who","foreignField":"x","as":"c"}},{"$project":{"c":1}}]"#,
+            &[r#"{"_id":1,"c":[]}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":1}},{"$lookup":{"from":"customers","localField":"who","foreignField":"_id.x","as":"c"}},{"$project":{"c":1}}]"#,
+            &[r#"{"_id":1,"c":[]}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":2}},{"$project":{"who":1}},{"$unionWith":"customers"},{"$project":{"age":1}}]"#,
+            &[r#"{"_id":2}"#, r#"{"_id":"ada","age":36}"#, r#"{"_id":"bob","age":41}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":9}},{"$unionWith":{"coll":"customers","pipeline":[{"$match":{"age":41}},{"$project":{"age":1}}]}}]"#,
+            &[r#"{"_id":"bob","age":41}"#],
+        ),
+        (
+            r#"[{"$match":{"_id":9}},{"$unionWith":{"pipeline":[{"$documents":[{"a":1}]}]}}]"#,
+            &[r#"{"a":1}"#],
+        ),
+        (
+            r#"[{"$documents":[{"a":{"$add":[1,1]}},{"a":3}]},{"$match":{"a":{"$gt":2}}}]"#,
+            &[r#"{"a":3}"#],
+        ),
+        (r#"[{"$documents":[1]}]"#, &["error 5858203"]),
+        (
+            r#"[{"$facet":{"n":[{"$count":"n"}],"top":[{"$sort":{"n":-1}},{"$limit":1},{"$project":{"n":1}}]}}]"#,
+            &[r#"{"n":[{"n":4}],"top":[{"_id":3,"n":7}]}"#],
+        ),
+        (
+            r#"[{"$facet":{"a":[{"$facet":{"b":[]}}]}}]"#,
+            &["error 40600 pipeline[0].$facet.a[0].$facet"],
+        ),
+        (r#"[{"$facet":{}}]"#, &["error 40169"]),
+        (r#"[{"$lookup":{"from":"customers","as":"x"}}]"#, &["error 9"]),
+        (r#"[{"$lookup":{"from":"customers","localField":"a","as":"x"}}]"#, &["error 9"]),
+        (r#"[{"$lookup":{"localField":"a","foreignField":"b","as":"x"}}]"#, &["error 9 from"]),
+        (
+            r#"[{"$lookup":{"from":"c","pipeline":[{"$match":{"$expr":"$$w"}}],"as":"x"}}]"#,
+            &["error 17276 pipeline[0].$lookup.pipeline[0].$match.$expr"],
+        ),
+    ]);
+}
+
+#[test]
+fn malformed_pipelines_are_refused_before_anything_is_read() {
+    check(&[
+        ("{}", &["error 14"]),
+        ("[1]", &["error 14 pipeline[0]"]),
+        ("[{}]", &["error 40323"]),
+        (r#"[{"$match":{},"$sort":{}}]"#, &["error 40323"]),
+        (r#"[{"$nope":1}]"#, &["error 40324 $nope"]),
+        (r#"[{"$limit":1},{"$documents":[]}]"#, &["error 40602"]),
+        (r#"[{"$out":"x"}]"#, &["error 115 $out"]),
+        (r#"[{"$changeStream":{}}]"#, &["error 115 $changeStream"]),
+        ("[", &["error 9 line 1"]),
+    ]);
+}
+
+#[test]
+fn all_collections_are_read_as_of_one_moment() {
+    let Shop { db, orders, _dir } = shop();
+    let pipeline = r#"[{"$match":{"_id":1}},{"$lookup":{"from":"customers","localField":"who","foreignField":"_id","as":"c"}},{"$project":{"age":{"$first":"$c.age"}}}]"#;
+    let aggregate = orders.aggregate(pipeline).unwrap();
+    let customers = db.collection("customers").unwrap();
+    customers.put("ada", Json(r#"{"age":1}"#)).unwrap();
+    let row = aggregate.run().unwrap().next().unwrap().unwrap();
+    assert_eq!(row.int("age"), Some(36));
+    // A transaction sees its own writes.
+    let mut tx = db.begin().unwrap();
+    tx.put(&customers, "ada", Json(r#"{"age":2}"#)).unwrap();
+    let aggregate = orders.aggregate(pipeline).unwrap().transaction(&tx);
+    assert_eq!(aggregate.run().unwrap().next().unwrap().unwrap().int("age"), Some(2));
+    let aggregate = orders.aggregate(pipeline).unwrap();
+    assert_eq!(aggregate.run().unwrap().next().unwrap().unwrap().int("age"), Some(1));
+    let renamed = orders.aggregate(pipeline).unwrap().collections(move |name| {
+        assert_eq!(name, "customers");
+        Ok(None)
+    });
+    assert_eq!(renamed.run().unwrap().next().unwrap().unwrap().int("age"), None);
+}
+
+#[test]
+fn a_field_id_keeps_its_type_if_it_equals_the_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path().join("data")).unwrap();
+    let posts = db.collection("posts").unwrap();
+    posts.put(1, Json(r#"{"a":1,"_id":1.0}"#)).unwrap();
+    posts.put(2, Json(r#"{"_id":"other","a":2}"#)).unwrap();
+    let found = rows(&posts, r#"[{"$sort":{"_id":1}}]"#);
+    assert_eq!(found, [r#"{"_id":1.0,"a":1}"#, r#"{"_id":2,"a":2}"#]);
+    let value = parse(r#"[{"$match":{"_id":{"$type":"int"}}}]"#).unwrap();
+    assert!(posts.aggregate(&value).is_err(), "the library knows no type int");
+    posts.put(3, Json("[1]")).unwrap();
+    assert!(rows(&posts, "[]").last().unwrap().contains("maps, found an array with the key 3"));
+}
