@@ -16,9 +16,6 @@ pages! {
     data_model "data-model.md"
     paths "paths.md"
     queries "queries.md"
-    // The tests of crate `flagstone-pipeline` run its example.
-    #[cfg(not(doctest))]
-    pipelines "pipelines.md"
     indexes "indexes.md"
     patches "patches.md"
     #[cfg(feature = "serde")]
@@ -33,6 +30,7 @@ pages! {
     #[cfg(feature = "serde")]
     migrating "migrating.md"
     tool "tool.md"
+    server "server.md"
     python "python.md"
 }
 

@@ -22,7 +22,6 @@ use std::collections::BTreeMap;
 /// assert_eq!(plain.plain().map(|plain| plain.to_string()), Some(r#"{"title":1}"#.to_owned()));
 /// # Ok::<(), flagstone_pipeline::PipelineError>(())
 /// ```
-#[derive(Debug)]
 pub struct FindProjection {
     /// Only what is named is kept. Otherwise all but what is named.
     is_inclusion: bool,
@@ -37,7 +36,6 @@ pub struct FindProjection {
 /// What is asked for of the fields of a map, with the order in which they were named.
 type Level = BTreeMap<Box<str>, (usize, Field)>;
 
-#[derive(Debug)]
 enum Field {
     Kept,
     Removed,
@@ -91,6 +89,17 @@ struct Reading {
 fn refused<T>(code: i32, path: &str, text: impl Into<String>) -> Result<T> {
     let shown: String = path.chars().take(200).collect();
     Err(PipelineError::new(code, format_args!("projection.{shown}"), text))
+}
+
+impl std::fmt::Debug for FindProjection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { is_inclusion, keeps_id, plain, .. } = self;
+        f.debug_struct("FindProjection")
+            .field("is_inclusion", is_inclusion)
+            .field("keeps_id", keeps_id)
+            .field("plain", plain)
+            .finish_non_exhaustive()
+    }
 }
 
 impl FindProjection {

@@ -2,6 +2,7 @@
 
 use crate::bson::{BsonError, BsonWriter};
 use flagstone::{ErrorKind, Value};
+use flagstone_pipeline::PipelineError;
 
 /// The result of a command, or of a part of it.
 pub(crate) type Outcome<T = ()> = Result<T, Failure>;
@@ -54,6 +55,13 @@ codes! {
     WriteConflict = 112,
     CommandNotSupported = 115,
     InterruptedAtShutdown = 11600,
+    ExceededMemoryLimit = 146,
+    TransactionTooOld = 225,
+    NoSuchTransaction = 251,
+    TooManyLogicalSessions = 261,
+    OperationNotSupportedInTransaction = 263,
+    ChangeStreamHistoryLost = 286,
+    NoMatchingDocument = 47,
     DuplicateKey = 11000,
     BsonObjectTooLarge = 10334,
     OutOfDiskSpace = 14031,
@@ -66,6 +74,8 @@ codes! {
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: Code,
+    /// The number and the name of the code, if it is one that pipelines and updates have.
+    of_pipeline: Option<Box<(i32, String)>>,
     pub(crate) message: String,
     /// The key of a document that has a value of a unique index already: the names of the fields,
     /// and their values.
@@ -77,13 +87,20 @@ pub(crate) struct Failure {
 impl Failure {
     #[cold]
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), duplicate: None, labels: Vec::new() }
+        let (message, labels) = (message.into(), Vec::new());
+        Self { code, of_pipeline: None, message, duplicate: None, labels }
     }
 
     /// What this version does not do.
     #[cold]
     pub(crate) fn unsupported(what: impl std::fmt::Display) -> Self {
         Self::new(Code::CommandNotSupported, format!("{what} is not supported"))
+    }
+
+    #[cold]
+    pub(crate) fn with_label(mut self, label: &'static str) -> Self {
+        self.labels.push(label);
+        self
     }
 
     /// The same failure with the text `context: text`.
@@ -108,8 +125,12 @@ impl Failure {
 
     /// Appends code and details, without the message.
     pub(crate) fn write_details(&self, reply: &mut BsonWriter<'_>) -> Result<(), BsonError> {
-        reply.int("code", self.code as i32)?;
-        reply.text("codeName", self.code.name())?;
+        let (number, name) = match self.of_pipeline.as_deref() {
+            Some((number, name)) => (*number, name.as_str()),
+            None => (self.code as i32, self.code.name()),
+        };
+        reply.int("code", number)?;
+        reply.text("codeName", name)?;
         if let Some(duplicate) = &self.duplicate {
             for (name, value) in [("keyPattern", &duplicate.0), ("keyValue", &duplicate.1)] {
                 if let Ok(document) = flagstone::Document::from_value(value) {
@@ -153,6 +174,19 @@ impl From<crate::access::Refused> for Failure {
             Refused::Random(_) => Code::InternalError,
         };
         Self::new(code, refused.to_string())
+    }
+}
+
+impl From<PipelineError> for Failure {
+    #[cold]
+    fn from(error: PipelineError) -> Self {
+        match error.database_error() {
+            Some(error) => error.clone().into(),
+            None => {
+                let code = Some(Box::new((error.code(), error.code_name())));
+                Self { of_pipeline: code, ..Self::new(Code::BadValue, error.to_string()) }
+            }
+        }
     }
 }
 

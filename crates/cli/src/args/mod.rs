@@ -43,8 +43,8 @@ pub(crate) use scan::{
 };
 #[cfg(all(feature = "server", unix))]
 pub(crate) use serve::{
-    AddUserArgs, ListUsersArgs, LogArg, PasswordArgs, RemoveUserArgs, ServeArgs, TlsArgs, UserArgs,
-    UserCommand,
+    AddUserArgs, CommandArgs, ListUsersArgs, LogArg, PasswordArgs, RemoveUserArgs, ServeArgs,
+    TlsArgs, UserArgs, UserCommand,
 };
 pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{
@@ -101,6 +101,8 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     #[cfg(all(feature = "server", unix))]
     Serve(Box<ServeArgs>),
+    #[cfg(all(feature = "server", unix))]
+    Command(CommandArgs),
     #[cfg(all(feature = "server", unix))]
     User(UserArgs),
     Shell(ShellArgs),

@@ -37,6 +37,9 @@ pub(crate) struct ServeArgs {
     pub(crate) tls: TlsArgs,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
+    /// Keep this many bytes of changes, for change streams; 0 ends it [default: as it was]
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    pub(crate) keep: Option<u64>,
     /// How long commands that run may take to end when the server stops
     #[arg(long, value_name = "TIME", value_parser = units::duration_of, default_value = "10s")]
     pub(crate) grace: Duration,
@@ -113,6 +116,26 @@ impl LimitArgs {
 pub(crate) enum LogArg {
     Text,
     Json,
+}
+
+/// Run a command of MongoDB drivers, without a server
+///
+/// Prints the reply in Extended JSON. The database is created if there is none. A reply with
+/// "ok": 0 is a failure. {"listCommands":1} lists the commands.
+#[derive(Args, Debug)]
+#[command(after_help = exit_codes!("the command failed"))]
+pub(crate) struct CommandArgs {
+    /// The directory of the database
+    #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
+    pub(crate) database: PathBuf,
+    /// The command in Extended JSON: {"find":"users","filter":{"age":{"$gt":30}}}
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: String,
+    /// The database of the driver: that of collection shop.orders is shop, that of users main
+    #[arg(long, value_name = "DATABASE", default_value = "main")]
+    pub(crate) on: String,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Add, list or remove the users of a database that is served

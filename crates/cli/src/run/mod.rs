@@ -5,6 +5,8 @@ mod backup;
 mod checkpoint;
 mod collections;
 mod columnar;
+#[cfg(all(feature = "server", unix))]
+mod command;
 mod compact;
 mod completions;
 mod confirm;
@@ -84,6 +86,8 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(&args),
         #[cfg(all(feature = "server", unix))]
         Command::Serve(args) => serve::run(&args),
+        #[cfg(all(feature = "server", unix))]
+        Command::Command(args) => command::run(&args),
         #[cfg(all(feature = "server", unix))]
         Command::User(args) => user::run(&args),
         Command::Shell(args) => shell::run(&args, run),

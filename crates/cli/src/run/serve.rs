@@ -3,13 +3,15 @@
 use super::open;
 use crate::args::{LogArg, ServeArgs, TlsArgs};
 use crate::failure::Failure;
+use flagstone::Database;
+use flagstone::changes::ChangeRetention;
 use flagstone_server::command::{Service, ServiceOptions};
 use flagstone_server::net::{
     Listen, Listener, Log, LogForm, ServeOptions, Server, TlsFiles, notify,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -47,7 +49,7 @@ struct Served {
 fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), Failure> {
     let Served { server, log, .. } = served;
     tell(log, "STATUS=recovering the database");
-    let database = open::or_make(&args.database, args.memory.memory, args.durability)?;
+    let database = open(args)?;
     let mut options = ServiceOptions::default();
     options.replica_set.clone_from(&args.replica_set);
     let service = Service::new(database.clone(), options)?;
@@ -63,7 +65,9 @@ fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), F
     let service = served.service.get_or_init(|| service);
     tell(log, "READY=1\nSTATUS=ready");
     // The sender lives as long as the process.
-    let _told = stop.recv();
+    while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+        service.tick();
+    }
     tell(log, "STOPPING=1");
     let left = server.stop(args.grace);
     if left > 0 {
@@ -74,6 +78,20 @@ fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), F
     database.close()?;
     log.info("stopped", &[]);
     Ok(())
+}
+
+/// How often cursors and sessions are looked at that nobody uses.
+const TICK: Duration = Duration::from_secs(5);
+
+/// Opens the database, created if there is none.
+fn open(args: &ServeArgs) -> Result<Database, Failure> {
+    let mut options = open::options(args.memory.memory).durability(args.durability);
+    match args.keep {
+        Some(0) => options = options.change_retention(ChangeRetention::OFF),
+        Some(bytes) => options = options.change_retention(ChangeRetention::bytes(bytes)),
+        None => {}
+    }
+    Ok(Database::builder(&args.database).options(options).open()?)
 }
 
 /// Listens for signals in a thread. The receiver is told to stop.

@@ -11,6 +11,8 @@ pub enum Need {
     Login,
     /// To read documents.
     Read,
+    /// To read documents of all databases.
+    ReadAll,
     /// To change documents.
     Write,
     /// To change users or other databases.
@@ -61,11 +63,12 @@ impl User {
     pub fn may(&self, need: Need, database: &str) -> bool {
         let least = match need {
             Need::Nothing | Need::Login => return true,
-            Need::Read => RoleKind::Read,
+            Need::Read | Need::ReadAll => RoleKind::Read,
             Need::Write => RoleKind::ReadWrite,
             Need::Root => RoleKind::Root,
         };
-        let holds = |of: &str| of == database && !(need == Need::Root && of == ADMIN);
+        let is_of_all = need == Need::ReadAll;
+        let holds = |of: &str| of == database && !is_of_all && !(need == Need::Root && of == ADMIN);
         let mut roles = self.roles.iter();
         roles.any(|role| role.kind >= least && role.database.as_deref().is_none_or(holds))
     }

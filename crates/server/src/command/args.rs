@@ -40,14 +40,29 @@ impl<'a> Args<'a> {
     /// Refuses arguments that are neither `known` nor common to all commands. Names that begin with
     /// `$` belong to the connection.
     pub(crate) fn check(&self, known: &[&str]) -> Outcome {
+        if known == ["*"] {
+            return Ok(());
+        }
         for field in self.view.fields()? {
             let (FieldKey::Name(name), _) = field? else { continue };
-            if !(name.starts_with('$') || known.contains(&name) || COMMON.contains(&name)) {
+            let is_known = |name| known.contains(&name) || COMMON.contains(&name);
+            if !(name.starts_with('$') || name == self.what || is_known(name)) {
                 let text = format!("BSON field '{}.{name}' is an unknown field", self.what);
                 return Err(Failure::new(Code::IDLUnknownField, text));
             }
         }
         Ok(())
+    }
+
+    /// Returns whether there are no arguments but `known`, and those common to all commands.
+    pub(crate) fn has_only(&self, known: &[&str]) -> Outcome<bool> {
+        for field in self.view.fields()? {
+            let (FieldKey::Name(name), _) = field? else { return Ok(false) };
+            if !(name.starts_with('$') || known.contains(&name) || COMMON.contains(&name)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns an argument. Null counts as none.
@@ -62,7 +77,7 @@ impl<'a> Args<'a> {
     }
 
     #[cold]
-    fn missing(&self, name: &str) -> Failure {
+    pub(crate) fn missing(&self, name: &str) -> Failure {
         let text = format!("BSON field '{}.{name}' is missing but a required field", self.what);
         Failure::new(Code::IDLFailedToParse, text)
     }

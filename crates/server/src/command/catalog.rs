@@ -1,15 +1,17 @@
 //! Commands about databases, collections and indexes.
 
 use super::args::Args;
+use super::id::write_value;
 use super::index::{self, Definition, ID_INDEX};
 use super::name::Namespace;
-use super::read::{Listed, first_batch, put_count};
+use super::read::{Listed, batch_size, first_batch, put_count};
 use super::run::Run;
 use super::service::Service;
+use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::query::Matcher;
-use flagstone::{Collection, Space};
+use flagstone::{Collection, Space, Value};
 use std::collections::BTreeMap;
 
 /// Returns the collections that drivers may see, with the names of their keyspaces.
@@ -114,7 +116,7 @@ pub(super) fn list_databases(run: &mut Run<'_, '_>) -> Outcome {
 /// Returns whether the client may read a database.
 fn may_see(run: &Run<'_, '_>, database: &str) -> Outcome<bool> {
     Ok(match &run.client.user {
-        Some(user) => user.may(crate::access::Need::Read, database),
+        Some(user) => user.may(Need::Read, database),
         None => !run.service.users.exist(),
     })
 }
@@ -146,7 +148,9 @@ pub(super) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
             out.begin_document("info")?;
             out.bool("readOnly", false)?;
             if let Some(collection) = &collection {
-                out.bytes("uuid", &collection.id().to_be_bytes())?;
+                let mut uuid = [0; 16];
+                uuid[12..].copy_from_slice(&collection.id().to_be_bytes());
+                write_value(out, "uuid", &Value::Uuid(uuid))?;
             }
             out.end()?;
             out.begin_document("idIndex")?;
@@ -157,14 +161,6 @@ pub(super) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
     let namespace = format!("{}.$cmd.listCollections", run.command.database);
     let rows = Box::new(Listed::new(listing.documents));
     first_batch(run, namespace, rows, (batch, false, false))
-}
-
-/// Returns the size of the first batch of a list.
-fn batch_size(args: &Args<'_>) -> Outcome<Option<u64>> {
-    match args.map("cursor")? {
-        Some(cursor) => Args::new(cursor, "cursor").count("batchSize"),
-        None => Ok(None),
-    }
 }
 
 pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
@@ -192,8 +188,8 @@ pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
         return Err(Failure::new(Code::NamespaceExists, text));
     }
     let collection = run.created(&namespace)?;
-    if keeps == Some(true) {
-        collection.keep_old_documents(true)?;
+    if let Some(keeps) = keeps {
+        collection.keep_old_documents(keeps)?;
     }
     Ok(())
 }
@@ -230,6 +226,9 @@ pub(super) fn rename(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
     let from = Namespace::parse(args.required_text("renameCollection")?)?;
     let to = Namespace::parse(args.required_text("to")?)?;
+    for namespace in [&from, &to] {
+        run.require(Need::Write, &namespace.database)?;
+    }
     run.required(&from)?;
     if from == to {
         let text = format!("{from} is to be renamed to itself");
@@ -261,13 +260,15 @@ pub(super) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {
 
 pub(super) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
+    let ignores_unknown = args.is("ignoreUnknownIndexOptions")?;
     let mut definitions = Vec::new();
     for definition in args.required_list("indexes")? {
         if !definition.is_map() {
             let text = format!("createIndexes.indexes: expected documents, found {definition}");
             return Err(Failure::new(Code::TypeMismatch, text));
         }
-        definitions.push(Definition::parse(&Args::new(definition, "createIndexes.indexes"))?);
+        let definition = Args::new(definition, "createIndexes.indexes");
+        definitions.push(Definition::parse(&definition, ignores_unknown)?);
     }
     if definitions.is_empty() {
         return Err(Failure::new(Code::BadValue, "createIndexes.indexes: expected at least one"));

@@ -1,9 +1,11 @@
 //! Commands about the connection: what the server is, and who the client is.
 
 use super::run::Run;
-use super::service::now_millis;
+use super::service::{now_millis, session_key};
+use crate::access::User;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use crate::session::sessions::{SESSION_MINUTES, SessionKey};
 use crate::wire::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX};
 use flagstone::View;
 use flagstone::doc::DateTime;
@@ -53,6 +55,7 @@ pub(super) fn hello(run: &mut Run<'_, '_>) -> Outcome {
     reply.int("maxMessageSizeBytes", MESSAGE_BYTES_MAX as i32)?;
     reply.int("maxWriteBatchSize", super::run::STATEMENTS_MAX as i32)?;
     reply.datetime("localTime", DateTime::from_micros(now_millis().saturating_mul(1000)))?;
+    reply.int("logicalSessionTimeoutMinutes", SESSION_MINUTES as i32)?;
     reply.int("connectionId", i32::try_from(run.client.id).unwrap_or(i32::MAX))?;
     reply.int("minWireVersion", 0)?;
     reply.int("maxWireVersion", WIRE_VERSION_MAX)?;
@@ -116,18 +119,23 @@ pub(super) fn sasl_continue(run: &mut Run<'_, '_>) -> Outcome {
         let text = "no authentication is under way: begin with saslStart";
         return Err(Failure::new(Code::ProtocolError, text));
     };
-    if let Some(user) = conversation.user().cloned() {
+    if let Some(user) = conversation.user() {
         // The empty message that ends the exchange.
-        run.client.user = Some(user);
+        run.client.user = Some(known(run, user)?);
         return put_step(&mut run.reply, true, &[]);
     }
     let (is_proved, answer) = conversation.step(&payload)?;
-    if is_proved && skips {
-        run.client.user = conversation.user().cloned();
+    if let (true, true, Some(user)) = (is_proved, skips, conversation.user()) {
+        run.client.user = Some(known(run, user)?);
         return put_step(&mut run.reply, true, &answer);
     }
     run.client.conversation = Some((conversation, skips));
     put_step(&mut run.reply, false, &answer)
+}
+
+/// Returns a user with the roles of now, which may have changed since the conversation began.
+fn known(run: &Run<'_, '_>, user: &User) -> Outcome<User> {
+    run.service.users.get(&user.name).ok_or_else(|| crate::access::Refused::Wrong.into())
 }
 
 pub(super) fn logout(run: &mut Run<'_, '_>) -> Outcome {
@@ -181,7 +189,41 @@ pub(super) fn build_info(run: &mut Run<'_, '_>) -> Outcome {
     Ok(reply.end()?)
 }
 
-/// Sessions hold nothing yet that would have to end.
-pub(super) fn end_sessions(_run: &mut Run<'_, '_>) -> Outcome {
+/// Returns the sessions that a command lists under its name.
+fn sessions(run: &Run<'_, '_>) -> Outcome<Vec<SessionKey>> {
+    let listed = run.args().required_list(run.command.name)?;
+    listed.iter().map(|lsid| session_key(lsid, run.client)).collect()
+}
+
+pub(super) fn end_sessions(run: &mut Run<'_, '_>) -> Outcome {
+    for key in sessions(run)? {
+        run.service.sessions.end(&key);
+        run.service.cursors.end_session(&key);
+    }
     Ok(())
+}
+
+pub(super) fn refresh_sessions(run: &mut Run<'_, '_>) -> Outcome {
+    for key in sessions(run)? {
+        run.service.sessions.refresh(&key);
+        run.service.cursors.refresh(&key);
+    }
+    Ok(())
+}
+
+pub(super) fn start_session(run: &mut Run<'_, '_>) -> Outcome {
+    // An identifier that no other client can guess is made of two random ones.
+    let mut bson = *b"\x26\0\0\0\x05id\0\x10\0\0\0\x04................\0";
+    let mut random = [0; 16];
+    if getrandom::fill(&mut random).is_err() {
+        return Err(Failure::new(Code::InternalError, "the system has no random numbers"));
+    }
+    // Version 4, variant 1, as RFC 9562 has it.
+    random[6] = random[6] & 0x0F | 0x40;
+    random[8] = random[8] & 0x3F | 0x80;
+    let len = bson.len();
+    bson[..4].copy_from_slice(&(len as u32).to_le_bytes());
+    bson[len - 17..len - 1].copy_from_slice(&random);
+    run.reply.raw_document("id", &bson)?;
+    Ok(run.reply.int("timeoutMinutes", SESSION_MINUTES as i32)?)
 }

@@ -4,25 +4,35 @@
 use super::args::Args;
 use super::id::ID;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::{FieldKey, FieldPath, Map};
-use flagstone::query::{Hint, Projection, SortSpec};
+use flagstone::doc::{DateTime, FieldKey, FieldPath, Map};
+use flagstone::query::{Hint, Matcher, Projection, SortSpec};
 use flagstone::{Collection, Filter, Value, View};
+use flagstone_pipeline::{Condition, FindProjection};
 
 /// The name of the primary key in filters of the library.
 const KEY: &str = "$key";
 
-/// Returns the filter that a document is.
+/// Returns the filter that a document is. Expressions are refused.
 pub(crate) fn filter(view: Option<&View<'_>>) -> Outcome<Filter> {
-    let value = match view {
-        Some(view) => view.to_value()?,
-        None => return Ok(Filter::everything()),
-    };
-    filter_of(value)
+    match split(view)? {
+        (filter, None) => Ok(filter),
+        (_, Some(_)) => Err(Failure::unsupported("$expr in this filter")),
+    }
 }
 
-/// As [`filter`], of a value.
-pub(crate) fn filter_of(value: Value) -> Outcome<Filter> {
-    Ok(Filter::from_value(&by_key(value)?)?)
+/// Returns the filter that a document is, and the conditions in it that are expressions.
+pub(crate) fn split(view: Option<&View<'_>>) -> Outcome<(Filter, Option<Condition>)> {
+    let Some(view) = view else { return Ok((Filter::everything(), None)) };
+    let (plain, condition) = Condition::split(&view.to_value()?)?;
+    Ok((Filter::from_value(&by_key(plain)?)?, condition))
+}
+
+/// Returns whether a filter has conditions that are expressions.
+pub(crate) fn has_expression(view: Option<&View<'_>>) -> Outcome<bool> {
+    match view {
+        Some(view) => Ok(Condition::split(&view.to_value()?)?.1.is_some()),
+        None => Ok(false),
+    }
 }
 
 /// Replaces `_id` by the primary key, in the filter and in those it consists of.
@@ -51,11 +61,49 @@ fn by_key(filter: Value) -> Outcome<Value> {
             }
             "$comment" => {}
             _ => {
-                out.insert(name, value);
+                out.insert(name, with_references(value));
             }
         }
     }
     Ok(Value::Map(out))
+}
+
+/// Marks references, maps that begin with `$ref`, as values: no operators.
+fn with_references(condition: Value) -> Value {
+    let literal = |value: Value| {
+        let mut map = Map::default();
+        map.insert("$literal", value);
+        Value::Map(map)
+    };
+    match condition {
+        Value::Map(map) if is_reference(&map) => {
+            let mut equal = Map::default();
+            equal.insert("$eq", literal(Value::Map(map)));
+            Value::Map(equal)
+        }
+        Value::Map(map) => {
+            let marked = map.into_iter().map(|(name, operand)| {
+                let operand = match operand {
+                    Value::Map(map) if is_reference(&map) => literal(Value::Map(map)),
+                    Value::Array(items) => {
+                        let marked = items.into_iter().map(|item| match item {
+                            Value::Map(map) if is_reference(&map) => literal(Value::Map(map)),
+                            item => item,
+                        });
+                        Value::Array(marked.collect())
+                    }
+                    operand => operand,
+                };
+                (name, operand)
+            });
+            Value::Map(marked.collect())
+        }
+        condition => condition,
+    }
+}
+
+fn is_reference(map: &Map) -> bool {
+    map.iter().next().is_some_and(|(name, _)| name.as_str() == Some("$ref"))
 }
 
 /// Returns the order that a document is; `None` for no order.
@@ -100,56 +148,52 @@ pub(crate) fn path(name: &str) -> Outcome<FieldPath> {
 }
 
 /// What a find returns of each document.
-#[derive(Clone, Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Fields {
-    pub(crate) projection: Option<Projection>,
-    pub(crate) with_key: bool,
+    /// `None` for everything.
+    projection: Option<FindProjection>,
 }
 
-/// Returns the fields that a projection of plain inclusions or exclusions names.
-pub(crate) fn fields(args: &Args<'_>) -> Outcome<Fields> {
-    let Some(spec) = args.filled_map("projection")? else {
-        return Ok(Fields { projection: None, with_key: true });
-    };
-    let (mut with_key, mut included, mut excluded) = (None, Vec::new(), Vec::new());
-    for field in spec.fields()? {
-        let (FieldKey::Name(name), value) = field? else {
-            return Err(Failure::new(Code::BadValue, "a projection with a name that is no text"));
+impl Fields {
+    /// Returns the fields that the argument `name` asks for.
+    pub(crate) fn parse(args: &Args<'_>, name: &str) -> Outcome<Self> {
+        let projection = match args.filled_map(name)? {
+            Some(spec) => Some(FindProjection::parse(&spec.to_value()?)?),
+            None => None,
         };
-        let is_in = match (value.as_bool(), value.as_f64()) {
-            (Some(is_in), _) => is_in,
-            (None, Some(number)) => number != 0.0,
-            _ => {
-                let text = format_args!("projection.{name}: {value}").to_string();
-                return Err(Failure::unsupported(text));
-            }
+        Ok(Self { projection })
+    }
+
+    /// Returns the projection that the library does while it reads.
+    pub(crate) fn plain(&self) -> Option<Projection> {
+        self.projection.as_ref().and_then(FindProjection::plain)
+    }
+
+    /// Returns whether the key is returned.
+    pub(crate) fn has_key(&self) -> bool {
+        self.projection.as_ref().is_none_or(FindProjection::keeps_id)
+    }
+
+    /// Returns whether fields are computed, or chosen within arrays: the library cannot do that.
+    pub(crate) fn is_computed(&self) -> bool {
+        self.projection.is_some() && self.plain().is_none()
+    }
+
+    /// Returns the projection of a document as drivers see it. `matched` is the filter that it
+    /// matched, and the stored document.
+    pub(crate) fn project(
+        &self,
+        document: &Value,
+        matched: Option<(&Matcher, &View<'_>)>,
+    ) -> Outcome<Value> {
+        let Some(projection) = &self.projection else { return Ok(document.clone()) };
+        let position = match (projection.matched_array(), matched) {
+            (Some(array), Some((matcher, root))) => matcher.position(root, &path(array)?)?,
+            _ => None,
         };
-        if name == ID {
-            with_key = Some(is_in);
-        } else if is_in {
-            included.push(path(name)?);
-        } else {
-            excluded.push(path(name)?);
-        }
+        let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
+        Ok(projection.apply(document, position, now)?)
     }
-    if !included.is_empty() && !excluded.is_empty() {
-        let text = "a projection either includes fields or excludes some, other than _id";
-        return Err(Failure::new(Code::BadValue, text));
-    }
-    let shown = with_key.unwrap_or(true);
-    // Kept beside the key, if the key alone loses its type.
-    let kept = FieldPath::of_names([ID]);
-    let projection = if !included.is_empty() || with_key == Some(true) && excluded.is_empty() {
-        if shown {
-            included.push(kept);
-        }
-        Some(Projection::include(included)?)
-    } else if excluded.is_empty() {
-        None
-    } else {
-        Some(Projection::exclude(excluded)?)
-    };
-    Ok(Fields { projection, with_key: shown })
 }
 
 /// Returns the index that a hint names, or a scan.

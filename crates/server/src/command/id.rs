@@ -255,3 +255,57 @@ pub(crate) fn shown_key(key: &[u8]) -> String {
         Err(_damaged) => key.escape_ascii().to_string(),
     }
 }
+/// Splits the document that drivers see into its key and what is stored. The second says whether
+/// the key stays in it.
+pub(crate) fn without_id(document: Value) -> Outcome<(Option<Value>, Value)> {
+    let Value::Map(mut map) = document else {
+        return Err(Failure::new(Code::BadValue, "a document is a map"));
+    };
+    let key = map.remove(ID);
+    if let Some(key) = &key {
+        check_key(key)?;
+        if is_changed_by_storing(key)? {
+            // First, as drivers send it.
+            let mut with = Map::default();
+            with.insert(ID, key.clone());
+            for (name, value) in map {
+                with.insert(name, value);
+            }
+            return Ok((Some(key.clone()), Value::Map(with)));
+        }
+    }
+    Ok((key, Value::Map(map)))
+}
+
+fn is_changed_by_storing(key: &Value) -> Outcome<bool> {
+    if matches!(key, Value::ObjectId(_) | Value::Text(_) | Value::Bool(_) | Value::Null) {
+        return Ok(false);
+    }
+    if let Value::Map(_) = key {
+        return Ok(true);
+    }
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for (key, out) in [(key, &mut before), (&stored_again(key)?, &mut after)] {
+        let document = Document::from_value(&with_id(key, Map::default()))?;
+        BsonWriter::new(out).document(&document.root())?;
+    }
+    Ok(before != after)
+}
+
+/// Returns the sort key of a primary key.
+pub(crate) fn key_bytes(key: &Value) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    sort_key::encode(key, sort_key::Direction::Ascending, &mut bytes);
+    bytes
+}
+
+/// Returns a stored document as drivers see it.
+pub(crate) fn shown(key: &Value, document: &Document) -> Outcome<Value> {
+    match document.root().to_value()? {
+        Value::Map(map) => Ok(with_id(key, map)),
+        other => {
+            let text = format!("document {key} is no map but {}", other.type_name());
+            Err(Failure::new(Code::BadValue, text))
+        }
+    }
+}

@@ -46,7 +46,7 @@ pub(super) struct Definition {
 
 impl Definition {
     /// Parses an element of `createIndexes.indexes`.
-    pub(super) fn parse(args: &Args<'_>) -> Outcome<Self> {
+    pub(super) fn parse(args: &Args<'_>, ignores_unknown: bool) -> Outcome<Self> {
         const KNOWN: &[&str] = &[
             "key",
             "name",
@@ -61,7 +61,7 @@ impl Definition {
             "hidden",
             "dropDups",
         ];
-        args.check(KNOWN)?;
+        args.check(if ignores_unknown { &["*"] } else { KNOWN })?;
         args.refuse_collation()?;
         args.refuse_if("hidden", |hidden| hidden.as_bool() == Some(true))?;
         let key = args.required_map("key")?;

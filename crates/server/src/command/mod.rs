@@ -17,8 +17,15 @@ mod catalog;
 mod connection;
 mod operation;
 mod read;
+mod stream;
+
+mod aggregate;
+mod target;
+mod transaction;
 mod users;
 mod write;
+
+mod update;
 
 mod table;
 

@@ -6,7 +6,7 @@ use super::run::Run;
 use super::service::now_millis;
 use super::table::TABLE;
 use crate::access::Need;
-use crate::failure::Outcome;
+use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,6 +45,13 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
     reply.begin_document("commands")?;
     put_count(reply, "failed", read(&counters.failures))?;
     reply.end()?;
+    reply.end()?;
+    let (sessions, transactions) = service.sessions.counts();
+    reply.begin_document("logicalSessionRecordCache")?;
+    put_count(reply, "activeSessionsCount", sessions as u64)?;
+    reply.end()?;
+    reply.begin_document("transactions")?;
+    put_count(reply, "currentOpen", transactions as u64)?;
     reply.end()?;
     reply.begin_document("storageEngine")?;
     reply.text("name", "flagstone")?;
@@ -98,6 +105,7 @@ pub(super) fn parameter(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
     let all = args.get("getParameter")?.is_some_and(|all| all.as_str() == Some("*"));
     let reply = &mut run.reply;
+    let start = reply.len();
     if all || args.get("featureCompatibilityVersion")?.is_some() {
         reply.begin_document("featureCompatibilityVersion")?;
         reply.text("version", "7.0")?;
@@ -107,6 +115,9 @@ pub(super) fn parameter(run: &mut Run<'_, '_>) -> Outcome {
         reply.begin_array("authenticationMechanisms")?;
         reply.text("", "SCRAM-SHA-256")?;
         reply.end()?;
+    }
+    if reply.len() == start {
+        return Err(Failure::new(Code::InvalidOptions, "no option found to get"));
     }
     Ok(())
 }

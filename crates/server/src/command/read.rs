@@ -9,27 +9,58 @@ use super::service::Counters;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::{Cursor, FIRST_BATCH, Rows};
-use flagstone::query::Explain;
-use flagstone::{Collection, Find};
+use flagstone::query::{Explain, Matcher};
+use flagstone::{Collection, Document, Filter, Find, Space, Value};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// The documents that a find returns.
-struct Found {
-    cursor: flagstone::Cursor<'static>,
-    with_key: bool,
+struct Found<'t> {
+    cursor: flagstone::Cursor<'t>,
+    fields: Fields,
+    /// What the filter tests, if a projection asks where it matched.
+    matcher: Option<Matcher>,
 }
 
-impl Rows for Found {
+impl Found<'_> {
+    fn put(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
+        let with_key = self.fields.has_key();
+        let key = self.cursor.key_bytes().to_vec();
+        let put = if self.fields.is_computed() {
+            self.put_computed(out)
+        } else {
+            id::write_fields(out, &key, &self.cursor.view()?, with_key)
+        };
+        put.map_err(|failure| failure.context(format_args!("document {}", id::shown_key(&key))))
+    }
+
+    fn put_computed(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
+        let document = self.cursor.document()?;
+        let shown = id::shown(&self.cursor.key()?, &document)?;
+        let root = document.root();
+        let matched = self.matcher.as_ref().map(|matcher| (matcher, &root));
+        let projected = Document::from_value(&self.fields.project(&shown, matched)?)?;
+        Ok(out.fields(&projected.root(), |_name| false)?)
+    }
+}
+
+/// Returns all documents of a query.
+fn all(mut found: Found<'_>) -> Outcome<Listed> {
+    let mut listed = Listed::new(Vec::new());
+    while found.cursor.advance()? {
+        listed.add(|out| found.put(out))?;
+    }
+    Ok(listed)
+}
+
+impl Rows for Found<'static> {
     fn advance(&mut self) -> Outcome<bool> {
         Ok(self.cursor.advance()?)
     }
 
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
-        let key = if self.with_key { self.cursor.key_bytes().to_vec() } else { Vec::new() };
-        let root = self.cursor.view()?;
-        id::write_fields(out, &key, &root, self.with_key).map_err(|failure| {
-            let key = id::shown_key(&key);
-            failure.context(format_args!("document {key}"))
-        })
+        self.put(out)
     }
 
     fn park(&mut self) {
@@ -38,27 +69,62 @@ impl Rows for Found {
 }
 
 /// Rows that are there already: documents of BSON.
-pub(super) struct Listed(std::vec::IntoIter<Vec<u8>>, Vec<u8>);
+pub(super) struct Listed {
+    documents: VecDeque<Vec<u8>>,
+    bytes: usize,
+    current: Vec<u8>,
+}
+
+/// The most bytes that a query in a transaction returns, whose rows are read before it goes on, and
+/// the most of all such queries.
+const LISTED_BYTES_MAX: usize = 64 << 20;
+const ALL_LISTED_BYTES_MAX: usize = 256 << 20;
+
+/// The bytes of all such rows that were not sent yet.
+static ALL_LISTED: AtomicUsize = AtomicUsize::new(0);
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        ALL_LISTED.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
 
 impl Listed {
     pub(super) fn new(documents: Vec<Vec<u8>>) -> Self {
-        Self(documents.into_iter(), Vec::new())
+        let bytes = documents.iter().map(Vec::len).sum();
+        ALL_LISTED.fetch_add(bytes, Ordering::AcqRel);
+        Self { documents: documents.into(), bytes, current: Vec::new() }
+    }
+
+    /// Adds the document that `put` writes.
+    pub(super) fn add(&mut self, put: impl FnOnce(&mut BsonWriter<'_>) -> Outcome) -> Outcome {
+        let mut bson = Vec::new();
+        let mut out = BsonWriter::new(&mut bson);
+        out.begin();
+        put(&mut out)?;
+        out.end()?;
+        self.bytes += bson.len();
+        let all = ALL_LISTED.fetch_add(bson.len(), Ordering::AcqRel) + bson.len();
+        if self.bytes > LISTED_BYTES_MAX || all > ALL_LISTED_BYTES_MAX {
+            let text = "a query in a transaction returns more than 64 MiB, or all together more \
+                        than 256 MiB";
+            return Err(Failure::new(Code::ExceededMemoryLimit, text));
+        }
+        self.documents.push_back(bson);
+        Ok(())
     }
 }
 
 impl Rows for Listed {
     fn advance(&mut self) -> Outcome<bool> {
-        match self.0.next() {
-            Some(document) => {
-                self.1 = document;
-                Ok(true)
-            }
-            None => Ok(false),
-        }
+        let next = self.documents.pop_front();
+        let has_next = next.is_some();
+        self.current = next.unwrap_or_default();
+        Ok(has_next)
     }
 
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
-        out.raw_fields(&self.1);
+        out.raw_fields(&self.current);
         Ok(())
     }
 }
@@ -77,7 +143,7 @@ impl Rows for Nothing {
 }
 
 /// Refuses what finds of MongoDB can do and this does not, and numbers out of range.
-fn refuse(args: &Args<'_>) -> Outcome {
+pub(super) fn refuse(args: &Args<'_>) -> Outcome {
     for name in ["max", "min", "returnKey", "showRecordId", "tailable"] {
         args.refuse_if(name, |value| match value.as_bool() {
             Some(is) => is,
@@ -91,12 +157,17 @@ fn refuse(args: &Args<'_>) -> Outcome {
 }
 
 /// Returns the query of a find command, and what it returns of each document.
-fn query(args: &Args<'_>, collection: &Collection) -> Outcome<(Find<'static>, Fields)> {
+fn query<'t>(
+    args: &Args<'_>,
+    collection: &Collection,
+    begin: impl FnOnce(Filter) -> Find<'t>,
+) -> Outcome<(Find<'t>, Fields, Option<Matcher>)> {
     refuse(args)?;
-    let fields = filter::fields(args)?;
+    let fields = Fields::parse(args, "projection")?;
     let filter = filter::filter(args.map("filter")?.as_ref())?;
-    let mut find = collection.find(filter);
-    if let Some(projection) = fields.projection.clone() {
+    let matcher = if fields.is_computed() { Some(filter.compile_with_key()?) } else { None };
+    let mut find = begin(filter);
+    if let Some(projection) = fields.plain() {
         find = find.project(projection);
     }
     if let Some(sort) = filter::sort(args)? {
@@ -112,31 +183,92 @@ fn query(args: &Args<'_>, collection: &Collection) -> Outcome<(Find<'static>, Fi
         0 => {}
         limit => find = find.limit(limit),
     }
-    Ok((find, fields))
+    Ok((find, fields, matcher))
 }
 
 /// Returns the most documents of a find; 0 for all. A negative number asks for one batch.
-fn limit(args: &Args<'_>) -> Outcome<u64> {
+pub(super) fn limit(args: &Args<'_>) -> Outcome<u64> {
     Ok(args.int("limit")?.unwrap_or(0).unsigned_abs())
+}
+
+/// The arguments of a find that change nothing if the filter is a key.
+const OF_KEY: &[&str] = &["find", "filter", "limit", "singleBatch"];
+
+/// Returns the key that a find asks for, if it asks for nothing else.
+fn only_key(args: &Args<'_>) -> Outcome<Option<Value>> {
+    if !args.has_only(OF_KEY)? {
+        return Ok(None);
+    }
+    match args.map("filter")? {
+        Some(filter) => id::only_key(&filter),
+        None => Ok(None),
+    }
+}
+
+/// Answers with the document of a key: the find that applications do most.
+fn find_key(
+    run: &mut Run<'_, '_>,
+    (namespace, collection): (&Namespace, &Collection),
+    key: &Value,
+) -> Outcome {
+    let found = match &run.transaction {
+        Some(tx) => tx.get(collection, key)?,
+        None => collection.get(key)?,
+    };
+    let reply = &mut run.reply;
+    reply.begin_document("cursor")?;
+    reply.begin_array("firstBatch")?;
+    if let Some(document) = found {
+        reply.begin_document("")?;
+        id::write_fields(reply, &id::key_bytes(key), &document.root(), true)?;
+        reply.end()?;
+    }
+    reply.end()?;
+    reply.long("id", 0)?;
+    reply.text("ns", &namespace.to_string())?;
+    Ok(reply.end()?)
 }
 
 pub(super) fn find(run: &mut Run<'_, '_>) -> Outcome {
     Counters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
-    let rows: Box<dyn Rows> = match run.existing(&namespace)? {
+    let existing = run.existing(&namespace)?;
+    if filter::has_expression(args.map("filter")?.as_ref())? {
+        return super::aggregate::find(run, &namespace, existing.as_ref());
+    }
+    if let (Some(collection), Some(key)) = (&existing, only_key(&args)?) {
+        limit(&args)?;
+        return find_key(run, (&namespace, collection), &key);
+    }
+    let rows: Box<dyn Rows> = match existing {
         None => {
             // What is malformed is refused all the same.
             refuse(&args)?;
             filter::filter(args.map("filter")?.as_ref())?;
             filter::sort(&args)?;
-            filter::fields(&args)?;
+            Fields::parse(&args, "projection")?;
             Box::new(Nothing)
         }
-        Some(collection) => {
-            let (find, fields) = query(&args, &collection)?;
-            Box::new(Found { cursor: find.run()?, with_key: fields.with_key })
-        }
+        Some(collection) => match &run.transaction {
+            None => {
+                let (find, fields, matcher) =
+                    query(&args, &collection, |filter| collection.find(filter))?;
+                Box::new(Found { cursor: find.run()?, fields, matcher })
+            }
+            // The cursor must not hold the transaction, which goes on to write.
+            Some(tx) => {
+                let begin = |filter| tx.find(&collection, filter);
+                let (find, fields, matcher) = query(&args, &collection, begin)?;
+                Box::new(all(Found { cursor: find.run()?, fields, matcher })?)
+            }
+        },
     };
+    answer(run, &namespace, rows)
+}
+
+/// Answers a find with its first documents.
+pub(super) fn answer(run: &mut Run<'_, '_>, namespace: &Namespace, rows: Box<dyn Rows>) -> Outcome {
+    let args = run.args();
     let size = args.count("batchSize")?;
     let is_single = args.is("singleBatch")? || args.int("limit")?.is_some_and(|limit| limit < 0);
     let most = if is_single { size } else { Some(size.unwrap_or(FIRST_BATCH)) };
@@ -153,6 +285,7 @@ pub(super) fn first_batch(
 ) -> Outcome {
     let mut cursor = Cursor::new(namespace.clone(), run.user(), rows);
     cursor.stays = stays;
+    cursor.session = run.service.session_key(run)?;
     run.reply.begin_document("cursor")?;
     let has_more = cursor.batch("firstBatch", most, &mut run.reply)?;
     let id = if has_more && !is_single { run.service.cursors.keep(cursor)? } else { 0 };
@@ -160,6 +293,10 @@ pub(super) fn first_batch(
     run.reply.text("ns", &namespace)?;
     Ok(run.reply.end()?)
 }
+
+/// How long a call waits for the next event of a change stream, and the most that it may ask for.
+const AWAIT: Duration = Duration::from_secs(1);
+const AWAIT_MAX: Duration = Duration::from_secs(60);
 
 pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     Counters::add(&run.service.counters.get_mores, 1);
@@ -170,6 +307,10 @@ pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     let most = args.count("batchSize")?.filter(|size| *size > 0);
     let user = run.user();
     let mut cursor = run.service.cursors.take(id, user.as_deref(), &namespace)?;
+    if let Some(live) = cursor.rows.live() {
+        let wait = args.count("maxTimeMS")?.map_or(AWAIT, Duration::from_millis);
+        *live.deadline = Instant::now() + wait.min(AWAIT_MAX);
+    }
     run.reply.begin_document("cursor")?;
     let has_more = match cursor.batch("nextBatch", most, &mut run.reply) {
         Ok(has_more) => has_more,
@@ -219,10 +360,19 @@ pub(super) fn kill_cursors(run: &mut Run<'_, '_>) -> Outcome {
 pub(super) fn count(run: &mut Run<'_, '_>) -> Outcome {
     Counters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
+    if filter::has_expression(args.map("query")?.as_ref())? {
+        let existing = run.existing(&namespace)?;
+        let n = super::aggregate::count(run, existing.as_ref())?;
+        return put_count(&mut run.reply, "n", n);
+    }
     let filter = filter::filter(args.map("query")?.as_ref())?;
     let mut n = 0;
     if let Some(collection) = run.existing(&namespace)? {
-        let mut find = collection.find(filter).skip(args.count("skip")?.unwrap_or(0));
+        let find = match &run.transaction {
+            Some(tx) => tx.find(&collection, filter),
+            None => collection.find(filter),
+        };
+        let mut find = find.skip(args.count("skip")?.unwrap_or(0));
         if let Some(hint) = filter::hint(&args, &collection)? {
             find = find.hint(hint);
         }
@@ -252,7 +402,10 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
     let filter = filter::filter(args.map("query")?.as_ref())?;
     run.reply.begin_array("values")?;
     if let Some(collection) = run.existing(&namespace)? {
-        let mut find = collection.find(filter);
+        let mut find = match &run.transaction {
+            Some(tx) => tx.find(&collection, filter),
+            None => collection.find(filter),
+        };
         if let Some(hint) = filter::hint(&args, &collection)? {
             find = find.hint(hint);
         }
@@ -299,7 +452,9 @@ pub(super) fn explain(run: &mut Run<'_, '_>) -> Outcome {
     let existing = run.existing(&namespace)?;
     let found = match (&existing, name) {
         (None, "find" | "count" | "distinct") => None,
-        (Some(collection), "find") => Some(query(&args, collection)?.0),
+        (Some(collection), "find") => {
+            Some(query(&args, collection, |filter| collection.find(filter))?.0)
+        }
         (Some(collection), "count" | "distinct") => {
             let find = collection.find(filter::filter(args.map("query")?.as_ref())?);
             Some(match filter::hint(&args, collection)? {
@@ -349,4 +504,12 @@ fn put_explain(
     reply.begin_document("serverInfo")?;
     reply.text("version", super::connection::VERSION)?;
     Ok(reply.end()?)
+}
+
+/// Returns the size of the first batch, from the argument `cursor`.
+pub(super) fn batch_size(args: &Args<'_>) -> Outcome<Option<u64>> {
+    match args.map("cursor")? {
+        Some(cursor) => Args::new(cursor, "cursor").count("batchSize"),
+        None => Ok(None),
+    }
 }

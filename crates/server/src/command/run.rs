@@ -4,10 +4,14 @@ use super::args::Args;
 use super::id::Incoming;
 use super::name::Namespace;
 use super::service::{Client, Service};
+use crate::access::Need;
 use crate::bson::{BsonWriter, elements, kind};
 use crate::failure::{Code, Failure, Outcome};
+use crate::session::sessions::WriteId;
 use crate::wire::Sequence;
-use flagstone::{Collection, Document};
+use flagstone::{
+    Collection, Document, Durability, ErrorKind, Slice, Transaction, TransactionOptions,
+};
 
 /// The lists of statements, whose documents are read one by one.
 const LISTS: &[&str] = &["documents", "updates", "deletes"];
@@ -77,7 +81,16 @@ pub(crate) struct Run<'r, 'o> {
     pub(crate) command: &'r Command<'r>,
     pub(crate) incoming: &'r mut Incoming,
     pub(crate) reply: BsonWriter<'o>,
+    /// The transaction that the client has open.
+    pub(crate) transaction: Option<Transaction>,
+    /// By what the write is known if it is retried.
+    pub(crate) write: Option<WriteId>,
+    /// Whether the command makes no more than one commit.
+    pub(crate) has_one_commit: bool,
 }
+
+/// How often a statement begins again because others change what it works on.
+const TRIES_MAX: usize = 1000;
 
 impl<'r> Run<'r, '_> {
     /// Returns the arguments.
@@ -103,9 +116,17 @@ impl<'r> Run<'r, '_> {
         })
     }
 
-    /// Returns a collection, and creates it if there is none.
+    /// Returns a collection, and creates it if there is none: with what change streams need, if
+    /// the database keeps changes.
     pub(crate) fn created(&self, namespace: &Namespace) -> Outcome<Collection> {
-        Ok(self.service.db.collection(&namespace.keyspace())?)
+        if let Some(collection) = self.existing(namespace)? {
+            return Ok(collection);
+        }
+        let collection = self.service.db.collection(&namespace.keyspace())?;
+        if self.service.db.stats().changes.is_some() {
+            collection.keep_old_documents(true)?;
+        }
+        Ok(collection)
     }
 
     /// Returns the statements of this name.
@@ -125,8 +146,104 @@ impl<'r> Run<'r, '_> {
         Ok(statements)
     }
 
+    /// Runs `work` in the transaction that the client has open, or in one of its own, as often as
+    /// others change meanwhile what it works on.
+    pub(crate) fn atomically<T>(
+        &mut self,
+        mut work: impl FnMut(&Self, &mut Transaction) -> Outcome<T>,
+    ) -> Outcome<T> {
+        if let Some(mut transaction) = self.transaction.take() {
+            let done = work(self, &mut transaction);
+            self.transaction = Some(transaction);
+            return done;
+        }
+        let options = match durability(&self.args())? {
+            // One sync for all commits of a command is enough.
+            Some(durability) if self.has_one_commit => {
+                TransactionOptions::new().durability(durability)
+            }
+            _ => TransactionOptions::new(),
+        };
+        for _try in 0..TRIES_MAX {
+            let mut transaction = options.begin(&self.service.db)?;
+            let done = work(self, &mut transaction)?;
+            match transaction.commit() {
+                Ok(()) => return Ok(done),
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let text = "the documents change faster than they can be written";
+        Err(Failure::new(Code::WriteConflict, text))
+    }
+
+    /// Waits until everything that the client was or will be told survives a power cut, if its write
+    /// concern or read concern asks for it.
+    pub(crate) fn sync_if_asked(&self) -> Outcome {
+        let args = self.args();
+        let is_majority = |level: &str| matches!(level, "majority" | "linearizable");
+        let reads = match args.map("readConcern")? {
+            Some(concern) => {
+                Args::new(concern, "readConcern").text("level")?.is_some_and(is_majority)
+            }
+            None => false,
+        };
+        let writes = !self.has_one_commit && durability(&args)?.is_some();
+        if self.transaction.is_none() && (reads || writes) {
+            self.service.db.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Returns what earlier tries of this write have done, with the numbers of the statements.
+    pub(crate) fn done(&self) -> Outcome<Vec<(u32, Slice)>> {
+        match &self.write {
+            Some(write) => write.done(&self.service.db),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Notes what a statement does, if it can be retried.
+    pub(crate) fn note(
+        &self,
+        transaction: &mut Transaction,
+        number: u32,
+        done: impl FnOnce() -> Outcome<Vec<u8>>,
+    ) -> Outcome {
+        match &self.write {
+            Some(write) => write.note(&self.service.db, transaction, number, &done()?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the number of a statement, by which a retry knows it.
+    pub(crate) fn statement(&self, index: usize) -> u32 {
+        // At most 100,000.
+        u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    /// Refuses what the client may not do on a database, besides that of the command.
+    pub(crate) fn require(&self, need: Need, database: &str) -> Outcome {
+        self.service.check_access(self.client, need, database, self.command.name)
+    }
+
     /// Returns the name of the user that the client is, if there are users.
     pub(crate) fn user(&self) -> Option<String> {
         self.client.user.as_ref().map(|user| user.name.clone())
     }
+}
+
+/// Returns the durability that the write concern of a command asks for; `None` for that of the
+/// database.
+pub(super) fn durability(args: &Args<'_>) -> Outcome<Option<Durability>> {
+    let Some(concern) = args.map("writeConcern")? else { return Ok(None) };
+    let concern = Args::new(concern, "writeConcern");
+    let is_majority = match concern.get("w")? {
+        Some(w) if w.as_str().is_some() => true,
+        // More members than one: there is one.
+        Some(w) => w.as_i64().is_some_and(|members| members > 1),
+        None => false,
+    };
+    let syncs = is_majority || concern.is("j")? || concern.is("fsync")?;
+    Ok(syncs.then_some(Durability::Group))
 }

@@ -2,17 +2,18 @@
 
 use super::id::Incoming;
 use super::run::{Command, Run};
-use super::table;
+use super::table::{self, Entry};
 use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Cursors;
+use crate::session::sessions::{SessionKey, Sessions, TRANSIENT};
 use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::internal::interruptible;
 use flagstone::{Database, Document};
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How a [`Service`] answers.
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant, SystemTime};
 pub struct ServiceOptions {
     /// The most open cursors.
     pub cursors_max: usize,
+    /// The most sessions.
+    pub sessions_max: usize,
     /// The name of the replica set that the server says to be, instead of a router of a sharded
     /// cluster.
     pub replica_set: Option<String>,
@@ -28,7 +31,7 @@ pub struct ServiceOptions {
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { cursors_max: 10_000, replica_set: None }
+        Self { cursors_max: 10_000, sessions_max: 100_000, replica_set: None }
     }
 }
 
@@ -52,6 +55,7 @@ pub struct Service {
     pub(crate) db: Database,
     pub(crate) users: Users,
     pub(crate) cursors: Cursors,
+    pub(crate) sessions: Sessions,
     pub(crate) options: ServiceOptions,
     pub(crate) started: Instant,
     pub(crate) counters: Counters,
@@ -86,6 +90,8 @@ pub struct Client {
     pub(crate) local: String,
     /// Whether it comes from this machine, or there is no connection.
     pub(crate) is_local: bool,
+    /// Whether it may do everything.
+    is_root: bool,
     pub(crate) id: u64,
     pub(crate) user: Option<User>,
     /// A conversation that tells who the client is, and whether its last message is left out.
@@ -94,6 +100,16 @@ pub struct Client {
 }
 
 impl Client {
+    /// Lets the client do everything: it has the files of the database anyway.
+    pub const fn become_root(&mut self) {
+        self.is_root = true;
+    }
+
+    /// Makes the client this user, who has proved to be it.
+    pub fn log_in(&mut self, user: User) {
+        self.user = Some(user);
+    }
+
     /// Returns the address that a member of a replica set has.
     pub(crate) fn local_address(&self) -> String {
         self.local.clone()
@@ -122,6 +138,12 @@ impl std::fmt::Debug for Client {
     }
 }
 
+/// The label of errors after which a driver sends a write again.
+const RETRYABLE: &str = "RetryableWriteError";
+
+/// The least that open transactions may have written together.
+const TRANSACTION_BYTES_MIN: usize = 16 << 20;
+
 thread_local! {
     /// When the command of this thread is to end.
     static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
@@ -138,10 +160,14 @@ impl Service {
     /// If the users cannot be read.
     pub fn new(db: Database, options: ServiceOptions) -> flagstone::Result<Arc<Self>> {
         let users = Users::open(&db)?;
+        // What open transactions have written counts in no other budget.
+        let budget = usize::try_from(db.stats().memory_budget).unwrap_or(usize::MAX);
+        let transaction_bytes = (budget / 4).max(TRANSACTION_BYTES_MIN);
         Ok(Arc::new(Self {
             db,
             users,
             cursors: Cursors::new(options.cursors_max),
+            sessions: Sessions::new(options.sessions_max, transaction_bytes),
             options,
             started: Instant::now(),
             counters: Counters::default(),
@@ -166,7 +192,8 @@ impl Service {
     pub fn client(&self, peer: String, local: String, is_local: bool) -> Client {
         let id = self.clients.fetch_add(1, Ordering::Relaxed);
         let incoming = Incoming::default();
-        Client { peer, local, is_local, id, user: None, conversation: None, incoming }
+        let is_root = false;
+        Client { peer, local, is_local, is_root, id, user: None, conversation: None, incoming }
     }
 
     /// Answers a message: appends the reply to `out`, or nothing if the client wants none.
@@ -259,33 +286,103 @@ impl Service {
             return Err(Failure::new(Code::CommandNotFound, text));
         };
         if self.is_closing.load(Ordering::Acquire) {
-            return Err(Failure::new(Code::ShutdownInProgress, "the server is being shut down"));
+            let failure = Failure::new(Code::ShutdownInProgress, "the server is being shut down");
+            let is_write = command.body.root().get("txnNumber")?.is_some();
+            return Err(if is_write { failure.with_label(RETRYABLE) } else { failure });
         }
         self.check_access(client, entry.need, &command.database, entry.name)?;
-        let mut run = Run { service: self, client, command, incoming, reply: BsonWriter::new(out) };
+        let reply = BsonWriter::new(out);
+        let (transaction, write, has_one_commit) = (None, None, false);
+        let mut run = Run {
+            service: self,
+            client,
+            command,
+            incoming,
+            reply,
+            transaction,
+            write,
+            has_one_commit,
+        };
         let args = run.args();
-        let mut known = vec![entry.name];
-        known.extend_from_slice(entry.fields);
-        args.check(&known)?;
+        args.check(entry.fields)?;
         args.refuse_collation()?;
-        refuse_transaction(&args)?;
         let deadline = match args.count("maxTimeMS")? {
             None | Some(0) => None,
             Some(millis) => Instant::now().checked_add(Duration::from_millis(millis)),
         };
         run.reply.begin();
         let before = DEADLINE.replace(deadline);
-        let done = interruptible(is_over, || (entry.run)(&mut run));
+        let done = interruptible(is_over, || self.run_in_session(entry, &mut run));
         DEADLINE.set(before);
         done?;
         run.reply.double("ok", 1.0)?;
         Ok(run.reply.end()?)
     }
 
+    /// Runs a command with what its session has: a transaction, or writes that may be repeated.
+    fn run_in_session(&self, entry: &Entry, run: &mut Run<'_, '_>) -> Outcome {
+        let args = run.args();
+        let number = args.int("txnNumber")?;
+        let (Some(key), Some(number)) = (self.session_key(run)?, number) else {
+            if number.is_some() || args.bool("autocommit")?.is_some() {
+                let text = "txnNumber and autocommit: expected them with lsid";
+                return Err(Failure::new(Code::InvalidOptions, text));
+            }
+            return (entry.run)(run).and_then(|()| run.sync_if_asked());
+        };
+        let session = self.sessions.get(&key)?;
+        let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        if args.bool("autocommit")? != Some(false) {
+            run.write = Some(session.begin_write(number)?);
+            let done = (entry.run)(run).and_then(|()| run.sync_if_asked());
+            // Drivers send a write again only if they are told so.
+            return done.map_err(|failure| match failure.code {
+                Code::InterruptedAtShutdown => failure.with_label(RETRYABLE),
+                _ => failure,
+            });
+        }
+        let begins = args.is("startTransaction")?;
+        if begins {
+            session.begin(number)?;
+        } else if super::transaction::is_end(entry.name) {
+            return super::transaction::end(run, &mut session, number);
+        }
+        if !entry.in_transaction {
+            let text = format!("cannot run {} in a multi-document transaction", entry.name);
+            return Err(Failure::new(Code::OperationNotSupportedInTransaction, text));
+        }
+        run.transaction =
+            Some(if begins { super::transaction::begin(run)? } else { session.take(number)? });
+        let done = (entry.run)(run);
+        // After an error the transaction has ended, as with other servers.
+        if let (Ok(()), Some(transaction)) = (&done, run.transaction.take()) {
+            let held = self.sessions.hold(&transaction)?;
+            session.give_back(transaction, held);
+        }
+        done.map_err(|failure| match failure.code {
+            Code::WriteConflict => failure.with_label(TRANSIENT),
+            _ => failure,
+        })
+    }
+
+    /// Returns the session that a command belongs to.
+    pub(crate) fn session_key(&self, run: &Run<'_, '_>) -> Outcome<Option<SessionKey>> {
+        match run.args().map("lsid")? {
+            Some(lsid) => session_key(&lsid, run.client).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Refuses what the client may not do. Where no users are, everything is allowed to those who
     /// come from this machine.
-    fn check_access(&self, client: &Client, need: Need, database: &str, name: &str) -> Outcome {
-        if need == Need::Nothing || !self.users.exist() && client.is_local {
+    pub(crate) fn check_access(
+        &self,
+        client: &Client,
+        need: Need,
+        database: &str,
+        name: &str,
+    ) -> Outcome {
+        if need == Need::Nothing || client.is_root || !self.users.exist() && client.is_local {
             return Ok(());
         }
         let text = match &client.user {
@@ -298,24 +395,30 @@ impl Service {
         Err(Failure::new(Code::Unauthorized, text))
     }
 
-    /// Refuses all further commands and ends the cursors.
+    /// Ends what nobody has used for long: cursors, transactions, sessions. To be called now and
+    /// then.
+    pub fn tick(&self) {
+        self.cursors.end_idle();
+        self.sessions.end_idle();
+    }
+
+    /// Refuses all further commands, and ends cursors and sessions.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
         self.cursors.clear();
+        self.sessions.clear();
     }
 }
 
-/// Transactions need sessions, which the server does not announce yet.
-fn refuse_transaction(args: &super::args::Args<'_>) -> Outcome {
-    if args.bool("autocommit")? == Some(false) || args.is("startTransaction")? {
-        let text = "transactions over the wire are not supported yet";
-        return Err(Failure::new(Code::IllegalOperation, text));
+/// Returns the session of this identifier, which belongs to the user.
+pub(crate) fn session_key(lsid: &flagstone::View<'_>, client: &Client) -> Outcome<SessionKey> {
+    match lsid.get("id")?.and_then(|id| id.as_uuid()) {
+        Some(id) => Ok(SessionKey { user: client.user().unwrap_or_default().to_owned(), id: *id }),
+        None => {
+            let text = "lsid.id: expected a UUID";
+            Err(Failure::new(Code::TypeMismatch, text))
+        }
     }
-    if args.get("txnNumber")?.is_some() {
-        let text = "retried writes are not supported yet: connect with retryWrites=false";
-        return Err(Failure::new(Code::IllegalOperation, text));
-    }
-    Ok(())
 }
 
 /// Appends the document that says why a command failed.

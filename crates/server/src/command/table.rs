@@ -1,7 +1,7 @@
 //! The table of commands, from which dispatch, permissions and help come.
 
 use super::run::Run;
-use super::{catalog, connection, operation, read, users, write};
+use super::{aggregate, catalog, connection, operation, read, transaction, update, users, write};
 use crate::access::Need;
 use crate::failure::Outcome;
 
@@ -11,11 +11,13 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// What it needs on the database that it is sent to.
     pub(crate) need: Need,
-    /// The fields that it knows besides its name and those that all commands may have.
+    /// The fields that it knows besides its name and those that all commands may have; `*` for any.
     pub(crate) fields: &'static [&'static str],
     /// What it does, in a sentence.
     pub(crate) help: &'static str,
     pub(crate) run: fn(&mut Run<'_, '_>) -> Outcome,
+    /// Whether it may be part of a transaction.
+    pub(crate) in_transaction: bool,
 }
 
 macro_rules! table {
@@ -28,12 +30,18 @@ macro_rules! table {
                 fields: &[$($field),*],
                 help: $help,
                 run: $run,
+                in_transaction: is_in_transaction($name),
             },)*
         ];
     };
 }
 
 table! {
+    "abortTransaction" Login transaction::end_none, [], "Aborts a transaction.";
+    "aggregate" Read aggregate::aggregate,
+        ["pipeline", "cursor", "explain", "allowDiskUse", "hint", "let", "collation",
+         "bypassDocumentValidation"],
+        "Runs a pipeline.";
     "buildInfo" Nothing connection::build_info, [], "Returns the version of the server.";
     "buildinfo" Nothing connection::build_info, [], "As buildInfo.";
     "collMod" Write catalog::coll_mod,
@@ -42,6 +50,7 @@ table! {
         "Changes the options of a collection.";
     "collStats" Read catalog::coll_stats, ["scale"], "Returns sizes and counts of a collection.";
     "collstats" Read catalog::coll_stats, ["scale"], "As collStats.";
+    "commitTransaction" Login transaction::end_none, [], "Commits a transaction.";
     "compact" Write catalog::compact, ["force", "dryRun", "freeSpaceTargetMB"],
         "Compacts a collection.";
     "connectionStatus" Nothing connection::connection_status, ["showPrivileges"],
@@ -54,7 +63,8 @@ table! {
          "collation", "changeStreamPreAndPostImages", "timeseries", "clusteredIndex",
          "expireAfterSeconds", "encryptedFields", "flags", "temp"],
         "Creates a collection.";
-    "createIndexes" Write catalog::create_indexes, ["indexes", "commitQuorum"],
+    "createIndexes" Write catalog::create_indexes,
+        ["indexes", "commitQuorum", "ignoreUnknownIndexOptions"],
         "Creates indexes and waits until they are complete.";
     "createUser" Root users::create,
         ["pwd", "roles", "mechanisms", "customData", "digestPassword",
@@ -78,12 +88,19 @@ table! {
          "max", "min", "returnKey", "showRecordId", "tailable", "awaitData", "oplogReplay",
          "noCursorTimeout", "allowPartialResults", "collation", "allowDiskUse", "let"],
         "Finds documents.";
+    "findAndModify" Write update::find_and_modify,
+        ["query", "sort", "remove", "update", "new", "fields", "upsert", "arrayFilters", "hint",
+         "collation", "bypassDocumentValidation", "let"],
+        "Changes or removes a document and returns it.";
+    "findandmodify" Write update::find_and_modify,
+        ["query", "sort", "remove", "update", "new", "fields", "upsert", "arrayFilters", "hint",
+         "collation", "bypassDocumentValidation", "let"],
+        "As findAndModify.";
     "getCmdLineOpts" Root operation::cmd_line_opts, [], "Returns how the server was started.";
     "getLog" Root operation::log, [], "Returns nothing: the log goes to stderr.";
     "getMore" Read read::get_more, ["collection", "batchSize", "term", "lastKnownCommittedOpTime"],
         "Returns the next documents of a cursor.";
-    "getParameter" Login operation::parameter,
-        ["allParameters", "featureCompatibilityVersion", "authenticationMechanisms"],
+    "getParameter" Login operation::parameter, ["*"],
         "Returns parameters of the server.";
     "hello" Nothing connection::hello,
         ["helloOk", "client", "compression", "saslSupportedMechs", "speculativeAuthenticate",
@@ -110,16 +127,18 @@ table! {
     "listIndexes" Read catalog::list_indexes, ["cursor"], "Returns the indexes of a collection.";
     "logout" Nothing connection::logout, [], "Forgets who the client is.";
     "ping" Nothing connection::ping, [], "Does nothing.";
-    "refreshSessions" Nothing connection::end_sessions, [], "Keeps sessions of the client.";
+    "refreshSessions" Login connection::refresh_sessions, [], "Keeps sessions of the client.";
     "renameCollection" Root catalog::rename, ["to", "dropTarget"], "Renames a collection.";
     "saslContinue" Nothing connection::sasl_continue, ["conversationId", "payload"],
         "Continues to tell who the client is.";
     "saslStart" Nothing connection::sasl_start,
         ["mechanism", "payload", "options", "autoAuthorize"],
         "Begins to tell who the client is.";
-    "serverStatus" Login operation::server_status,
-        ["repl", "metrics", "locks", "mirroredReads", "latchAnalysis", "tcmalloc"],
+    "serverStatus" Login operation::server_status, ["*"],
         "Returns counters of the server.";
+    "startSession" Login connection::start_session, [], "Begins a session.";
+    "update" Write update::update, ["ordered", "let", "bypassDocumentValidation"],
+        "Changes documents.";
     "updateUser" Root users::update,
         ["pwd", "roles", "mechanisms", "customData", "digestPassword",
          "authenticationRestrictions"],
@@ -131,6 +150,24 @@ table! {
     "validate" Read catalog::validate, ["full", "repair", "metadata", "checkBSONConformance"],
         "Checks a collection and its indexes.";
     "whatsmyuri" Nothing connection::my_uri, [], "Returns the address of the client.";
+}
+
+/// Returns whether a command may be part of a transaction: those that read and write documents.
+const fn is_in_transaction(name: &str) -> bool {
+    matches!(
+        name.as_bytes(),
+        b"insert"
+            | b"update"
+            | b"delete"
+            | b"find"
+            | b"getMore"
+            | b"killCursors"
+            | b"count"
+            | b"distinct"
+            | b"aggregate"
+            | b"findAndModify"
+            | b"findandmodify"
+    )
 }
 
 /// Returns the command of this name.

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::run::Run;
-use crate::access::{Role, RoleKind, User};
+use crate::access::{Need, Role, RoleKind, User};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::{ErrorKind, View};
@@ -88,6 +88,7 @@ fn not_found(name: &str) -> Failure {
 }
 
 pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
+    run.require(Need::Root, ADMIN)?;
     let args = run.args();
     check_mechanisms(&args)?;
     let (name, password) = (args.required_text("createUser")?, args.required_text("pwd")?);
@@ -96,6 +97,7 @@ pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
+    run.require(Need::Root, ADMIN)?;
     let args = run.args();
     check_mechanisms(&args)?;
     let (name, password) = (args.required_text("updateUser")?, args.text("pwd")?);
@@ -111,6 +113,7 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn drop(run: &mut Run<'_, '_>) -> Outcome {
+    run.require(Need::Root, ADMIN)?;
     let name = run.args().required_text("dropUser")?;
     let is_there = run.service.users.remove(name).map_err(failure)?;
     if is_there { Ok(()) } else { Err(not_found(name)) }
@@ -139,7 +142,7 @@ pub(super) fn info(run: &mut Run<'_, '_>) -> Outcome {
         }
     }
     let may_all = match &run.client.user {
-        Some(user) => user.may(crate::access::Need::Root, ADMIN),
+        Some(user) => user.may(Need::Root, ADMIN),
         None => true,
     };
     run.reply.begin_array("users")?;

@@ -1,5 +1,6 @@
 //! Cursors that clients have open: queries of which a part of the documents was sent.
 
+use super::sessions::SessionKey;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::wire::DOCUMENT_BYTES_MAX;
@@ -7,8 +8,9 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a cursor stays open that nobody reads from.
-pub(crate) const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
+/// How long a cursor stays open that nobody reads from, and one that is to stay open for long.
+const IDLE_MAX: Duration = Duration::from_secs(10 * 60);
+const LONG_IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// The documents of a first batch whose size the client leaves to the server.
 pub(crate) const FIRST_BATCH: u64 = 101;
@@ -26,6 +28,21 @@ pub(crate) trait Rows: Send {
 
     /// Gives up what costs memory until the next call.
     fn park(&mut self) {}
+
+    /// Returns what rows have that do not end: those of a change stream.
+    fn live(&mut self) -> Option<Live<'_>> {
+        None
+    }
+}
+
+/// What rows have to which more are added while they are read.
+pub(crate) struct Live<'r> {
+    /// The position after what was read.
+    pub(crate) token: &'r str,
+    /// Whether nothing more will come.
+    pub(crate) has_ended: bool,
+    /// Until when to wait for the next row.
+    pub(crate) deadline: &'r mut Instant,
 }
 
 /// A cursor: what is left of a query.
@@ -34,8 +51,10 @@ pub(crate) struct Cursor {
     pub(crate) namespace: String,
     /// Who may read from it.
     pub(crate) user: Option<String>,
-    /// Whether it stays open however long nobody reads from it.
+    /// Whether it stays open for long while nobody reads from it.
     pub(crate) stays: bool,
+    /// The session that it ends with.
+    pub(crate) session: Option<SessionKey>,
     pub(crate) rows: Box<dyn Rows>,
     /// A document that was read and not sent.
     ahead: Option<Vec<u8>>,
@@ -43,7 +62,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     pub(crate) fn new(namespace: String, user: Option<String>, rows: Box<dyn Rows>) -> Self {
-        Self { namespace, user, stays: false, rows, ahead: None }
+        Self { namespace, user, stays: false, session: None, rows, ahead: None }
     }
 
     /// Appends the next documents as the array `name`: at most `most` of them. Returns whether
@@ -56,6 +75,7 @@ impl Cursor {
     ) -> Outcome<bool> {
         let (start, mut left) = (out.len(), most.unwrap_or(u64::MAX));
         out.begin_array(name)?;
+        let is_live = self.rows.live().is_some();
         if let Some(document) = self.ahead.take_if(|_| left > 0) {
             out.raw_document("", &document)?;
             left -= 1;
@@ -65,9 +85,13 @@ impl Cursor {
             self.rows.write(out)?;
             out.end()?;
             left -= 1;
+            if let Some(live) = self.rows.live() {
+                // What is there is returned at once.
+                *live.deadline = Instant::now();
+            }
         }
         // Whether there are more is known when one more is read.
-        if self.ahead.is_none() && self.rows.advance()? {
+        if !is_live && self.ahead.is_none() && self.rows.advance()? {
             let mut document = Vec::new();
             let mut alone = BsonWriter::new(&mut document);
             alone.begin();
@@ -80,7 +104,14 @@ impl Cursor {
             self.rows.park();
         }
         out.end()?;
-        Ok(has_more)
+        let Some(live) = self.rows.live() else { return Ok(has_more) };
+        let mut token = Vec::new();
+        let mut alone = BsonWriter::new(&mut token);
+        alone.begin();
+        alone.text("_data", live.token)?;
+        alone.end()?;
+        out.raw_document("postBatchResumeToken", &token)?;
+        Ok(!live.has_ended)
     }
 }
 
@@ -96,7 +127,15 @@ struct Open {
     user: Option<String>,
     namespace: String,
     stays: bool,
+    session: Option<SessionKey>,
     used: Instant,
+}
+
+impl Open {
+    fn is_idle(&self) -> bool {
+        let most = if self.stays { LONG_IDLE_MAX } else { IDLE_MAX };
+        self.cursor.is_some() && self.used.elapsed() >= most
+    }
 }
 
 impl Cursors {
@@ -113,7 +152,6 @@ impl Cursors {
     /// Keeps a cursor, and returns its number, which cannot be guessed.
     pub(crate) fn keep(&self, cursor: Cursor) -> Outcome<i64> {
         let mut open = self.open();
-        end_idle(&mut open);
         if open.len() >= self.most {
             let text = format!("{} cursors are open, the most (--cursors)", open.len());
             return Err(Failure::new(Code::OperationFailed, text));
@@ -125,17 +163,17 @@ impl Cursors {
             }
         };
         let (user, namespace) = (cursor.user.clone(), cursor.namespace.clone());
-        let stays = cursor.stays;
+        let (stays, session) = (cursor.stays, cursor.session.clone());
         let used = Instant::now();
-        open.insert(id, Open { cursor: Some(cursor), user, namespace, stays, used });
+        open.insert(id, Open { cursor: Some(cursor), user, namespace, stays, session, used });
         Ok(id)
     }
 
     /// Takes a cursor to read from it. Until it is given back, others see it as in use.
     pub(crate) fn take(&self, id: i64, user: Option<&str>, namespace: &str) -> Outcome<Cursor> {
         let mut open = self.open();
-        end_idle(&mut open);
-        let Some(found) = open.get_mut(&id) else { return Err(not_found(id)) };
+        let found = open.get_mut(&id).filter(|found| !found.is_idle());
+        let Some(found) = found else { return Err(not_found(id)) };
         if found.namespace != namespace {
             let text = format!("cursor id {id} belongs to {}, not {namespace}", found.namespace);
             return Err(Failure::new(Code::Unauthorized, text));
@@ -168,6 +206,29 @@ impl Cursors {
         killed.is_some()
     }
 
+    /// Ends the cursors that nobody has read from for long.
+    pub(crate) fn end_idle(&self) {
+        self.end(Open::is_idle);
+    }
+
+    /// Ends the cursors of a session.
+    pub(crate) fn end_session(&self, key: &SessionKey) {
+        self.end(|open| open.session.as_ref() == Some(key));
+    }
+
+    /// Keeps the cursors of a session open.
+    pub(crate) fn refresh(&self, key: &SessionKey) {
+        for open in self.open().values_mut().filter(|open| open.session.as_ref() == Some(key)) {
+            open.used = Instant::now();
+        }
+    }
+
+    fn end(&self, mut is_over: impl FnMut(&Open) -> bool) {
+        // They end outside of the lock: that may take a while.
+        let ended: Vec<_> = self.open().extract_if(|_id, open| is_over(open)).collect();
+        drop(ended);
+    }
+
     /// Ends all cursors.
     pub(crate) fn clear(&self) {
         let open = std::mem::take(&mut *self.open());
@@ -176,14 +237,8 @@ impl Cursors {
 
     /// Returns how many cursors are open.
     pub(crate) fn len(&self) -> usize {
-        let mut open = self.open();
-        end_idle(&mut open);
-        open.len()
+        self.open().len()
     }
-}
-
-fn end_idle(open: &mut HashMap<i64, Open>) {
-    open.retain(|_id, open| open.stays || open.cursor.is_none() || open.used.elapsed() < IDLE_MAX);
 }
 
 fn not_found(id: i64) -> Failure {

@@ -1,3 +1,5 @@
 //! What a client has open between its commands.
 
+pub(crate) mod sessions;
+
 pub(crate) mod cursors;

@@ -7,8 +7,11 @@
 //! = {"ok":1}                     the reply has these fields and maybe others, at any depth
 //! ```
 
+mod streams;
+mod users;
+
 use flagstone::doc::{JsonMode, JsonOptions, Map};
-use flagstone::{Database, Document, Value};
+use flagstone::{Database, Document, Options, Value};
 use flagstone_server::command::{Client, Service, ServiceOptions};
 use std::sync::Arc;
 
@@ -21,8 +24,12 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
+        Self::with(Options::new())
+    }
+
+    fn with(options: Options) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let db = Database::open(dir.path().join("data")).unwrap();
+        let db = Database::builder(dir.path().join("data")).options(options).open().unwrap();
         let service = Service::new(db, ServiceOptions::default()).unwrap();
         let client = service.client("here".to_owned(), "here".to_owned(), true);
         Self { _dir: dir, service, client }
@@ -104,5 +111,8 @@ texts! {
     documents_are_inserted_found_and_removed "documents.txt"
     keys_come_back_as_they_were_sent "keys.txt"
     collections_and_indexes_are_created_listed_and_dropped "catalog.txt"
+    pipelines_and_expressions_are_run "pipelines.txt"
+    documents_are_changed_and_upserted "updates.txt"
+    transactions_are_isolated_and_retried_writes_happen_once "sessions.txt"
     what_is_malformed_is_refused_by_name "refused.txt"
 }

@@ -1,0 +1,202 @@
+//! Pipelines.
+
+use super::args::Args;
+use super::filter::Fields;
+use super::name::Namespace;
+use super::read::{Listed, batch_size, first_batch};
+use super::run::Run;
+use super::service::Counters;
+use super::stream::{self, Scope};
+use crate::access::Need;
+use crate::bson::BsonWriter;
+use crate::failure::{Code, Failure, Outcome};
+use crate::session::cursors::Rows;
+use flagstone::doc::Map;
+use flagstone::{Document, Error, Value};
+use flagstone_pipeline::{Aggregate, Aggregation};
+
+/// The rows of a pipeline.
+struct Piped {
+    rows: Aggregation<'static>,
+    current: Option<Document>,
+}
+
+impl Rows for Piped {
+    fn advance(&mut self) -> Outcome<bool> {
+        self.current = self.rows.next().transpose()?;
+        Ok(self.current.is_some())
+    }
+
+    fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
+        match &self.current {
+            Some(row) => put_row(row, out),
+            None => Ok(()),
+        }
+    }
+}
+
+fn put_row(row: &Document, out: &mut BsonWriter<'_>) -> Outcome {
+    Ok(out.fields(&row.root(), |_name| false)?)
+}
+
+pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
+    let args = run.args();
+    let stages = args.required_list("pipeline")?;
+    args.refuse_if("explain", |explain| explain.as_bool() != Some(false))?;
+    let namespace = match args.get("aggregate")?.and_then(|name| name.as_str()) {
+        Some(_) => Some(run.namespace()?),
+        None => None,
+    };
+    let first = stages.first().and_then(|stage| stage.get("$changeStream").ok().flatten());
+    if let Some(stage) = first {
+        return change_stream(run, &Args::new(stage, "$changeStream"), namespace, stages.len());
+    }
+    Counters::add(&run.service.counters.queries, 1);
+    let collection = match &namespace {
+        Some(namespace) => run.existing(namespace)?,
+        None => None,
+    };
+    let pipeline = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>()?;
+    let variables = match args.map("let")?.map(|map| map.to_value()).transpose()? {
+        Some(Value::Map(variables)) => variables,
+        _ => Map::new(),
+    };
+    let db = &run.service.db;
+    let pipeline = Value::Array(pipeline);
+    let aggregate = Aggregate::with_variables(db, collection.as_ref(), pipeline, &variables)?;
+    // The other collections of a pipeline belong to the same database.
+    let (opened, database) = (db.clone(), run.command.database.clone());
+    let aggregate = aggregate.collections(move |name| {
+        let namespace = Namespace::new(&database, name);
+        let namespace = namespace.map_err(|failure| Error::invalid(failure.message))?;
+        opened.space(&namespace.keyspace()).existing().collection()
+    });
+    let rows: Box<dyn Rows> = match &run.transaction {
+        None => Box::new(Piped { rows: aggregate.run()?, current: None }),
+        Some(tx) => {
+            let mut listed = Listed::new(Vec::new());
+            for row in aggregate.transaction(tx).run()? {
+                let row = row?;
+                listed.add(|out| put_row(&row, out))?;
+            }
+            Box::new(listed)
+        }
+    };
+    let name = match &namespace {
+        Some(namespace) => namespace.to_string(),
+        None => format!("{}.$cmd.aggregate", run.command.database),
+    };
+    first_batch(run, name, rows, (first_size(&args)?, false, false))
+}
+
+/// Returns a stage of a pipeline.
+fn stage(name: &str, value: impl Into<Value>) -> Value {
+    let mut stage = Map::new();
+    stage.insert(name, value);
+    Value::Map(stage)
+}
+
+/// Returns the stages that do what a find or a count does, whose filter has expressions.
+fn stages_of(args: &Args<'_>, filter: &str) -> Outcome<Vec<Value>> {
+    let mut stages = Vec::new();
+    if let Some(filter) = args.map(filter)? {
+        stages.push(stage("$match", filter.to_value()?));
+    }
+    if let Some(sort) = args.filled_map("sort")? {
+        stages.push(stage("$sort", sort.to_value()?));
+    }
+    if let Some(skip) = args.count("skip")?.filter(|skip| *skip > 0) {
+        stages.push(stage("$skip", skip));
+    }
+    match super::read::limit(args)? {
+        0 => {}
+        limit => stages.push(stage("$limit", limit)),
+    }
+    Ok(stages)
+}
+
+/// Runs stages over a collection, and passes each row to `visit`.
+fn run_stages<'t>(
+    run: &'t Run<'_, '_>,
+    stages: Vec<Value>,
+    collection: Option<&flagstone::Collection>,
+) -> Outcome<Aggregation<'t>> {
+    let variables = match run.args().map("let")?.map(|map| map.to_value()).transpose()? {
+        Some(Value::Map(variables)) => variables,
+        _ => Map::new(),
+    };
+    let stages = Value::Array(stages);
+    let aggregate = Aggregate::with_variables(&run.service.db, collection, stages, &variables)?;
+    Ok(match &run.transaction {
+        Some(tx) => aggregate.transaction(tx).run()?,
+        None => aggregate.run()?,
+    })
+}
+
+/// Answers a find whose filter has expressions.
+pub(super) fn find(
+    run: &mut Run<'_, '_>,
+    namespace: &Namespace,
+    collection: Option<&flagstone::Collection>,
+) -> Outcome {
+    let args = run.args();
+    super::read::refuse(&args)?;
+    let fields = Fields::parse(&args, "projection")?;
+    let stages = stages_of(&args, "filter")?;
+    let mut listed = Listed::new(Vec::new());
+    for row in run_stages(run, stages, collection)? {
+        let projected = Document::from_value(&fields.project(&row?.to_value(), None)?)?;
+        listed.add(|out| put_row(&projected, out))?;
+    }
+    super::read::answer(run, namespace, Box::new(listed))
+}
+
+/// Counts the documents of a filter that has expressions.
+pub(super) fn count(run: &Run<'_, '_>, collection: Option<&flagstone::Collection>) -> Outcome<u64> {
+    let mut n = 0;
+    for row in run_stages(run, stages_of(&run.args(), "query")?, collection)? {
+        row?;
+        n += 1;
+    }
+    Ok(n)
+}
+
+/// Returns the size of the first batch, which a client may leave to the server.
+fn first_size(args: &Args<'_>) -> Outcome<Option<u64>> {
+    Ok(Some(batch_size(args)?.unwrap_or(crate::session::cursors::FIRST_BATCH)))
+}
+
+fn change_stream(
+    run: &mut Run<'_, '_>,
+    stage: &Args<'_>,
+    namespace: Option<Namespace>,
+    stages: usize,
+) -> Outcome {
+    let is_in_transaction = run.transaction.is_some();
+    if is_in_transaction {
+        let text = "a change stream in a transaction";
+        return Err(Failure::new(Code::OperationNotSupportedInTransaction, text));
+    }
+    let scope = match (namespace, stage.is("allChangesForCluster")?) {
+        (Some(namespace), false) => Scope::Collection(namespace),
+        (None, false) => Scope::Database(run.command.database.clone()),
+        (None, true) if run.command.database == "admin" => {
+            run.require(Need::ReadAll, "admin")?;
+            Scope::All
+        }
+        _ => {
+            let text = "$changeStream: allChangesForCluster is for aggregate: 1 on admin";
+            return Err(Failure::new(Code::InvalidOptions, text));
+        }
+    };
+    if stages > 1 {
+        return Err(Failure::unsupported("a stage after $changeStream"));
+    }
+    let name = match &scope {
+        Scope::Collection(namespace) => namespace.to_string(),
+        _ => format!("{}.$cmd.aggregate", run.command.database),
+    };
+    let stream = stream::open(run, stage, scope)?;
+    let size = first_size(&run.args())?;
+    first_batch(run, name, Box::new(stream), (size, false, false))
+}

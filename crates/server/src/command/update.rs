@@ -1,0 +1,390 @@
+//! Commands that change documents: `update` and `findAndModify`.
+
+use super::args::Args;
+use super::filter::{self, Fields};
+use super::id::{self, ID};
+use super::name::Namespace;
+use super::read::put_count;
+use super::run::{Run, STATEMENTS_MAX};
+use super::service::Counters;
+use super::target::Target;
+use super::write::{Failures, duplicate_key, is_of_the_server, is_ordered, with_index};
+use crate::bson::BsonWriter;
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::doc::DateTime;
+use flagstone::{Collection, Document, Expires, Space, Transaction, Value, View};
+use flagstone_pipeline::update::{Context, Update};
+
+/// A document that was changed.
+struct Changed {
+    key: Value,
+    /// As drivers see it; `None` for one that an upsert has inserted.
+    old: Option<Value>,
+    /// `None` if the document had this form already.
+    new: Option<Value>,
+}
+
+/// What is done to documents.
+struct Change<'a> {
+    namespace: &'a Namespace,
+    update: Update,
+    is_upsert: bool,
+    now: DateTime,
+}
+
+impl<'a> Change<'a> {
+    fn parse(args: &Args<'_>, name: &str, namespace: &'a Namespace) -> Outcome<Self> {
+        let Some(update) = args.get(name)? else { return Err(args.missing(name)) };
+        let filters = args.list("arrayFilters")?.unwrap_or_default();
+        let filters = filters.iter().map(View::to_value).collect::<Result<Vec<_>, _>>()?;
+        let update = Update::parse(&update.to_value()?, &filters)?;
+        let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
+        Ok(Self { namespace, update, is_upsert: args.is("upsert")?, now })
+    }
+
+    /// Changes the document of a key if it is one of the target.
+    fn one(
+        &self,
+        tx: &mut Transaction,
+        target: &Target<'_>,
+        key: &Value,
+    ) -> Outcome<Option<Changed>> {
+        let Some(document) = target.read(tx, key)? else { return Ok(None) };
+        let old = id::shown(key, &document)?;
+        let position = match (self.update.matched_array(), &target.matcher) {
+            (Some(path), Some(matcher)) => {
+                let path = filter::path(path)?;
+                matcher.position(&document.root(), &path)?
+            }
+            _ => None,
+        };
+        let context = Context { position, is_insert: false, now: self.now };
+        let mut new = old.clone();
+        let is_changed = self.update.apply(&mut new, &context)?;
+        if is_changed {
+            let (_key, stored) = id::without_id(new.clone())?;
+            let expiry = target.collection.expiry(key)?;
+            tx.put(target.collection, key, (&document_of(&stored)?).expires(expiry))?;
+        }
+        Ok(Some(Changed { key: key.clone(), old: Some(old), new: is_changed.then_some(new) }))
+    }
+
+    /// Changes the first document of the target. If there is none, an upsert inserts one.
+    fn first(&self, tx: &mut Transaction, target: &Target<'_>) -> Outcome<Option<Changed>> {
+        let changed = match target.first(tx)? {
+            Some(key) => self.one(tx, target, &key)?,
+            None => None,
+        };
+        match changed {
+            None if self.is_upsert => self.insert(tx, target).map(Some),
+            changed => Ok(changed),
+        }
+    }
+
+    /// Inserts what an upsert makes of the filter.
+    fn insert(&self, tx: &mut Transaction, target: &Target<'_>) -> Outcome<Changed> {
+        let context = Context { position: None, is_insert: true, now: self.now };
+        let document = self.update.upserted(&target.filter, &context)?;
+        let (key, stored) = id::without_id(document)?;
+        let key = key.unwrap_or_else(|| Value::ObjectId(id::new_id()));
+        // The document of this key is no match, or it would have been found.
+        if tx.get(target.collection, &key)?.is_some() {
+            return Err(duplicate_key(self.namespace, &key));
+        }
+        let stored = document_of(&stored)?;
+        tx.put(target.collection, &key, &stored)?;
+        let new = Some(id::shown(&key, &stored)?);
+        Ok(Changed { key, old: None, new })
+    }
+}
+
+/// Returns the stored form of a document.
+fn document_of(value: &Value) -> Outcome<Document> {
+    let document = Document::from_value(value)?;
+    if document.as_bytes().len() > crate::wire::DOCUMENT_BYTES_MAX {
+        let text = "the document would be larger than 16 MiB after the update";
+        return Err(Failure::new(Code::BsonObjectTooLarge, text));
+    }
+    Ok(document)
+}
+
+/// What a statement has done.
+#[derive(Default)]
+struct Done {
+    matched: u64,
+    modified: u64,
+    upserted: Option<Value>,
+}
+
+impl Done {
+    fn note(&mut self, changed: Changed) {
+        if changed.old.is_some() {
+            self.matched += 1;
+            self.modified += u64::from(changed.new.is_some());
+        } else {
+            self.upserted = Some(changed.key);
+        }
+    }
+
+    /// Writes what a retry of the statement is told.
+    fn write(&self) -> Outcome<Vec<u8>> {
+        let mut bson = Vec::new();
+        let mut out = BsonWriter::new(&mut bson);
+        out.begin();
+        put_count(&mut out, "n", self.matched)?;
+        put_count(&mut out, "nModified", self.modified)?;
+        if let Some(key) = &self.upserted {
+            id::write_value(&mut out, "upserted", key)?;
+        }
+        out.end()?;
+        Ok(bson)
+    }
+
+    fn read(document: &Document) -> Outcome<Self> {
+        let root = document.root();
+        let count = |name: &str| -> Outcome<u64> {
+            let count = root.get(name)?.and_then(|count| count.as_u64());
+            Ok(count.unwrap_or(0))
+        };
+        let upserted = root.get("upserted")?.map(|key| key.to_value()).transpose()?;
+        Ok(Self { matched: count("n")?, modified: count("nModified")?, upserted })
+    }
+}
+
+pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
+    let (args, namespace) = (run.args(), run.namespace()?);
+    let is_ordered = is_ordered(&args)?;
+    args.refuse_if("let", |values| !values.is_empty().unwrap_or(false))?;
+    let statements = run.statements("updates")?;
+    let earlier = run.done()?;
+    run.has_one_commit = statements.len() == 1;
+    let (mut matched, mut modified, mut upserted) = (0, 0, Vec::new());
+    let mut failures = Failures::default();
+    for (index, bson) in statements.iter().enumerate() {
+        let earlier = earlier.iter().find(|(number, _)| *number == run.statement(index));
+        let done = match earlier {
+            Some((_, done)) => run.incoming.any(done).and_then(|done| Done::read(&done)),
+            None => run.incoming.any(bson).and_then(|statement| {
+                let args = Args::new(statement.root(), "update.updates");
+                update_one(run, &args, &namespace, index)
+            }),
+        };
+        match done {
+            Ok(done) => {
+                matched += done.matched;
+                modified += done.modified;
+                upserted.extend(done.upserted.map(|key| (index, key)));
+            }
+            Err(failure) if run.transaction.is_some() || is_of_the_server(&failure) => {
+                return Err(failure);
+            }
+            Err(failure) => {
+                failures.0.push((index, failure));
+                if is_ordered {
+                    break;
+                }
+            }
+        }
+    }
+    Counters::add(&run.service.counters.updates, matched);
+    let reply = &mut run.reply;
+    put_count(reply, "n", matched + upserted.len() as u64)?;
+    put_count(reply, "nModified", modified)?;
+    if !upserted.is_empty() {
+        reply.begin_array("upserted")?;
+        for (index, key) in &upserted {
+            reply.begin_document("")?;
+            put_count(reply, "index", *index as u64)?;
+            id::write_value(reply, ID, key)?;
+            reply.end()?;
+        }
+        reply.end()?;
+    }
+    failures.write(reply)
+}
+
+/// Carries out one statement.
+fn update_one(
+    run: &mut Run<'_, '_>,
+    statement: &Args<'_>,
+    namespace: &Namespace,
+    index: usize,
+) -> Outcome<Done> {
+    statement.check(&["q", "u", "multi", "upsert", "arrayFilters", "hint", "sort", "collation"])?;
+    statement.refuse_collation()?;
+    let is_multi = statement.is("multi")?;
+    let change = Change::parse(statement, "u", namespace)?;
+    statement.required_map("q")?;
+    if is_multi && change.update.is_replacement() {
+        let text = "multi update is not supported for replacement-style update";
+        return Err(Failure::new(Code::FailedToParse, text));
+    }
+    let Some(collection) = collection(run, namespace, change.is_upsert)? else {
+        return Ok(Done::default());
+    };
+    let target = Target::parse(statement, "q", &collection)?;
+    if is_multi && target.key.is_none() {
+        return update_all(run, &change, &target);
+    }
+    let number = run.statement(index);
+    again_if_raced(&change, || {
+        run.atomically(|run, tx| {
+            let mut done = Done::default();
+            if let Some(changed) = change.first(tx, &target)? {
+                done.note(changed);
+            }
+            run.note(tx, number, || done.write())?;
+            Ok(done)
+        })
+    })
+    .map_err(|failure| with_index(failure, (namespace, &collection), None))
+}
+
+/// Carries out an upsert once more if another has inserted a document with its unique value since
+/// it found none: now it finds that one.
+fn again_if_raced<T>(change: &Change<'_>, mut work: impl FnMut() -> Outcome<T>) -> Outcome<T> {
+    match work() {
+        Err(failure) if change.is_upsert && failure.code == Code::DuplicateKey => work(),
+        done => done,
+    }
+}
+
+/// Changes all documents of the target: each in a commit of its own, or all in the transaction that
+/// the client has open.
+fn update_all(run: &mut Run<'_, '_>, change: &Change<'_>, target: &Target<'_>) -> Outcome<Done> {
+    run.has_one_commit = false;
+    let mut done = Done::default();
+    let keys = match &run.transaction {
+        Some(tx) => Some(target.all(tx)?),
+        None => None,
+    };
+    match keys {
+        Some(keys) => {
+            for key in &keys {
+                if let Some(changed) = run.atomically(|_run, tx| change.one(tx, target, key))? {
+                    done.note(changed);
+                }
+            }
+        }
+        None => {
+            let mut cursor = target.find(target.collection.find(target.filter.clone())).run()?;
+            while cursor.advance()? {
+                let key = cursor.key()?;
+                cursor.park();
+                if let Some(changed) = run.atomically(|_run, tx| change.one(tx, target, &key))? {
+                    done.note(changed);
+                }
+            }
+        }
+    }
+    if done.matched == 0
+        && change.is_upsert
+        && let Some(changed) = run.atomically(|_run, tx| change.first(tx, target))?
+    {
+        done.note(changed);
+    }
+    Ok(done)
+}
+
+fn collection(
+    run: &Run<'_, '_>,
+    namespace: &Namespace,
+    is_created: bool,
+) -> Outcome<Option<Collection>> {
+    if is_created { run.created(namespace).map(Some) } else { run.existing(namespace) }
+}
+
+pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
+    let (args, namespace) = (run.args(), run.namespace()?);
+    args.refuse_if("let", |values| !values.is_empty().unwrap_or(false))?;
+    let (removes, wants_new) = (args.is("remove")?, args.is("new")?);
+    let has_update = args.get("update")?.is_some();
+    if removes == has_update || removes && (args.is("upsert")? || wants_new) {
+        let text = "findAndModify: expected either remove, or update with new and upsert";
+        return Err(Failure::new(Code::FailedToParse, text));
+    }
+    let fields = Fields::parse(&args, "fields")?;
+    if let Some((_, reply)) = run.done()?.first() {
+        run.reply.raw_fields(reply);
+        return Ok(());
+    }
+    let change = if removes { None } else { Some(Change::parse(&args, "update", &namespace)?) };
+    let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);
+    let reply = match collection(run, &namespace, is_upsert)? {
+        None => reply_of(&fields, None, (removes, wants_new))?,
+        Some(collection) => {
+            let target = Target::parse(&args, "query", &collection)?;
+            let number = run.statement(0);
+            run.has_one_commit = true;
+            let mut work = || {
+                run.atomically(|run, tx| {
+                    let changed = match &change {
+                        Some(change) => change.first(tx, &target)?,
+                        None => remove_first(tx, &target)?,
+                    };
+                    let is_found = changed.is_some();
+                    let reply = reply_of(&fields, changed.as_ref(), (removes, wants_new))?;
+                    if is_found {
+                        run.note(tx, number, || Ok(reply.clone()))?;
+                    }
+                    Ok(reply)
+                })
+            };
+            let done = match &change {
+                Some(change) => again_if_raced(change, work),
+                None => work(),
+            };
+            done.map_err(|failure| with_index(failure, (&namespace, &collection), None))?
+        }
+    };
+    let counters = &run.service.counters;
+    Counters::add(if removes { &counters.deletes } else { &counters.updates }, 1);
+    run.reply.raw_fields(&reply);
+    Ok(())
+}
+
+/// Removes the first document of the target.
+fn remove_first(tx: &mut Transaction, target: &Target<'_>) -> Outcome<Option<Changed>> {
+    let Some(key) = target.first(tx)? else { return Ok(None) };
+    let Some(document) = target.read(tx, &key)? else { return Ok(None) };
+    tx.delete(target.collection, &key)?;
+    let old = Some(id::shown(&key, &document)?);
+    Ok(Some(Changed { key, old, new: None }))
+}
+
+/// Returns the fields of the reply as a document of BSON.
+fn reply_of(
+    fields: &Fields,
+    changed: Option<&Changed>,
+    (removes, wants_new): (bool, bool),
+) -> Outcome<Vec<u8>> {
+    let mut bson = Vec::new();
+    let reply = &mut BsonWriter::new(&mut bson);
+    reply.begin();
+    reply.begin_document("lastErrorObject")?;
+    reply.int("n", i32::from(changed.is_some()))?;
+    let is_upserted = changed.is_some_and(|changed| changed.old.is_none());
+    if !removes {
+        reply.bool("updatedExisting", changed.is_some() && !is_upserted)?;
+    }
+    if let (Some(changed), true) = (changed, is_upserted) {
+        id::write_value(reply, "upserted", &changed.key)?;
+    }
+    reply.end()?;
+    let shown = changed.and_then(|changed| match (wants_new, &changed.new) {
+        (true, Some(new)) => Some(new),
+        _ => changed.old.as_ref(),
+    });
+    match shown {
+        Some(value) => {
+            let document = Document::from_value(&fields.project(value, None)?)?;
+            reply.value("value", &document.root())?;
+        }
+        None => reply.null("value")?,
+    }
+    reply.end()?;
+    Ok(bson)
+}
+
+/// Statements have numbers of 32 bits.
+const _: () = assert!(STATEMENTS_MAX < u32::MAX as usize);

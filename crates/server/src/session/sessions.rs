@@ -1,0 +1,308 @@
+//! Logical sessions: the number of the last write or transaction of each, its open transaction, and
+//! what retried writes have done.
+//!
+//! A driver sends a write a second time, with the same session and number, if it has not seen the
+//! reply. So the reply is stored in the same commit as the write, in the keyspace
+//! [`RETRIES`], under user, session, number and statement, and expires with the session.
+
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::{Database, Expires, Keyspace, Prefix, Slice, Space, Transaction};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The keyspace of what retried writes have done.
+const RETRIES: &str = "admin.system.retries";
+
+/// How long a session lives that is not used, and what its writes have done.
+pub(crate) const SESSION_MINUTES: u64 = 30;
+const SESSION_TIME: Duration = Duration::from_secs(SESSION_MINUTES * 60);
+
+/// How long a transaction stays open that is not used.
+const TRANSACTION_IDLE: Duration = Duration::from_secs(60);
+
+/// The label of errors after which a driver runs the whole transaction again.
+pub(crate) const TRANSIENT: &str = "TransientTransactionError";
+
+/// Who a session belongs to, and its identifier.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SessionKey {
+    pub(crate) user: String,
+    pub(crate) id: [u8; 16],
+}
+
+/// A session that was used.
+pub(crate) struct Session {
+    key: SessionKey,
+    /// The number of its last write or transaction; `None` if this server has seen none.
+    number: Option<i64>,
+    transaction: Option<OpenTransaction>,
+    /// The number of the last transaction that was committed.
+    committed: Option<i64>,
+    used: Instant,
+}
+
+/// A transaction of a session.
+struct OpenTransaction {
+    transaction: Transaction,
+    used: Instant,
+    _held: Held,
+}
+
+/// Bytes that an open transaction has written, as long as it is open.
+pub(crate) struct Held {
+    bytes: usize,
+    of: Arc<AtomicUsize>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+/// All sessions.
+pub(crate) struct Sessions {
+    open: Mutex<HashMap<SessionKey, Arc<Mutex<Session>>>>,
+    most: usize,
+    /// The bytes of the writes of all open transactions, and the most.
+    bytes: Arc<AtomicUsize>,
+    bytes_max: usize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // After a panic of a command its transaction is gone, and all else is whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sessions {
+    /// Creates a table of at most `most` sessions, whose transactions have written at most
+    /// `bytes_max` together.
+    pub(crate) fn new(most: usize, bytes_max: usize) -> Self {
+        Self { open: Mutex::default(), most, bytes: Arc::default(), bytes_max }
+    }
+
+    /// Counts the writes of a transaction that stays open.
+    ///
+    /// # Errors
+    /// ExceededMemoryLimit if all open transactions have written too much.
+    pub(crate) fn hold(&self, transaction: &Transaction) -> Outcome<Held> {
+        let bytes = transaction.bytes();
+        let all = self.bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        let held = Held { bytes, of: Arc::clone(&self.bytes) };
+        if all <= self.bytes_max {
+            return Ok(held);
+        }
+        let text = format!("open transactions have written more than {} bytes", self.bytes_max);
+        Err(Failure::new(Code::ExceededMemoryLimit, text))
+    }
+
+    /// Returns the session of this key, which is new if it was not used.
+    pub(crate) fn get(&self, key: &SessionKey) -> Outcome<Arc<Mutex<Session>>> {
+        let mut open = lock(&self.open);
+        if let Some(session) = open.get(key) {
+            return Ok(Arc::clone(session));
+        }
+        if open.len() >= self.most {
+            open.retain(|_key, session| match session.try_lock() {
+                Ok(session) => session.used.elapsed() < SESSION_TIME,
+                Err(_in_use) => true,
+            });
+        }
+        if open.len() >= self.most {
+            let text = format!("{} sessions are open, the most (--sessions)", open.len());
+            return Err(Failure::new(Code::TooManyLogicalSessions, text));
+        }
+        let used = Instant::now();
+        let session =
+            Session { key: key.clone(), number: None, transaction: None, committed: None, used };
+        let session = Arc::new(Mutex::new(session));
+        open.insert(key.clone(), Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// Ends a session and its transaction.
+    pub(crate) fn end(&self, key: &SessionKey) {
+        let ended = lock(&self.open).remove(key);
+        drop(ended);
+    }
+
+    /// Keeps a session for another half hour.
+    pub(crate) fn refresh(&self, key: &SessionKey) {
+        let session = lock(&self.open).get(key).cloned();
+        // One in use is fresh.
+        if let Some(session) = session
+            && let Ok(mut session) = session.try_lock()
+        {
+            session.used = Instant::now();
+        }
+    }
+
+    /// Ends all sessions.
+    pub(crate) fn clear(&self) {
+        let open = std::mem::take(&mut *lock(&self.open));
+        drop(open);
+    }
+
+    /// Ends transactions that nobody has used for a minute, and sessions for half an hour.
+    pub(crate) fn end_idle(&self) {
+        lock(&self.open).retain(|_key, session| {
+            let Ok(mut session) = session.try_lock() else { return true };
+            let is_idle = |open: &OpenTransaction| open.used.elapsed() >= TRANSACTION_IDLE;
+            if session.transaction.as_ref().is_some_and(is_idle) {
+                session.transaction = None;
+            }
+            session.used.elapsed() < SESSION_TIME
+        });
+    }
+
+    /// Returns how many sessions there are, and how many of them have a transaction.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let open = lock(&self.open);
+        let has_transaction = |session: &&Arc<Mutex<Session>>| match session.try_lock() {
+            Ok(session) => session.transaction.is_some(),
+            Err(_in_use) => true,
+        };
+        (open.len(), open.values().filter(has_transaction).count())
+    }
+}
+
+/// What a write of a session is retried by.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteId {
+    prefix: Vec<u8>,
+    /// Whether the same number may have been written before.
+    is_repeated: bool,
+}
+
+/// The statement that stands for the commit of a transaction.
+const COMMIT: u32 = u32::MAX;
+
+impl Session {
+    fn id(&self, number: i64, is_repeated: bool) -> WriteId {
+        let mut prefix = self.key.user.clone().into_bytes();
+        prefix.push(0);
+        prefix.extend_from_slice(&self.key.id);
+        prefix.extend_from_slice(&number.to_be_bytes());
+        WriteId { prefix, is_repeated }
+    }
+
+    /// Begins the write of this number, or repeats it.
+    pub(crate) fn begin_write(&mut self, number: i64) -> Outcome<WriteId> {
+        self.used = Instant::now();
+        self.check_number(number)?;
+        let is_repeated = self.number.is_none_or(|last| last == number);
+        if self.number != Some(number) {
+            self.transaction = None;
+        }
+        self.number = Some(number);
+        Ok(self.id(number, is_repeated))
+    }
+
+    fn check_number(&self, number: i64) -> Outcome {
+        match self.number {
+            Some(last) if number < last => {
+                let text = format!("transaction {number} is older than {last} of this session");
+                Err(Failure::new(Code::TransactionTooOld, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins the transaction of this number. One that is open ends.
+    pub(crate) fn begin(&mut self, number: i64) -> Outcome {
+        self.used = Instant::now();
+        self.check_number(number)?;
+        if self.number == Some(number) && self.transaction.is_none() {
+            let text = format!("transaction {number} has been committed or aborted already");
+            return Err(Failure::new(Code::NoSuchTransaction, text));
+        }
+        self.number = Some(number);
+        self.transaction = None;
+        Ok(())
+    }
+
+    /// Takes the open transaction of this number.
+    pub(crate) fn take(&mut self, number: i64) -> Outcome<Transaction> {
+        self.used = Instant::now();
+        self.check_number(number)?;
+        let open = self.transaction.take().filter(|_| self.number == Some(number));
+        open.map(|open| open.transaction).ok_or_else(|| {
+            let text =
+                format!("transaction {number} is not open: it has ended, or was never begun");
+            Failure::new(Code::NoSuchTransaction, text).with_label(TRANSIENT)
+        })
+    }
+
+    /// Gives the transaction back after a command that succeeded.
+    pub(crate) fn give_back(&mut self, transaction: Transaction, held: Held) {
+        let used = Instant::now();
+        self.transaction = Some(OpenTransaction { transaction, used, _held: held });
+    }
+
+    /// Notes that the transaction of this number was committed.
+    pub(crate) const fn note_committed(&mut self, number: i64) {
+        self.committed = Some(number);
+    }
+
+    /// Returns whether the transaction of this number was committed by this server.
+    pub(crate) fn has_committed(&self, number: i64) -> bool {
+        self.committed == Some(number)
+    }
+
+    /// Returns by what the commit of this number is known.
+    pub(crate) fn commit_id(&self, number: i64) -> WriteId {
+        self.id(number, true)
+    }
+}
+
+impl WriteId {
+    fn key(&self, statement: u32) -> Vec<u8> {
+        let mut key = self.prefix.clone();
+        key.extend_from_slice(&statement.to_be_bytes());
+        key
+    }
+
+    /// Returns what the statements of an earlier try have done, with their numbers.
+    pub(crate) fn done(&self, db: &Database) -> Outcome<Vec<(u32, Slice)>> {
+        if !self.is_repeated {
+            return Ok(Vec::new());
+        }
+        let Some(retries) = db.space(RETRIES).existing().keyspace()? else { return Ok(Vec::new()) };
+        let mut done = Vec::new();
+        for entry in retries.scan(Prefix(&self.prefix)) {
+            let (key, value) = entry?;
+            if let Some((_, statement)) = key.split_last_chunk() {
+                done.push((u32::from_be_bytes(*statement), value));
+            }
+        }
+        Ok(done)
+    }
+
+    /// Notes what a statement does, as a part of the transaction that does it.
+    pub(crate) fn note(
+        &self,
+        db: &Database,
+        transaction: &mut Transaction,
+        statement: u32,
+        done: &[u8],
+    ) -> Outcome {
+        let expiry = db.now().after(SESSION_TIME);
+        let retries: Keyspace = db.keyspace(RETRIES)?;
+        Ok(transaction.put(&retries, self.key(statement), done.expires(expiry))?)
+    }
+
+    /// Notes that the transaction was committed, as a part of it.
+    pub(crate) fn note_commit(&self, db: &Database, transaction: &mut Transaction) -> Outcome {
+        self.note(db, transaction, COMMIT, &[])
+    }
+
+    /// Returns whether the transaction was committed.
+    pub(crate) fn is_committed(&self, db: &Database) -> Outcome<bool> {
+        match db.space(RETRIES).existing().keyspace()? {
+            Some(retries) => Ok(retries.get(self.key(COMMIT))?.is_some()),
+            None => Ok(false),
+        }
+    }
+}
