@@ -650,7 +650,8 @@ impl Collection {
     ///
     ///     >>> c = db.collection("comments")
     ///     >>> c.update({n: {"score": n, "author": "xy"[n % 2]} for n in range(5)})
-    ///     >>> list(c.aggregate([{"$group": {"_id": "$author", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]))
+    ///     >>> stages = [{"$group": {"_id": "$author", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]
+    ///     >>> list(c.aggregate(stages))
     ///     [Document({'_id': 'x', 'n': 3}), Document({'_id': 'y', 'n': 2})]
     #[pyo3(signature = (pipeline, *, memory=None))]
     fn aggregate(

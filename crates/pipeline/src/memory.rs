@@ -97,8 +97,8 @@ impl Drop for Hold {
 #[cold]
 pub(crate) fn exceeded(place: &str, limit: usize) -> PipelineError {
     let text = format!(
-        "expected to need at most the {limit} bytes of memory of the pipeline, for values nested at \
-         most {DEPTH_MAX} deep"
+        "expected to need at most the {limit} bytes of memory of the pipeline, for values nested \
+         at most {DEPTH_MAX} deep"
     );
     PipelineError::new(code::EXCEEDED_MEMORY, place, text)
 }

@@ -20,7 +20,7 @@ pub(crate) struct Civil {
 }
 
 impl Civil {
-    /// Returns the day and time of a point in time, in a zone that is `offset` seconds ahead of UTC.
+    /// Returns the day and time of a point in a zone that is `offset` seconds ahead of UTC.
     pub(crate) fn of(time: DateTime, offset: i64) -> Self {
         let micros = i128::from(time.as_micros()) + i128::from(offset * SECOND);
         let days = micros.div_euclid(i128::from(DAY)) as i64;

@@ -133,9 +133,9 @@ pub(super) fn index_of(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
     let bound = |index: usize, usual: usize| match args.get(index) {
         None => Ok(usual),
         Some(bound) => {
-            let bound_at = whole(call, bound, (40096, 40096))?;
+            let bound_at = whole(call, bound, (9711600, 9711600))?;
             usize::try_from(bound_at)
-                .map_err(|_negative| call.mistyped(40097, "an index from 0 on", bound))
+                .map_err(|_negative| call.mistyped(9711601, "an index from 0 on", bound))
         }
     };
     let (start, end) = (bound(2, 0)?, bound(3, list.len())?.min(list.len()));

@@ -487,8 +487,8 @@ fn parse_switch(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<N
 /// Checks the name of a variable that a pipeline defines.
 pub(crate) fn check_variable(name: &str, place: &Place<'_>) -> Result<()> {
     let mut chars = name.chars();
-    let first = chars.next();
-    let is_first = first.is_some_and(|first| first.is_ascii_lowercase() || !first.is_ascii());
+    let is_first =
+        chars.next().is_some_and(|first| first.is_ascii_lowercase() || !first.is_ascii());
     let is_rest = |char: char| char.is_ascii_alphanumeric() || char == '_' || !char.is_ascii();
     if name == "CURRENT" || is_first && chars.all(is_rest) {
         return Ok(());
@@ -497,7 +497,7 @@ pub(crate) fn check_variable(name: &str, place: &Place<'_>) -> Result<()> {
         "expected the name of a variable that begins with a small letter and goes on with \
          letters, digits and '_', found {name:?}"
     );
-    Err(place.refuse(if first.is_none() { 16866 } else { 16867 }, text))
+    Err(place.refuse(code::FAILED_TO_PARSE, text))
 }
 
 /// Parses with new variables in scope.
@@ -536,7 +536,7 @@ fn item_name(value: Option<&Value>, place: &Place<'_>) -> Result<String> {
     let Some(value) = value else { return Ok("this".to_owned()) };
     let at = place.field("as");
     let Some(name) = value.as_str() else {
-        return Err(at.refuse(code::TYPE_MISMATCH, "expected the name of a variable"));
+        return Err(at.refuse(code::FAILED_TO_PARSE, "expected the name of a variable"));
     };
     check_variable(name, &at)?;
     Ok(name.to_owned())
@@ -619,9 +619,14 @@ fn parse_set_field(
         _ => &[],
     };
     let args = named(name, known, value, place, names)?;
-    if !matches!(args.first(), Some(Some(Node::Literal(Value::Text(_))))) {
+    let code = match args.first() {
+        Some(Some(Node::Literal(Value::Text(_)))) => None,
+        Some(Some(Node::Literal(_))) => Some(4161107),
+        _ => Some(4161106),
+    };
+    if let Some(code) = code {
         let text = format!("{name} expected a literal name as field");
-        return Err(place.field("field").refuse(4161106, text));
+        return Err(place.field("field").refuse(code, text));
     }
     Ok(call(operator, args, place))
 }

@@ -60,9 +60,13 @@ enum Operation {
 /// Adds or multiplies two numbers that are not both integers.
 fn computed(a: &Value, b: &Value, kind: NumberType, operation: Operation) -> Value {
     let (x, y) = (as_double(a), as_double(b));
-    let (exactly, nearest): (fn(&Value, &Value) -> Option<Value>, f64) = match operation {
-        Operation::Sum => (exact_sum, x + y),
-        Operation::Product => (exact_product, x * y),
+    let nearest = match operation {
+        Operation::Sum => x + y,
+        Operation::Product => x * y,
+    };
+    let exactly = |a: &Value, b: &Value| match operation {
+        Operation::Sum => exact_sum(a, b),
+        Operation::Product => exact_product(a, b),
     };
     if kind == NumberType::Decimal {
         let Some((a, b)) = exact(a).zip(exact(b)) else { return Value::Float(nearest) };

@@ -48,15 +48,16 @@ impl Fields {
         kind: Kind,
         place: &Place<'_>,
     ) -> Result<()> {
-        let collision = || {
+        let collision = |code| {
             let text = "expected no path that is a part of another one";
-            place.refuse(if kind == Kind::Add { 40176 } else { 31249 }, text)
+            place.refuse(if kind == Kind::Add { 40176 } else { code }, text)
         };
         let Some((name, rest)) = names.split_first() else { return Ok(()) };
         let known = self.children.iter_mut().find(|(known, _)| known == name);
         match (known, rest.is_empty()) {
             (Some((_, Child::Inside(inner))), false) => inner.set(rest, child, kind, place),
-            (Some(_), _) => Err(collision()),
+            (Some((_, Child::Inside(_))), true) => Err(collision(31250)),
+            (Some(_), _) => Err(collision(31249)),
             (None, true) => {
                 self.children.push((name.clone(), child));
                 Ok(())

@@ -99,7 +99,8 @@ fn pipeline(
     for (index, item) in items.iter().enumerate() {
         let at = place.item(index);
         let Some(map) = item.as_map() else {
-            return Err(at.refuse(code::TYPE_MISMATCH, "expected a stage such as {\"$limit\":5}"));
+            let code = if inside.is_facet { 40171 } else { code::TYPE_MISMATCH };
+            return Err(at.refuse(code, "expected a stage such as {\"$limit\":5}"));
         };
         let Some((key, value)) = map.iter().next().filter(|_| map.len() == 1) else {
             return Err(at.refuse(40323, "expected a map with the name of one stage"));
@@ -130,7 +131,10 @@ fn stage(
         "$unset" => Stage::Fields(Arc::new(parse_unset(value, at)?)),
         "$sort" => Stage::Sort(Sort::parse(value, at)?),
         "$skip" => Stage::Skip(parse_skip(value, at)?),
-        "$limit" => Stage::Limit(positive(value, at, (5107201, 15958))?),
+        "$limit" => {
+            let zero = if as_whole(value) == Some(0) { 15958 } else { 5107201 };
+            Stage::Limit(positive(value, at, (5107201, zero))?)
+        }
         "$count" => Stage::Count(parse_count(value, at)?),
         "$group" => Stage::Group(Arc::new(Group::parse(value, at, names)?)),
         "$bucket" => {
@@ -154,6 +158,9 @@ fn stage(
             Stage::Documents(Arc::new((node, at.to_string().into())))
         }
         "$documents" => return Err(at.refuse(40600, "expected no $documents inside of $facet")),
+        _ if REFUSED.contains(&name) && inside.is_facet => {
+            return Err(at.refuse(40600, format!("expected no {name} inside of $facet")));
+        }
         _ if REFUSED.contains(&name) => {
             return Err(at.refuse(code::NOT_SUPPORTED, format!("{name} is not supported here")));
         }

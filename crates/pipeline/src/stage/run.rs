@@ -105,9 +105,9 @@ fn planned<'t>(
     let mut find = run.sources.find(collection, &filter).memory(run.spill.memory);
     if rest.is_none() {
         if let Some(Stage::Sort(sort)) = stages.get(done)
-            && !sort.has_key
+            && let Some(planned) = &sort.planned
         {
-            find = find.sort(&sort.spec);
+            find = find.sort(planned);
             done += 1;
         }
         if let Some(Stage::Skip(rows)) = stages.get(done) {

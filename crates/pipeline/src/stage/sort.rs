@@ -5,15 +5,16 @@ use crate::error::{Place, Result, code};
 use flagstone::doc::FieldPath;
 use flagstone::internal::document::{Direction, IndexKeys};
 use flagstone::internal::{Sorted, Sorter};
-use flagstone::query::SortSpec;
+use flagstone::query::{FilterError, SortSpec};
 use flagstone::{Database, Value};
 
 /// A `$sort`.
 #[derive(Clone)]
 pub(crate) struct Sort {
-    pub(super) spec: SortSpec,
-    /// A path is, or begins with, the primary key, which the planner does not sort by.
-    pub(super) has_key: bool,
+    spec: SortSpec,
+    /// The same for documents, whose primary key is not one of their fields; `None` if a path looks
+    /// into it.
+    pub(super) planned: Option<SortSpec>,
 }
 
 impl Sort {
@@ -24,7 +25,7 @@ impl Sort {
         if map.is_empty() {
             return Err(place.refuse(15976, "expected at least one path"));
         }
-        let (mut parts, mut has_key) = (Vec::new(), false);
+        let mut parts = Vec::new();
         for (key, value) in map {
             let name = key.as_str().unwrap_or_default();
             let at = place.field(name);
@@ -43,18 +44,26 @@ impl Sort {
             crate::expression::path_names(name, &at)?;
             let path = FieldPath::parse(name);
             let path = path.map_err(|error| at.refuse(code::BAD_VALUE, error.to_string()))?;
-            has_key |= name == "_id" || name.starts_with("_id.");
-            parts.push((path, direction));
+            parts.push((name, path, direction));
         }
-        let spec = SortSpec::new(parts);
-        let spec = spec.map_err(|error| place.refuse(code::BAD_VALUE, error.to_string()))?;
-        Ok(Self { spec, has_key })
+        Self::of(parts).map_err(|error| place.refuse(code::BAD_VALUE, error.to_string()))
+    }
+
+    fn of(parts: Vec<(&str, FieldPath, Direction)>) -> Result<Self, FilterError> {
+        let own = parts.iter().map(|(_, path, direction)| (path.clone(), *direction));
+        let spec = SortSpec::new(own)?;
+        let looks_into_key = parts.iter().any(|(name, ..)| name.starts_with("_id."));
+        let of_documents = parts.into_iter().map(|(name, path, direction)| {
+            let path = if name == "_id" { FieldPath::primary_key() } else { path };
+            (path, direction)
+        });
+        let planned = if looks_into_key { None } else { Some(SortSpec::new(of_documents)?) };
+        Ok(Self { spec, planned })
     }
 
     /// A sort by one field.
     pub(super) fn by(name: &str, direction: Direction) -> Option<Self> {
-        let path = FieldPath::of_names([name]);
-        Some(Self { spec: SortSpec::new([(path, direction)]).ok()?, has_key: name == "_id" })
+        Self::of(vec![(name, FieldPath::of_names([name]), direction)]).ok()
     }
 }
 

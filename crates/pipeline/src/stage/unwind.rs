@@ -18,6 +18,7 @@ impl Unwind {
     pub(super) fn parse(value: &Value, place: &Place<'_>) -> Result<Self> {
         let (mut path, mut index, mut preserves_empty) = (None, None, false);
         match value {
+            Value::Text(text) if text.is_empty() => {}
             Value::Text(_) => path = Some(value),
             Value::Map(map) => {
                 for (key, value) in map {
@@ -44,7 +45,8 @@ impl Unwind {
                         }
                         (other, _) => {
                             let text = format!(
-                                "expected path, includeArrayIndex or preserveNullAndEmptyArrays, found {other:?}"
+                                "expected path, includeArrayIndex or \
+                                 preserveNullAndEmptyArrays, found {other:?}"
                             );
                             return Err(place.refuse(28811, text));
                         }

@@ -77,7 +77,8 @@ fn groups_agree_with_a_model_in_memory_and_from_files() {
         }
         let pipeline = r#"[
             {"$sort":{"_id":1}},
-            {"$group":{"_id":"$g","c":{"$sum":1},"ids":{"$push":"$_id"},"m":{"$max":"$n"},"s":{"$sum":"$n"},"a":{"$avg":"$n"},"u":{"$addToSet":"$n"}}},
+            {"$group":{"_id":"$g","c":{"$sum":1},"ids":{"$push":"$_id"},
+                "m":{"$max":"$n"},"s":{"$sum":"$n"},"a":{"$avg":"$n"},"u":{"$addToSet":"$n"}}},
             {"$sort":{"_id":1}}
         ]"#;
         let whole = run(&posts, pipeline, ENOUGH).unwrap();
@@ -121,7 +122,8 @@ fn sorts_agree_with_a_model_in_memory_and_from_files() {
         .cloned()
         .collect();
     assert_eq!(numbers(&run(&posts, planned, ENOUGH).unwrap()), numbers(&expected));
-    let buckets = r#"[{"$bucketAuto":{"groupBy":"$_id","buckets":7,"output":{"c":{"$sum":1},"ids":{"$push":"$_id"}}}}]"#;
+    let buckets = r#"[{"$bucketAuto":{"groupBy":"$_id","buckets":7,"output":{"c":{"$sum":1},
+        "ids":{"$push":"$_id"}}}}]"#;
     let whole = run(&posts, buckets, ENOUGH).unwrap();
     let sum: i64 = whole.iter().filter_map(|row| row.get("c")?.as_i64()).sum();
     assert_eq!((whole.len(), sum), (7, 4_000));

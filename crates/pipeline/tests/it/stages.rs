@@ -119,7 +119,8 @@ fn fields() {
             &[r#"{"who":"ada"}"#],
         ),
         (
-            r#"[{"$match":{"_id":1}},{"$project":{"_id":0,"d":{"$add":["$n",1]},"city":1,"x":"$none"}}]"#,
+            r#"[{"$match":{"_id":1}},{"$project":{"_id":0,"d":{"$add":["$n",1]},"city":1,
+                "x":"$none"}}]"#,
             &[r#"{"city":"Oslo","d":4}"#],
         ),
         (
@@ -132,11 +133,13 @@ fn fields() {
         (r#"[{"$project":{}}]"#, &["error 51272"]),
         (r#"[{"$project":{"a":{}}}]"#, &["error 51270"]),
         (
-            r#"[{"$match":{"_id":1}},{"$addFields":{"n":"$who","at.z":1,"new":{"x":2}}},{"$unset":["tags","city"]}]"#,
+            r#"[{"$match":{"_id":1}},{"$addFields":{"n":"$who","at.z":1,"new":{"x":2}}},
+                {"$unset":["tags","city"]}]"#,
             &[r#"{"_id":1,"who":"ada","n":"ada","at":{"y":2020,"z":1},"new":{"x":2}}"#],
         ),
         (
-            r#"[{"$match":{"_id":1}},{"$set":{"n":"$$REMOVE","tags.k":1}},{"$project":{"n":1,"tags":1}}]"#,
+            r#"[{"$match":{"_id":1}},{"$set":{"n":"$$REMOVE","tags.k":1}},{"$project":{"n":1,
+                "tags":1}}]"#,
             &[r#"{"_id":1,"tags":[{"k":1},{"k":1}]}"#],
         ),
         (
@@ -168,7 +171,8 @@ fn sorts_and_limits() {
         ),
         (r#"[{"$sort":{"_id":-1}},{"$limit":1},{"$project":{"n":1}}]"#, &[r#"{"_id":4,"n":2.5}"#]),
         (
-            r#"[{"$addFields":{"m":{"$mod":["$_id",2]}}},{"$sort":{"m":1,"n":1}},{"$limit":3},{"$project":{"m":1}}]"#,
+            r#"[{"$addFields":{"m":{"$mod":["$_id",2]}}},{"$sort":{"m":1,"n":1}},{"$limit":3},
+                {"$project":{"m":1}}]"#,
             &[r#"{"_id":4,"m":0}"#, r#"{"_id":2,"m":0}"#, r#"{"_id":1,"m":1}"#],
         ),
         (r#"[{"$match":{"who":"ada"}},{"$count":"orders"}]"#, &[r#"{"orders":2}"#]),
@@ -190,7 +194,8 @@ fn sorts_and_limits() {
 fn groups() {
     check(&[
         (
-            r#"[{"$group":{"_id":"$who","n":{"$sum":"$n"},"c":{"$count":{}},"a":{"$avg":"$n"},"low":{"$min":"$n"},"high":{"$max":"$n"}}},{"$sort":{"_id":1}}]"#,
+            r#"[{"$group":{"_id":"$who","n":{"$sum":"$n"},"c":{"$count":{}},"a":{"$avg":"$n"},
+                "low":{"$min":"$n"},"high":{"$max":"$n"}}},{"$sort":{"_id":1}}]"#,
             &[
                 r#"{"_id":"ada","n":10,"c":2,"a":5.0,"low":3,"high":7}"#,
                 r#"{"_id":"bob","n":5,"c":1,"a":5.0,"low":5,"high":5}"#,
@@ -198,10 +203,13 @@ fn groups() {
             ],
         ),
         (
-            r#"[{"$sort":{"_id":1}},{"$group":{"_id":null,"f":{"$first":"$who"},"l":{"$last":"$who"},"p":{"$push":"$at.y"},"s":{"$addToSet":"$city"},"m":{"$mergeObjects":"$at"}}}]"#,
-            &[
-                r#"{"_id":null,"f":"ada","l":"eve","p":[2020,2021],"s":["Oslo","Rome",null],"m":{"y":2021}}"#,
-            ],
+            r#"[{"$sort":{"_id":1}},{"$group":{"_id":null,"f":{"$first":"$who"},
+                "l":{"$last":"$who"},"p":{"$push":"$at.y"},"s":{"$addToSet":"$city"},
+                "m":{"$mergeObjects":"$at"}}}]"#,
+            &[concat!(
+                r#"{"_id":null,"f":"ada","l":"eve","p":[2020,2021],"s":["Oslo","Rome","#,
+                r#"null],"m":{"y":2021}}"#,
+            )],
         ),
         (
             r#"[{"$group":{"_id":{"w":"$who","y":"$at.y"}}},{"$sort":{"_id":1}},{"$limit":2}]"#,
@@ -212,7 +220,8 @@ fn groups() {
             &[r#"{"_id":null,"n":2}"#, r#"{"_id":2020,"n":1}"#, r#"{"_id":2021,"n":1}"#],
         ),
         (
-            r#"[{"$group":{"_id":null,"d":{"$stdDevPop":"$_id"},"x":{"$stdDevSamp":"$nope"}}},{"$project":{"d":{"$round":["$d",3]},"x":1}}]"#,
+            r#"[{"$group":{"_id":null,"d":{"$stdDevPop":"$_id"},"x":{"$stdDevSamp":"$nope"}}},
+                {"$project":{"d":{"$round":["$d",3]},"x":1}}]"#,
             &[r#"{"_id":null,"x":null,"d":1.118}"#],
         ),
         (r#"[{"$group":{"n":{"$sum":1}}}]"#, &["error 15955"]),
@@ -256,7 +265,8 @@ fn unwinds() {
             &[r#"{"_id":1,"tags":"a"}"#, r#"{"_id":1,"tags":"b"}"#, r#"{"_id":4,"tags":"c"}"#],
         ),
         (
-            r#"[{"$sort":{"_id":1}},{"$unwind":{"path":"$tags","includeArrayIndex":"i","preserveNullAndEmptyArrays":true}},{"$project":{"tags":1,"i":1}}]"#,
+            r#"[{"$sort":{"_id":1}},{"$unwind":{"path":"$tags","includeArrayIndex":"i",
+                "preserveNullAndEmptyArrays":true}},{"$project":{"tags":1,"i":1}}]"#,
             &[
                 r#"{"_id":1,"tags":"a","i":0}"#,
                 r#"{"_id":1,"tags":"b","i":1}"#,
@@ -276,38 +286,51 @@ fn unwinds() {
 fn joins() {
     check(&[
         (
-            r#"[{"$match":{"_id":{"$in":[1,4]}}},{"$sort":{"_id":1}},{"$lookup":{"from":"customers","localField":"who","foreignField":"_id","as":"c"}},{"$project":{"c":1}}]"#,
+            r#"[{"$match":{"_id":{"$in":[1,4]}}},{"$sort":{"_id":1}},
+                {"$lookup":{"from":"customers","localField":"who","foreignField":"_id",
+                "as":"c"}},{"$project":{"c":1}}]"#,
             &[
                 r#"{"_id":1,"c":[{"_id":"ada","age":36,"langs":["no","en"]}]}"#,
                 r#"{"_id":4,"c":[]}"#,
             ],
         ),
         (
-            r#"[{"$match":{"_id":1}},{"$addFields":{"l":["it","en","xx"]}},{"$lookup":{"from":"customers","localField":"l","foreignField":"langs","pipeline":[{"$sort":{"_id":-1}},{"$project":{"age":1}}],"as":"x.c"}},{"$project":{"x":1}}]"#,
+            r#"[{"$match":{"_id":1}},{"$addFields":{"l":["it","en","xx"]}},
+                {"$lookup":{"from":"customers","localField":"l","foreignField":"langs",
+                "pipeline":[{"$sort":{"_id":-1}},{"$project":{"age":1}}],"as":"x.c"}},
+                {"$project":{"x":1}}]"#,
             &[r#"{"_id":1,"x":{"c":[{"_id":"bob","age":41},{"_id":"ada","age":36}]}}"#],
         ),
         (
-            r#"[{"$match":{"_id":2}},{"$lookup":{"from":"customers","let":{"w":"$who","k":5},"pipeline":[{"$match":{"$expr":{"$eq":["$_id","$$w"]}}},{"$project":{"_id":0,"older":{"$add":["$age","$$k"]}}}],"as":"c"}},{"$project":{"c":1}}]"#,
+            r#"[{"$match":{"_id":2}},{"$lookup":{"from":"customers","let":{"w":"$who","k":5},
+                "pipeline":[{"$match":{"$expr":{"$eq":["$_id","$$w"]}}},{"$project":{"_id":0,
+                "older":{"$add":["$age","$$k"]}}}],"as":"c"}},{"$project":{"c":1}}]"#,
             &[r#"{"_id":2,"c":[{"older":46}]}"#],
         ),
         (
-            r#"[{"$match":{"_id":{"$lte":2}}},{"$sort":{"_id":1}},{"$lookup":{"from":"customers","pipeline":[{"$count":"n"}],"as":"c"}},{"$project":{"c":1}}]"#,
+            r#"[{"$match":{"_id":{"$lte":2}}},{"$sort":{"_id":1}},
+                {"$lookup":{"from":"customers","pipeline":[{"$count":"n"}],"as":"c"}},
+                {"$project":{"c":1}}]"#,
             &[r#"{"_id":1,"c":[{"n":2}]}"#, r#"{"_id":2,"c":[{"n":2}]}"#],
         ),
         (
-            r#"[{"$match":{"_id":1}},{"$lookup":{"from":"nowhere","localField":"who","foreignField":"x","as":"c"}},{"$project":{"c":1}}]"#,
+            r#"[{"$match":{"_id":1}},{"$lookup":{"from":"nowhere","localField":"who",
+                "foreignField":"x","as":"c"}},{"$project":{"c":1}}]"#,
             &[r#"{"_id":1,"c":[]}"#],
         ),
         (
-            r#"[{"$match":{"_id":1}},{"$lookup":{"from":"customers","localField":"who","foreignField":"_id.x","as":"c"}},{"$project":{"c":1}}]"#,
+            r#"[{"$match":{"_id":1}},{"$lookup":{"from":"customers","localField":"who",
+                "foreignField":"_id.x","as":"c"}},{"$project":{"c":1}}]"#,
             &[r#"{"_id":1,"c":[]}"#],
         ),
         (
-            r#"[{"$match":{"_id":2}},{"$project":{"who":1}},{"$unionWith":"customers"},{"$project":{"age":1}}]"#,
+            r#"[{"$match":{"_id":2}},{"$project":{"who":1}},{"$unionWith":"customers"},
+                {"$project":{"age":1}}]"#,
             &[r#"{"_id":2}"#, r#"{"_id":"ada","age":36}"#, r#"{"_id":"bob","age":41}"#],
         ),
         (
-            r#"[{"$match":{"_id":9}},{"$unionWith":{"coll":"customers","pipeline":[{"$match":{"age":41}},{"$project":{"age":1}}]}}]"#,
+            r#"[{"$match":{"_id":9}},{"$unionWith":{"coll":"customers",
+                "pipeline":[{"$match":{"age":41}},{"$project":{"age":1}}]}}]"#,
             &[r#"{"_id":"bob","age":41}"#],
         ),
         (
@@ -320,7 +343,8 @@ fn joins() {
         ),
         (r#"[{"$documents":[1]}]"#, &["error 5858203"]),
         (
-            r#"[{"$facet":{"n":[{"$count":"n"}],"top":[{"$sort":{"n":-1}},{"$limit":1},{"$project":{"n":1}}]}}]"#,
+            r#"[{"$facet":{"n":[{"$count":"n"}],"top":[{"$sort":{"n":-1}},{"$limit":1},
+                {"$project":{"n":1}}]}}]"#,
             &[r#"{"n":[{"n":4}],"top":[{"_id":3,"n":7}]}"#],
         ),
         (
@@ -356,7 +380,8 @@ fn malformed_pipelines_are_refused_before_anything_is_read() {
 #[test]
 fn all_collections_are_read_as_of_one_moment() {
     let Shop { db, orders, _dir } = shop();
-    let pipeline = r#"[{"$match":{"_id":1}},{"$lookup":{"from":"customers","localField":"who","foreignField":"_id","as":"c"}},{"$project":{"age":{"$first":"$c.age"}}}]"#;
+    let pipeline = r#"[{"$match":{"_id":1}},{"$lookup":{"from":"customers","localField":"who",
+        "foreignField":"_id","as":"c"}},{"$project":{"age":{"$first":"$c.age"}}}]"#;
     let aggregate = orders.aggregate(pipeline).unwrap();
     let customers = db.collection("customers").unwrap();
     customers.put("ada", Json(r#"{"age":1}"#)).unwrap();
