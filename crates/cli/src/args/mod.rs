@@ -102,7 +102,8 @@ pub(crate) enum Command {
     #[cfg(all(feature = "server", unix))]
     Serve(Box<ServeArgs>),
     #[cfg(all(feature = "server", unix))]
-    Command(CommandArgs),
+    #[command(name = "command")]
+    Driver(CommandArgs),
     #[cfg(all(feature = "server", unix))]
     User(UserArgs),
     Shell(ShellArgs),

@@ -14,7 +14,7 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     let text = pipeline(&args.pipeline)?;
     let asked = Asked::open(&args.collection, None, args.memory)?;
     let run = || -> Result<Aggregation<'static>, Failure> {
-        Ok(asked.collection.aggregate(&text).map_err(refused)?.run().map_err(refused)?)
+        asked.collection.aggregate(&text).map_err(refused)?.run().map_err(refused)
     };
     let mut rows = Rows::new(args.format, vec!["_id".to_owned()], args.json_mode.mode());
     rows.begin(false, None, |visit| {

@@ -87,7 +87,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         #[cfg(all(feature = "server", unix))]
         Command::Serve(args) => serve::run(&args),
         #[cfg(all(feature = "server", unix))]
-        Command::Command(args) => command::run(&args),
+        Command::Driver(args) => command::run(&args),
         #[cfg(all(feature = "server", unix))]
         Command::User(args) => user::run(&args),
         Command::Shell(args) => shell::run(&args, run),

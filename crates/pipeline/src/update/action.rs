@@ -104,7 +104,7 @@ impl Action {
         match &self.change {
             Change::Set(new) | Change::SetOnInsert(new) => {
                 let is_on_insert = matches!(self.change, Change::SetOnInsert(_));
-                Ok(!(is_on_insert && !around.is_insert) && set(slot, new))
+                Ok((around.is_insert || !is_on_insert) && set(slot, new))
             }
             Change::Unset => Ok(slot.take().is_some()),
             Change::Renamed => Ok(false),

@@ -177,8 +177,8 @@ impl<'r> Run<'r, '_> {
         Err(Failure::new(Code::WriteConflict, text))
     }
 
-    /// Waits until everything that the client was or will be told survives a power cut, if its write
-    /// concern or read concern asks for it.
+    /// Waits until everything that the client was or will be told survives a power cut, if its
+    /// write concern or read concern asks for it.
     pub(crate) fn sync_if_asked(&self) -> Outcome {
         let args = self.args();
         let is_majority = |level: &str| matches!(level, "majority" | "linearizable");
