@@ -186,6 +186,8 @@ pub(crate) struct ListUsersArgs {
     /// The directory of the database
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Give a user another password
@@ -215,6 +217,8 @@ pub(crate) struct UserName {
     /// The name of the user
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgs,
 }
 
 fn role(text: &str) -> Result<RoleKind, String> {

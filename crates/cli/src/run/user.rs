@@ -25,13 +25,14 @@ pub(super) fn run(args: &UserArgs) -> Result<(), Failure> {
 
 fn add(args: &AddUserArgs) -> Result<(), Failure> {
     let password = password(&args.user.name)?;
-    let database = open::or_make(&args.user.database, None, Durability::Buffered)?;
+    let database =
+        open::or_make(&args.user.database, args.user.memory.memory, Durability::Buffered)?;
     Users::open(&database)?.create(&args.user.name, &password, vec![args.role()])?;
     open::close(database)
 }
 
 fn list(args: &ListUsersArgs) -> Result<(), Failure> {
-    let database = open::to_read(&args.database, crate::args::MemoryArgs { memory: None })?;
+    let database = open::to_read(&args.database, args.memory)?;
     let mut output = Output::new();
     for user in Users::open(&database)?.list() {
         let roles: Vec<_> = user.roles.iter().map(Role::to_string).collect();
@@ -42,14 +43,14 @@ fn list(args: &ListUsersArgs) -> Result<(), Failure> {
 
 fn change_password(args: &PasswordArgs) -> Result<(), Failure> {
     let password = password(&args.user.name)?;
-    let database = open::to_write(&args.user.database, None)?;
+    let database = open::to_write(&args.user.database, args.user.memory.memory)?;
     let is_known = Users::open(&database)?.update(&args.user.name, Some(&password), None)?;
     open::close(database)?;
     if is_known { Ok(()) } else { Err(unknown(&args.user.name)) }
 }
 
 fn remove(args: &RemoveUserArgs) -> Result<(), Failure> {
-    let database = open::to_write(&args.user.database, None)?;
+    let database = open::to_write(&args.user.database, args.user.memory.memory)?;
     let is_known = Users::open(&database)?.remove(&args.user.name)?;
     open::close(database)?;
     if is_known { Ok(()) } else { Err(unknown(&args.user.name)) }

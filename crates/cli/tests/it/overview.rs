@@ -157,6 +157,7 @@ fn every_command_says_its_exit_codes_and_takes_a_memory_budget() {
             "help" => continue,
             "index" => vec!["index create", "index list", "index drop"],
             "generate" => vec!["generate comments"],
+            "user" => vec!["user add", "user list", "user password", "user remove"],
             name => vec![name],
         };
         for name in names {
