@@ -236,7 +236,7 @@ impl<H: Handler> Served<'_, H> {
             let is_known = login == Login::Done;
             let len_max = if is_known { MESSAGE_BYTES_MAX } else { shared.limits.login_bytes };
             self.reader.set_len_max(len_max);
-            self.wait(login)?;
+            self.wait(login, || handler.rest(client))?;
             self.receive(login)?;
             if shared.is_stopping() {
                 self.refuse(&Refusal::stopping());
@@ -252,8 +252,9 @@ impl<H: Handler> Served<'_, H> {
         }
     }
 
-    /// Waits for the first bytes of a message. A client that keeps silent has no buffers then.
-    fn wait(&mut self, login: Login) -> Result<(), Ended> {
+    /// Waits for the first bytes of a message. A client that keeps silent has no buffers then, and
+    /// `rest` is called.
+    fn wait(&mut self, login: Login, mut rest: impl FnMut()) -> Result<(), Ended> {
         if self.reader.has_more() {
             return Ok(());
         }
@@ -278,6 +279,7 @@ impl<H: Handler> Served<'_, H> {
             }
             self.out = Vec::new();
             self.reader.release();
+            rest();
             // Bytes that come may be a part of what TLS needs, which must not take for ever either.
             let is_readable = self.line.wait(deadline)?;
             if !is_readable || deadline.is_some_and(|deadline| Instant::now() >= deadline) {

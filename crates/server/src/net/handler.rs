@@ -51,4 +51,7 @@ pub trait Handler: Send + Sync + 'static {
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), WireError>;
+
+    /// Gives back what `client` holds only to be faster: it has been silent for a while.
+    fn rest(&self, client: &mut Self::Client);
 }

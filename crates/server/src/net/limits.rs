@@ -5,7 +5,7 @@ use std::time::Duration;
 /// What clients may take. An error that comes from a limit names the tool's flag for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; one more is told so and closed. 10,000: each idle one costs some 20
+    /// Connections at a time; one more is told so and closed. 10,000: each idle one costs some 35
     /// KB.
     pub connections: usize,
     /// The longest message of a client that has to log in and has not, in bytes. 16 KiB: the

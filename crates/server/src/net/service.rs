@@ -42,4 +42,9 @@ impl Handler for Service {
         }
         Self::answer(self, client, message, out)
     }
+
+    fn rest(&self, (client, _): &mut (Client, u64)) {
+        // With the names of fields that it remembers.
+        drop(std::mem::take(&mut client.incoming));
+    }
 }

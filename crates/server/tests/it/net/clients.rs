@@ -7,6 +7,7 @@ use std::net::{IpAddr, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[test]
@@ -35,7 +36,7 @@ fn a_client_is_answered_after_a_pause() {
     let running = Running::new(ServeOptions::default());
     let mut stream = running.connect();
     assert!(ask(&mut stream, "large").unwrap().len() > 8 << 20);
-    std::thread::sleep(Duration::from_millis(1500));
+    eventually("silence", || running.toy.rests.load(Ordering::Relaxed) > 0);
     works(&mut stream);
     let half = command("ping", "");
     stream.write_all(&half[..5]).unwrap();

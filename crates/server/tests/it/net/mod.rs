@@ -15,6 +15,7 @@ use flagstone_server::net::{
 use flagstone_server::wire::{Request, WireError, put_message};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub(crate) struct Toy {
     pub(crate) has_users: bool,
     /// `wait` waits until this is true.
     pub(crate) gate: Gate,
+    /// How often a client was silent.
+    pub(crate) rests: AtomicUsize,
 }
 
 /// A door, and how many wait at it.
@@ -102,6 +105,10 @@ impl Handler for Toy {
             reply.end()
         })
         .map_err(|error| WireError { offset: 0, expected: error.to_string().into() })
+    }
+
+    fn rest(&self, _client: &mut Login) {
+        self.rests.fetch_add(1, Ordering::Relaxed);
     }
 }
 
