@@ -67,6 +67,8 @@ fn a_sort_has_a_short_text_and_one_of_json() {
         (r#"{"-a,b":1}"#, r#"{"-a,b":1}"#),
         ("$['x.y']", r#"{"$['x.y']":1}"#),
         ("-$['a,b'].c,$[\",'\"]", r#"{"a,b.c":-1,",'":1}"#),
+        ("size (cm,-year", r#"{"size (cm":1,"year":-1}"#),
+        ("size [cm, year)", r#"{"size [cm":1,"year)":1}"#),
     ] {
         let sort = SortSpec::parse(text).unwrap();
         assert_eq!(sort.to_string(), written);
