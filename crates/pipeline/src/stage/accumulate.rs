@@ -1,7 +1,7 @@
 //! Accumulators: what a group makes of the values of its rows.
 
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, parse};
+use crate::expression::{Context, Names, Node, parse, type_name};
 use crate::memory::{SLOT, weight};
 use crate::number::{add, as_double, divide};
 use flagstone::Value;
@@ -170,7 +170,7 @@ impl Accumulator {
                 }
             }
             State::Merged(pairs) => match value.as_deref() {
-                Some(Value::Map(map)) => {
+                Some(value @ Value::Map(map)) if type_name(Some(value)) == "object" => {
                     for (key, value) in map {
                         grown += weight(key) + weight(value);
                         pairs.push((key.clone(), value.clone()));
@@ -178,7 +178,7 @@ impl Accumulator {
                 }
                 _ if is_null => {}
                 other => {
-                    let found = crate::expression::type_name(other);
+                    let found = type_name(other);
                     let text = format!("$mergeObjects expected objects, found {found}");
                     return Err(crate::PipelineError::new(5911200, &self.place, text));
                 }

@@ -317,6 +317,10 @@ pub(super) fn parse_project(value: &Value, place: &Place<'_>, names: &mut Names)
             What::Keep => Child::Keep,
             What::Drop if is_exclusion => Child::Drop,
             What::Drop => continue,
+            What::Compute(_) if is_exclusion => {
+                let text = "expected only fields to keep or to compute, as this one is";
+                return Err(crate::PipelineError::new(31254, &one.place, text));
+            }
             What::Compute(node) => Child::Compute(node),
         };
         fields.set(&one.path, child, kind, &Place::Root(&one.place))?;

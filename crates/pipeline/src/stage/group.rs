@@ -9,7 +9,8 @@ use super::sort::Spill;
 use crate::PipelineError;
 use crate::error::{Place, Result};
 use crate::expression::{Context, Names, Node, parse};
-use crate::memory::{Hold, weight};
+use crate::memory::{Hold, Memory, weight};
+use flagstone::doc::DateTime;
 use flagstone::internal::document::{Direction, sort_key};
 use flagstone::internal::{Sorted, Sorter, interrupt_check};
 use flagstone::{Database, Value};
@@ -355,13 +356,21 @@ pub(super) fn parse_output(
     fields.collect()
 }
 
-/// Returns the value of an expression without fields and variables.
+/// Returns the value of an expression without fields.
 fn constant(value: &Value, place: &Place<'_>, code: i32) -> Result<Value> {
-    match parse(value, place, &mut Names::default())? {
-        Node::Literal(value) => Ok(value),
-        _ => Err(place.refuse(code, "expected a constant")),
+    let node = parse(value, place, &mut Names::default())?;
+    let mut has_field = false;
+    node.each_field(&mut |_field| has_field = true);
+    if has_field {
+        return Err(place.refuse(code, "expected a constant"));
     }
+    let context = Context::new(Memory::new(CONSTANT_MAX), DateTime::default());
+    let constant = node.evaluate(&Value::Null, &context)?;
+    Ok(constant.map_or(Value::Null, Cow::into_owned))
 }
+
+/// The most memory of a constant.
+const CONSTANT_MAX: usize = 1 << 20;
 
 fn parse_boundaries(value: &Value, place: &Place<'_>) -> Result<Vec<Value>> {
     let Some(items) = value.as_array() else {
