@@ -100,11 +100,12 @@ impl Run {
             return self.end_empty(transaction);
         }
         let verdict = self.verdict(&ours, has_other_indexes);
+        let keys = transaction.len();
         let done = transaction.commit();
         let is_conflict = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict);
         self.totals.conflicts += u64::from(is_conflict);
         let durability = self.setting.options.durability;
-        self.written_by_transaction(&ours.made, durability, Some(verdict), done)
+        self.written_by_transaction((&ours.made, keys), durability, Some(verdict), done)
     }
 
     /// Drops indexes, or creates those that are not there. Returns whether it has.

@@ -164,8 +164,9 @@ impl Run {
         if transaction.is_empty() {
             return self.end_empty(transaction);
         }
-        let (durability, done) = (self.setting.options.durability, transaction.commit());
-        self.written_by_transaction(&made, durability, None, done)
+        let (durability, keys) = (self.setting.options.durability, transaction.len());
+        let done = transaction.commit();
+        self.written_by_transaction((&made, keys), durability, None, done)
     }
 
     /// Makes changes in a transaction, and returns those that were not refused. A deleted range is
@@ -235,42 +236,21 @@ impl Run {
         Ok(())
     }
 
-    /// Handles the commit of a transaction that has made `changes`.
+    /// Handles the commit of a transaction that has made `changes`, in which it writes `keys` keys.
     pub(super) fn written_by_transaction(
         &mut self,
-        changes: &[Change],
+        (changes, keys): (&[Change], usize),
         durability: Durability,
         verdict: Option<Verdict>,
         done: Result<()>,
     ) -> Check {
-        let changes = &self.without_idle(changes);
+        let changes = &self.oracle.without_idle(changes, keys);
         let (last_id, before) = (self.oracle.last_id(), self.only_patched(changes));
         self.written(changes, durability, verdict, done)?;
         if self.oracle.last_id() > last_id {
             self.note_unchanged(before);
         }
         Ok(())
-    }
-
-    /// Returns `changes` without the patches that change nothing, where old documents are kept: a
-    /// transaction reads all that it patches there, and writes no such patch.
-    fn without_idle(&self, changes: &[Change]) -> Vec<Change> {
-        if !self.oracle.keeps_old {
-            return changes.to_vec();
-        }
-        let mut kept: Vec<Change> = Vec::new();
-        for change in changes {
-            let bytes = |made: &[Change]| match *change {
-                Change::Patch(slot, key, ..) => self.oracle.after(made).stored_bytes(slot, key),
-                _ => None,
-            };
-            let before = bytes(&kept);
-            kept.push(change.clone());
-            if matches!(change, Change::Patch(..)) && bytes(&kept) == before {
-                kept.pop();
-            }
-        }
-        kept
     }
 
     /// Returns the documents of an indexed collection that `changes` patch and do not write

@@ -107,6 +107,31 @@ impl Oracle {
         after
     }
 
+    /// Returns the changes of a transaction that writes `keys` keys, without the patches that change
+    /// nothing, if none of these is written. Where old documents are kept, the transaction reads all
+    /// that it patches, and writes no such patch. Elsewhere that depends on the indexes; but if
+    /// `keys` are those of other slots, it writes no document, and so need not be logged.
+    pub(super) fn without_idle(&self, changes: &[Change], keys: usize) -> Vec<Change> {
+        let others = changes.iter().filter(|change| change.slot() != DOCUMENTS);
+        let others = others.flat_map(|change| change.keys().map(move |key| (change.slot(), key)));
+        if !self.keeps_old && keys > others.collect::<BTreeSet<_>>().len() {
+            return changes.to_vec();
+        }
+        let mut kept: Vec<Change> = Vec::new();
+        for change in changes {
+            let bytes = |made: &[Change]| match *change {
+                Change::Patch(slot, key, ..) => self.after(made).stored_bytes(slot, key),
+                _ => None,
+            };
+            let before = bytes(&kept);
+            kept.push(change.clone());
+            if matches!(change, Change::Patch(..)) && bytes(&kept) == before {
+                kept.pop();
+            }
+        }
+        kept
+    }
+
     /// Returns `changes` as the database writes them now: merges and patches are resolved where
     /// entries may expire, also if this batch brings the first one that does. A document that has
     /// expired is removed if its unique value is given to another one.
@@ -147,5 +172,34 @@ impl Oracle {
             change
         };
         changes.into_iter().map(resolve).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::document::Missing;
+    use crate::sim::indexes::BY_FIRST_FIELD;
+    use crate::sim::step::Lasts;
+
+    /// A transaction without durability deletes a key elsewhere, and patches a document that is not
+    /// there. It writes no document, so it is not logged, and a crash may lose it (seed 2003884).
+    #[test]
+    fn a_transaction_without_documents_is_not_logged_for_them() {
+        let mut oracle = Oracle::default();
+        oracle.indexes[BY_FIRST_FIELD] = Built::Ready;
+        let delete = Change::Delete(2, 43);
+        let patch = |key| Change::Patch(DOCUMENTS, key, Missing::Nothing, vec![Edit::Set(0, 1)]);
+        let changes = [delete.clone(), patch(46)];
+        assert!(oracle.is_indexed(&changes));
+        let written = oracle.without_idle(&changes, 1);
+        assert_eq!(written, std::slice::from_ref(&delete));
+        assert!(!oracle.is_indexed(&written));
+        // The patch stays an operand, without a look at the document.
+        assert_eq!(oracle.without_idle(&changes, 2), changes);
+        // A patch that changes a document is never left out: the database may not lose it.
+        oracle.happened(vec![Change::Document(DOCUMENTS, 46, vec![(0, 2)], Lasts::Forever)], true);
+        assert_eq!(oracle.without_idle(&changes, 1), changes);
+        assert_eq!(oracle.without_idle(&[delete.clone(), patch(45)], 1), [delete]);
     }
 }
