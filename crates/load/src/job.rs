@@ -72,6 +72,15 @@ pub(crate) struct Job {
     pub(crate) parsers: AtomicUsize,
 }
 
+/// How much of a document was loaded earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loaded {
+    Nothing,
+    /// The text ended in the document, and has grown by the rest: the document is loaded again.
+    Part,
+    All,
+}
+
 /// A batch for a writer, with the counts to add once it is acknowledged.
 pub(crate) struct Work {
     pub(crate) batch: Batch,
@@ -106,9 +115,6 @@ pub(crate) struct Text {
     pub(crate) table: Option<Arc<Table>>,
     /// The checksum of all text before the chunk, if the load has marks.
     pub(crate) before: Option<Sum>,
-    /// The byte of the chunk at which a document begins of which an earlier load has read a part:
-    /// it is read again.
-    pub(crate) again: Option<usize>,
 }
 
 /// What turns the documents of a text into JSON.
@@ -127,7 +133,7 @@ impl LaneItem for Work {
 impl Text {
     /// Returns a chunk of JSON.
     pub(crate) const fn of(input: usize, chunk: Chunk) -> Self {
-        Self { input, chunk, table: None, before: None, again: None }
+        Self { input, chunk, table: None, before: None }
     }
 
     /// Returns the place of the byte `at` of the chunk.
@@ -168,6 +174,26 @@ impl Job {
         place: Position,
     ) -> Result<ParsedDocument<'p>, Refused> {
         self.key.parse_document(parser, json, place, self.load)
+    }
+
+    /// Returns how much of the document at byte `at` of `text` writer `lane` has loaded earlier.
+    pub(crate) fn loaded(&self, lane: usize, text: &Text, at: usize, document: &[u8]) -> Loaded {
+        let Some(marks) = &self.marks else { return Loaded::Nothing };
+        let mark = marks.loaded_by(lane);
+        if text.place(at) >= mark {
+            return Loaded::Nothing;
+        }
+        // What ends a line may follow later: it makes no other document.
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let len = document.iter().rposition(|byte| !is_line_end(byte)).map_or(0, |last| last + 1);
+        if text.place(at + len) <= mark { Loaded::All } else { Loaded::Part }
+    }
+
+    /// Returns what is done with a document of which this much was `loaded` earlier. A key that the
+    /// load has made is that of the part, which the document replaces.
+    pub(crate) fn mode_after(&self, loaded: Loaded) -> Mode {
+        let replaces_part = loaded == Loaded::Part && self.key == Key::Auto;
+        if replaces_part { Mode::Upsert } else { self.mode }
     }
 
     /// Closes all lanes: their writers end when they have committed what is there.

@@ -316,9 +316,10 @@ impl Marks {
         self.copies
     }
 
-    /// Returns whether the document at `place`, which belongs to `writer`, was loaded earlier.
-    pub(crate) fn is_loaded(&self, writer: usize, place: Position) -> bool {
-        self.loaded.get(writer).is_some_and(|loaded| place < loaded.place)
+    /// Returns the place up to which `writer` has loaded all documents earlier. It is in the middle
+    /// of a document if the text ended there, and has grown since.
+    pub(crate) fn loaded_by(&self, writer: usize) -> Position {
+        self.loaded.get(writer).map(|mark| mark.place).unwrap_or_default()
     }
 
     /// Puts into `batch` that the rows of one writer before `place` are loaded with it, of inputs
@@ -339,7 +340,7 @@ impl Marks {
     ) -> flagstone::Result<()> {
         let Mark { place, sum } = mark;
         // A writer may be ahead of the place at which the load continues.
-        if self.is_loaded(writer, place) {
+        if place < self.loaded_by(writer) {
             return Ok(());
         }
         let text = format!("{:016x} {} {} {sum}", self.load.number, place.input, place.offset);

@@ -5,7 +5,7 @@ use crate::control::Rank;
 use crate::error::LoadError;
 use crate::gate::Permit;
 use crate::input::{Format, Input};
-use crate::job::{Job, Mode, Parsing, Source, Text, ToJson, Work};
+use crate::job::{Job, Loaded, Mode, Parsing, Source, Text, ToJson, Work};
 use crate::key::Key;
 use crate::marks::{LoadId, Mark, Position};
 use crate::read::Parcel;
@@ -99,8 +99,9 @@ impl<'a> Parse<'a> {
                 },
             };
             let end = at + document.len();
+            let is_copied = || self.job.loaded(0, &text, at, document) == Loaded::All;
             let bad = match put {
-                Err(bad) if !self.is_loaded(0, at) => bad,
+                Err(bad) if !is_copied() => bad,
                 _ => {
                     self.done = end;
                     continue;
@@ -123,12 +124,6 @@ impl<'a> Parse<'a> {
         self.finish(is_end);
     }
 
-    fn is_loaded(&self, lane: usize, at: usize) -> bool {
-        let marks = self.job.marks.as_ref();
-        let is_before = marks.is_some_and(|marks| marks.is_loaded(lane, self.text.place(at)));
-        is_before && self.text.again != Some(at)
-    }
-
     /// Puts a document into the batch of its lane.
     fn put(
         &mut self,
@@ -139,19 +134,20 @@ impl<'a> Parse<'a> {
         let job = self.job;
         let hash = parsed.key_hash();
         let lane = lane_of(hash, job.lanes.len());
-        if self.is_loaded(lane, at.start) {
+        let document = &self.text.chunk.bytes[at.clone()];
+        let loaded = job.loaded(lane, &self.text, at.start, document);
+        if loaded == Loaded::All {
             return Ok(());
         }
-        // A key that the load has made is that of the part which it has read of the document.
-        let is_own = self.text.again == Some(at.start) && job.key == Key::Auto;
-        let inserts = job.mode == Mode::Insert && !is_own;
+        let mode = job.mode_after(loaded);
+        let inserts = mode == Mode::Insert;
         // The second of two documents of one key finds the first one only in another batch.
         if inserts && self.open[lane].keys.contains(&hash) {
             self.send(lane);
         }
-        let put = |batch: &mut Batch| match job.mode {
-            Mode::Insert if inserts => parsed.insert(batch, job.expires),
-            Mode::Insert | Mode::Upsert => parsed.put(batch, job.expires),
+        let put = |batch: &mut Batch| match mode {
+            Mode::Insert => parsed.insert(batch, job.expires),
+            Mode::Upsert => parsed.put(batch, job.expires),
             // The writer reads and changes the stored document.
             Mode::Merge => Ok(()),
         };

@@ -104,7 +104,6 @@ impl Progress {
                 return Err(Changed);
             }
             self.expected = None;
-            text.again = cut_document(chunk, len as usize);
         }
         if chunk_end > self.start {
             self.held.push(piece);
@@ -128,17 +127,6 @@ impl Progress {
 
 /// The text is not the one that was read by the load that is continued.
 struct Changed;
-
-/// Returns where the document begins that has bytes on both sides of byte `end` of the chunk. The
-/// text ended there when it was read before, and has grown by the rest of the document.
-fn cut_document(chunk: &Chunk, end: usize) -> Option<usize> {
-    let line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let is_cut = |(at, document): &(usize, &[u8])| {
-        let text_end = document.iter().rposition(|byte| !line_end(byte)).map_or(0, |last| last + 1);
-        *at < end && end < at + text_end
-    };
-    chunk.documents().find(is_cut).map(|(at, _)| at)
-}
 
 /// A reader and what it needs. It has no handle of the database, so a reader that waits for stdin
 /// does not keep the database open.

@@ -711,31 +711,47 @@ fn half_a_line_is_loaded_when_the_rest_has_come() {
     }
 }
 
-/// Here a writer ends after each of its commits in turn, as by a kill, while the file grows.
+/// Here a writer ends after each of its commits in turn, as by a kill, while the file grows. Its
+/// parts end in lines, which are bad JSON then, and shorter records of CSV.
 #[test]
 fn a_load_of_what_a_file_has_grown_by_continues_after_a_kill() {
     use std::sync::atomic::{AtomicU64, Ordering};
     let dir = tempfile::tempdir().unwrap();
-    let line = |n: i64| match n % 50 {
+    let json = |n: i64| match n % 50 {
         49 => format!("{{BAD {n}\n"),
-        _ => format!("{{\"n\":{n},\"pad\":\"{n:0>99}\"}}\n"),
+        _ => format!("{{\"n\":{n},\"pad\":\"x{n:0>99}\"}}\n"),
     };
+    let record = |n: i64| match n % 50 {
+        49 => format!("{{BAD {n},1,2\n"),
+        _ => format!("{n},x{n:0>99}\n"),
+    };
+    let csv = Format::Table(crate::TableFormat::csv());
     for (at, threads) in THREADS.into_iter().enumerate() {
-        let grown = Grown::new(&dir.path().join(at.to_string()), Format::Json);
-        let mut text = String::new();
-        for part in 0..3_i64 {
-            text.extend((part * 2000..(part + 1) * 2000).map(line));
-            std::fs::write(&grown.file, &text).unwrap();
+        let by_n = Key::Path("n".into());
+        let (format, key, mode) = match at % 4 {
+            0 => (Format::Json, by_n, Mode::Insert),
+            1 => (Format::Json, Key::Auto, Mode::Insert),
+            2 => (csv.clone(), Key::Auto, Mode::Insert),
+            _ => (csv.clone(), by_n, Mode::Upsert),
+        };
+        let is_json = format == Format::Json;
+        let lines = (0..6000).map(|n| if is_json { json(n) } else { record(n) });
+        let lines: Vec<String> = lines.collect();
+        let header = if is_json { "" } else { "n,pad\n" };
+        let grown = Grown::new(&dir.path().join(at.to_string()), format);
+        for part in 1..=3 {
+            let (whole, rest) = lines.split_at(part * 2000);
+            let half = rest.first().map_or("", |line| &line[..50]);
+            let text = [header, &whole.concat(), half].concat();
+            std::fs::write(&grown.file, text).unwrap();
             for round in 0.. {
                 assert!(round < 400, "a load makes progress");
                 let (commits, kill_at) = (AtomicU64::new(0), 1 + round % 5);
                 let kill: crate::OnCommit = std::sync::Arc::new(move |_| {
                     assert!(commits.fetch_add(1, Ordering::Relaxed) + 1 != kill_at, "killed");
                 });
-                let plan = grown.plan(&Key::Auto, threads);
-                match (Plan { mode: Mode::Insert, on_commit: Some(kill), ..plan })
-                    .run(&mut Unwatched)
-                {
+                let plan = grown.plan(&key, threads);
+                match (Plan { mode, on_commit: Some(kill), ..plan }).run(&mut Unwatched) {
                     Err(LoadError::Io(_)) => {}
                     Ok(outcome) => {
                         assert!(outcome.failure.is_none(), "{outcome:?}");
@@ -749,9 +765,126 @@ fn a_load_of_what_a_file_has_grown_by_continues_after_a_kill() {
         assert!(grown.numbers() == expected, "{threads:?}: each once, in the order of the input");
         let copied = grown.copied();
         let copied: Vec<&str> = copied.lines().filter(|line| line.starts_with("{BAD")).collect();
-        let bad: Vec<String> = (0..120).map(|n| format!("{{BAD {}", n * 50 + 49)).collect();
+        let bad: Vec<&str> =
+            lines.iter().skip(49).step_by(50).map(|line| line.trim_end()).collect();
         assert_eq!(copied, bad, "{threads:?}");
+        for document in grown.collection.scan(..) {
+            let (key, document): (Value, Document) = document.unwrap();
+            assert_eq!(document.str("pad").unwrap().len(), 100, "{threads:?}: {key:?}");
+        }
     }
+}
+
+/// The place to which a complete load has come may be in a document, which was cut there. If the
+/// next load ended before the writer of this document had committed anything, and others had, the
+/// one after that skipped the document, and said that all was well.
+#[test]
+fn a_document_that_was_cut_is_loaded_although_other_writers_were_faster() {
+    let dir = tempfile::tempdir().unwrap();
+    let csv = Format::Table(crate::TableFormat::csv());
+    for (at, n) in (0..24_i64).enumerate() {
+        let (format, mode) = match at % 3 {
+            0 => (Format::Json, Mode::Insert),
+            1 => (Format::Json, Mode::Upsert),
+            _ => (csv.clone(), Mode::Upsert),
+        };
+        let (before, half, rest, more): (_, _, _, String) = if format == Format::Json {
+            let more = (100..120).map(|n| format!("{{\"n\":{n},\"u\":{n}}}\n"));
+            ("{\"n\":99}\n", format!("{{\"n\":{n},\"u\":7"), "8}\n", more.collect())
+        } else {
+            let more = (100..120).map(|n| format!("{n},{n}\n"));
+            ("n,u\n99,1\n", format!("{n},7"), "8\n", more.collect())
+        };
+        let grown = Grown::new(&dir.path().join(at.to_string()), format);
+        grown.collection.create_index("by_u", Index::on("u").unique()).unwrap();
+        grown.collection.put("other", doc!({ "u": 78 })).unwrap();
+        let key = Key::Path("n".into());
+        let first = grown.load(format!("{before}{half}").as_bytes(), &key, mode, (1, 1, 2));
+        assert!(first.resumed_at.is_none());
+        let text = format!("{before}{half}{rest}{more}");
+        std::fs::write(&grown.file, &text).unwrap();
+        let stopped = Plan { mode, bad: BadDocuments::stop(), ..grown.plan(&key, (1, 1, 2)) };
+        let failure = stopped.run(&mut Unwatched).unwrap().failure.unwrap().to_string();
+        assert!(failure.contains("by_u"), "{failure}");
+        assert!(grown.collection.count().unwrap() > 3, "the other writer has committed");
+        grown.collection.delete("other").unwrap();
+        let loaded = grown.load(text.as_bytes(), &key, mode, (1, 1, 2));
+        assert!(loaded.resumed_at.is_some() && loaded.count.documents > 0, "{at}");
+        let document = grown.collection.get(n).unwrap().unwrap();
+        assert_eq!(document.int("u").unwrap(), 78, "{at}");
+        assert_eq!(grown.collection.count().unwrap(), 22, "{at}");
+    }
+}
+
+/// So was its copy, if it was bad.
+#[test]
+fn a_bad_document_that_was_cut_is_copied_although_other_writers_were_faster() {
+    let dir = tempfile::tempdir().unwrap();
+    for n in 0..8_i64 {
+        let grown = Grown::new(&dir.path().join(n.to_string()), Format::Json);
+        let key = Key::Path("n".into());
+        let first = grown.load(b"{\"n\":99}\n{BAD", &key, Mode::Insert, (1, 1, 2));
+        assert_eq!((first.count.documents, first.count.bad), (1, 1));
+        grown.collection.put(n, doc!({ "n": (-1) })).unwrap();
+        let more: String = (100..120).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+        let text = format!("{{\"n\":99}}\n{{BAD AGAIN\n{{\"n\":{n}}}\n{more}");
+        std::fs::write(&grown.file, &text).unwrap();
+        let plan = grown.plan(&key, (1, 1, 2));
+        let stopped = Plan { mode: Mode::Insert, stops_on_error: true, ..plan };
+        let failure = stopped.run(&mut Unwatched).unwrap().failure.unwrap();
+        assert!(matches!(failure, LoadError::Exists(_)), "{failure}");
+        grown.collection.delete(n).unwrap();
+        assert!(grown.load(text.as_bytes(), &key, Mode::Insert, (1, 1, 2)).resumed_at.is_some());
+        let copied = grown.copied();
+        let again = copied.lines().filter(|line| *line == "{BAD AGAIN").count();
+        assert_eq!(again, 1, "{n}: {copied}");
+        assert_eq!(grown.collection.count().unwrap(), 22, "{n}");
+    }
+}
+
+/// The part stayed, and was in the way of the whole record, where another document made the load
+/// put the documents of a batch one after another.
+#[test]
+fn a_whole_record_replaces_its_part_beside_documents_that_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let new = |name: &str| {
+        let grown = Grown::new(&dir.path().join(name), Format::Table(crate::TableFormat::csv()));
+        grown.collection.create_index("by_u", Index::on("u").unique()).unwrap();
+        grown.collection.put("", doc!({ "n": 0, "u": 99 })).unwrap();
+        grown
+    };
+    let load = |grown: &Grown, text: &str| {
+        grown.load(text.as_bytes(), &Key::Auto, Mode::Insert, (1, 1, 1)).count
+    };
+    let (first, second) = ("n,u\n1,10\n2,2", "n,u\n1,10\n2,20\n3,99\n4,40\n");
+    let values = |grown: &Grown| -> Vec<i64> {
+        let documents = grown.collection.scan(..).map(|entry| entry.unwrap().1);
+        documents.map(|document: Document| document.int("u").unwrap()).collect()
+    };
+    // An index refuses the record behind it.
+    let grown = new("refused");
+    assert_eq!(load(&grown, first).documents, 2);
+    let count = load(&grown, second);
+    assert_eq!((count.documents, count.bad, count.existing), (2, 1, 0));
+    assert_eq!(values(&grown), [99, 10, 20, 40]);
+    let copied = grown.copied();
+    assert!(copied.ends_with("\n3,99\n") && copied.lines().count() == 2, "{copied}");
+    // Records behind it exist.
+    let grown = new("existing");
+    grown.collection.delete("").unwrap();
+    assert_eq!(load(&grown, first).documents, 2);
+    let marks = grown.database.space("flagstone.loads").existing().keyspace().unwrap().unwrap();
+    let before: Vec<_> = marks.scan(..).map(Result::unwrap).collect();
+    let (_, part): (Value, Document) = grown.collection.scan(..).last().unwrap().unwrap();
+    assert_eq!(load(&grown, second).documents, 3);
+    let (key, _): (Value, Document) = grown.collection.scan(..).nth(1).unwrap().unwrap();
+    grown.collection.put(key, &part).unwrap();
+    for (key, mark) in before {
+        marks.put(key, mark).unwrap();
+    }
+    let count = load(&grown, second);
+    assert_eq!((count.documents, count.bad, count.existing), (1, 0, 2));
+    assert_eq!(values(&grown), [10, 20, 99, 40]);
 }
 
 #[test]

@@ -187,7 +187,8 @@ impl Writer {
             while let Some(before) = bad.next_if(|bad| bad.at < at) {
                 copies.push(before);
             }
-            let one = self.write_one(json, parsed, mark, &mut copies)?;
+            let mode = job.mode_after(job.loaded(self.lane, text, at, document));
+            let one = self.write_one(mode, (json, parsed), mark, &mut copies)?;
             let is_refused = matches!(one, One::Refused(_));
             let (reason, stops, failure): (_, _, fn(String) -> LoadError) = match one {
                 One::Written => {
@@ -232,8 +233,8 @@ impl Writer {
     /// that, which are removed from `copies` then.
     fn write_one(
         &self,
-        json: &[u8],
-        parsed: &ParsedDocument<'_>,
+        mode: Mode,
+        (json, parsed): (&[u8], &ParsedDocument<'_>),
         mark: Mark,
         copies: &mut Vec<BadCopy>,
     ) -> Result<One, LoadError> {
@@ -246,7 +247,7 @@ impl Writer {
             Ok::<_, LoadError>(committed)
         };
         let mut batch = job.database.batch();
-        let written = match job.mode {
+        let written = match mode {
             Mode::Merge => {
                 let started = Instant::now();
                 let value = JsonParser::new(job.json).parse_value(json).map_err(Error::from);
@@ -305,8 +306,12 @@ impl Writer {
         let mut places = Places::new(&text.chunk);
         let mut new = New { batch: job.database.batch(), ..New::default() };
         self.each(source, |at, document, _json, parsed| {
-            if !parsed.exists()? {
-                let inserted = parsed.insert(&mut new.batch, job.expires);
+            let mode = job.mode_after(job.loaded(self.lane, text, at, document));
+            if mode != Mode::Insert || !parsed.exists()? {
+                let inserted = match mode {
+                    Mode::Insert => parsed.insert(&mut new.batch, job.expires),
+                    _ => parsed.put(&mut new.batch, job.expires),
+                };
                 inserted.map_err(Error::from)?;
                 new.inserted += 1;
                 return Ok(());
