@@ -120,6 +120,8 @@ impl<'a> Hold<'a> {
         }
         let parts = self.handle.parts();
         parts.core.health.check_may_write()?;
+        // The conditions are gone when the completed batch is checked.
+        parts.commits.check_batch_bytes(self.batch.bytes())?;
         let (cores, keys) = (self.batch.keyspaces.clone(), std::mem::take(&mut self.keys));
         cores.iter().try_for_each(|core| self.handle.check_same(core))?;
         let mut admitted = if is_admitted { self.admit(&cores)? } else { None };

@@ -239,6 +239,14 @@ fn conditions_count_in_the_limit_of_a_batch() {
     }
     invalid(db.commit(batch), "quarter of the memory budget");
     assert_eq!((kv.count().unwrap(), documents.count().unwrap()), (0, 1));
+    // Nor were they counted beside a single write of such a collection.
+    let mut batch = db.batch();
+    for n in 0..10_000_u32 {
+        batch.expect(&documents, n + 10, Expect::Absent).unwrap();
+    }
+    batch.put(&documents, 2, doc!({ "n": 1 })).unwrap();
+    invalid(db.commit(batch), "quarter of the memory budget");
+    assert_eq!((kv.count().unwrap(), documents.count().unwrap()), (0, 1));
     // What was cleared counts no more.
     let mut batch = db.batch();
     for n in 0..10_000_u32 {
