@@ -113,7 +113,8 @@ pub use catalog::NOTE_BYTES_MAX;
 pub use change::WantedContent;
 pub use checkpoint::CheckpointReport;
 pub use commit::{
-    Admitted, Batch, Effect, Expect, OP_OVERHEAD, Ticket, TryCommit, too_large_with_owned,
+    Admitted, Batch, CONDITION_OVERHEAD, Effect, Expect, OP_OVERHEAD, Ticket, TryCommit,
+    too_large_with_owned,
 };
 pub use config::{Config, Environment};
 pub use engine::{Engine, InTransaction};

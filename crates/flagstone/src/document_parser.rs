@@ -7,7 +7,7 @@ use crate::sort_keys;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, Malformed, Moment};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, Value, View, sort_key};
-use flagstone_engine::{Expect, OP_OVERHEAD};
+use flagstone_engine::{CONDITION_OVERHEAD, Expect, OP_OVERHEAD};
 use std::fmt;
 
 /// Parses JSON documents and puts them into batches for one collection. Keep one for each thread:
@@ -194,7 +194,17 @@ impl ParsedDocument<'_> {
     /// # Errors
     /// [`Refused`] says why. The batch stays as it was.
     pub fn put(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
-        self.check_room(batch)?;
+        self.put_with(batch, expiry, 0)
+    }
+
+    /// Puts the document into `batch` if `more` bytes have room beside it.
+    fn put_with(
+        &self,
+        batch: &mut Batch,
+        expiry: Option<Moment>,
+        more: usize,
+    ) -> Result<(), Refused> {
+        self.check_room(batch, more)?;
         let change = write::Change::Put(self.document, expiry);
         write::in_batch(self.stored, &mut batch.inner, self.key, change).map_err(Refused::Batch)
     }
@@ -205,7 +215,7 @@ impl ParsedDocument<'_> {
     /// # Errors
     /// As [`ParsedDocument::put`].
     pub fn insert(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
-        self.put(batch, expiry)?;
+        self.put_with(batch, expiry, self.key.len() + CONDITION_OVERHEAD)?;
         batch.inner.expect(self.stored.bytes(), self.key, Expect::Absent).map_err(Refused::Batch)
     }
 
@@ -226,10 +236,10 @@ impl ParsedDocument<'_> {
         Ok(self.stored.bytes().get(self.key)?.is_some())
     }
 
-    /// Checks that a commit would take the batch with this document.
-    fn check_room(&self, batch: &Batch) -> Result<(), Refused> {
+    /// Checks that a commit would take the batch with this document and `more` bytes.
+    fn check_room(&self, batch: &Batch, more: usize) -> Result<(), Refused> {
         let most = self.stored.bytes().batch_bytes_max();
-        let bytes = (self.key.len() + self.document.len() + OP_OVERHEAD) as u64;
+        let bytes = (self.key.len() + self.document.len() + OP_OVERHEAD + more) as u64;
         if batch.bytes() as u64 + bytes <= most {
             return Ok(());
         }

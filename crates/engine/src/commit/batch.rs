@@ -158,7 +158,7 @@ pub(crate) struct Write<'a> {
 pub const OP_OVERHEAD: usize = 32;
 
 /// The bytes that one condition takes in a batch besides its key.
-pub(crate) const CONDITION_OVERHEAD: usize = size_of::<Condition>();
+pub const CONDITION_OVERHEAD: usize = size_of::<Condition>();
 
 /// The most keyspaces that one batch can write.
 const KEYSPACES_MAX: usize = u16::MAX as usize;

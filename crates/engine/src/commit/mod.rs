@@ -33,8 +33,7 @@ mod ticket;
 
 pub use admission::Admitted;
 pub(crate) use admission::{Admission, WriteAdmission};
-pub(crate) use batch::CONDITION_OVERHEAD;
-pub use batch::{Batch, Effect, Expect, OP_OVERHEAD};
+pub use batch::{Batch, CONDITION_OVERHEAD, Effect, Expect, OP_OVERHEAD};
 pub(crate) use batch::{BatchOp, Write, encode_op};
 pub(crate) use condition::{check_expected, conflict};
 pub(crate) use in_flight::InFlight;

@@ -1,8 +1,10 @@
 //! Bad input: each a clear error of the right kind, nothing written, nothing lost.
 
 use crate::support::{folding, hashed, open, small};
+use flagstone::doc::JsonOptions;
 use flagstone::fold::Fold;
 use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
+use flagstone::load::{DocumentParser, Refused};
 use flagstone::{
     Compression, Database, Durability, Error, ErrorKind, Expect, Index, Json, KeyspaceOptions,
     Options, Plain, Result, Routing, Space, Value, doc,
@@ -256,6 +258,49 @@ fn conditions_count_in_the_limit_of_a_batch() {
     assert_eq!(batch.bytes(), 0);
     batch.put(&kv, "a", "1").unwrap();
     db.commit(batch).unwrap();
+}
+
+/// The conditions of inserts did not count when a batch was looked at for room: one that was filled
+/// until it was full was refused by its commit.
+#[test]
+fn a_batch_that_inserts_have_filled_is_committed() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let db = &session.db;
+    let collection = db.collection("documents").unwrap();
+    let mut parser = DocumentParser::new(&collection, JsonOptions::default());
+    let most = 262_144;
+    let (mut batch, mut inserted) = (db.batch(), 0);
+    loop {
+        let json = format!("{{\"id\":{inserted}}}");
+        match parser.parse(json.as_bytes(), "id").unwrap().insert(&mut batch, None) {
+            Ok(()) => inserted += 1,
+            Err(Refused::Full) => break,
+            Err(refused) => panic!("{refused}"),
+        }
+    }
+    assert!(inserted > 1000 && batch.bytes() > most - 200 && batch.bytes() <= most);
+    db.commit(batch).unwrap();
+    assert_eq!(collection.count().unwrap(), inserted);
+    // A document alone has room with its condition, or leaves the batch as it was.
+    let mut fitted = 0;
+    for len in (most - 240..most).step_by(8) {
+        let json = format!("{{\"id\":\"{len}\",\"s\":\"{}\"}}", "x".repeat(len));
+        let parsed = parser.parse(json.as_bytes(), "id").unwrap();
+        let mut batch = db.batch();
+        match parsed.insert(&mut batch, None) {
+            Ok(()) => {
+                fitted += 1;
+                db.commit(batch).unwrap();
+            }
+            Err(refused) => {
+                assert!(refused.to_string().contains("expected at most 262144"), "{refused}");
+                assert!(batch.is_empty() && batch.bytes() == 0);
+            }
+        }
+    }
+    assert!(fitted > 3 && fitted < 30, "{fitted}");
+    assert_eq!(collection.count().unwrap(), inserted + fitted);
 }
 
 #[test]
