@@ -5,7 +5,7 @@ use crate::error::invalid;
 use crate::value;
 use flagstone::Value;
 use flagstone::doc::FieldPath;
-use flagstone::internal::split_paths;
+use flagstone::internal::is_one_path;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use std::ops::Bound as End;
@@ -59,7 +59,8 @@ pub(crate) fn missing(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err(key.clone().unbind())
 }
 
-/// A list of paths as text: one text, or several. A comma in one of several is part of a name.
+/// A list of paths as text: one text, or several. A comma or bracket in one of several is part of a
+/// name.
 pub(crate) fn joined(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
     if let Ok(text) = given.extract::<String>() {
         return Ok(text);
@@ -73,7 +74,7 @@ pub(crate) fn joined(name: &str, given: &Bound<'_, PyAny>) -> PyResult<String> {
 fn one_of(path: &str) -> String {
     let (sign, name) = path.split_at(path.len() - path.trim_start_matches(['-', '+']).len());
     match FieldPath::parse(name) {
-        Ok(parsed) if split_paths(name).nth(1).is_some() => format!("{sign}{parsed:#}"),
+        Ok(parsed) if !is_one_path(name) => format!("{sign}{parsed:#}"),
         _ => path.to_owned(),
     }
 }

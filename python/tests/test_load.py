@@ -140,6 +140,15 @@ def test_a_comma_in_brackets_is_part_of_a_path(c: flagstone.Collection, tmp_path
         for fields in ("$['a,b']", ["a,b"], ["$['a,b']"]):
             found = [doc.to_dict() for doc in c.find(sort=sort, fields=fields).values()]
             assert found == [{"a,b": 10}, {"a,b": 2}]
+    # A bracket that is not closed was so until the end of the whole list.
+    c.put(3, {"size (cm": 1, "year": 5, "kg [a": 1, "b]": 7})
+    for sort in ("size (cm,-year", ["size (cm", "-year"], ["kg [a", "-b]"]):
+        for fields in ("size (cm,year", ["size (cm", "year"]):
+            found = list(c.find('{"year":{"$gt":0}}', sort=sort, fields=fields).values())
+            assert [doc.to_dict() for doc in found] == [{"size (cm": 1, "year": 5}]
+    first = [key for key, _ in c.find(sort=["-kg [a", "b]"]).items()][0]
+    assert first == 3
+    c.delete(3)
     c.create_index("by_ab", "$['a,b']")
     with pytest.raises(flagstone.InvalidInput, match="\"a,c\": expected one field, found a comma"):
         c.create_index("by_ab_c", "a,c")

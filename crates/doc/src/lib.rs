@@ -98,7 +98,7 @@ pub use projection::{Composer, Projection, Projector};
 pub use sort::SortSpec;
 pub use sort_key::Direction;
 #[doc(hidden)]
-pub use split::{split_once_outside, split_paths};
+pub use split::{is_one_path, split_calls, split_once_outside, split_paths};
 #[cfg(feature = "serde")]
 pub use structs::adapt;
 pub use value::Value;

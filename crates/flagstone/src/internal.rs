@@ -10,7 +10,7 @@ use crate::spill::{self, SortOptions};
 use flagstone_base::Result;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
 use flagstone_doc::Value;
-pub use flagstone_doc::split_paths;
+pub use flagstone_doc::{is_one_path, split_paths};
 pub use flagstone_engine::inspect;
 pub use flagstone_env as env;
 use std::ops::ControlFlow;

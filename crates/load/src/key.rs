@@ -3,7 +3,7 @@
 use crate::ids;
 use crate::marks::{LoadId, Position};
 use flagstone::doc::FieldPath;
-use flagstone::internal::split_paths;
+use flagstone::internal::{is_one_path, split_paths};
 use flagstone::load::{DocumentParser, ParsedDocument, Refused};
 
 /// Where the primary keys of documents come from.
@@ -42,7 +42,7 @@ impl Key {
     /// Returns the key as people write it.
     pub(crate) fn text(&self) -> String {
         let text = |path: &String| match FieldPath::parse(path) {
-            Ok(parsed) if split_paths(path).nth(1).is_some() => format!("{parsed:#}"),
+            Ok(parsed) if !is_one_path(path) => format!("{parsed:#}"),
             _ => path.clone(),
         };
         match self {
@@ -129,6 +129,8 @@ mod tests {
             ("title, $.year", Key::Paths(vec!["title".into(), "year".into()])),
             ("$['a,b']", Key::Path("a,b".into())),
             (" $.x['a,b'].c , $[\"d\"],it's", paths(&["x.a,b.c", "d", "it's"])),
+            ("size (cm,year", paths(&["size (cm", "year"])),
+            ("$['size [cm'],kg]", paths(&["size [cm", "kg]"])),
             ("auto", Key::Auto),
             ("$.auto", Key::Path("auto".into())),
         ] {

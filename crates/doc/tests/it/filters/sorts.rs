@@ -71,6 +71,8 @@ fn a_sort_has_a_short_text_and_one_of_json() {
         ("a, $key", r#"{"a":1,"$key":1}"#),
         (r#"{"a":-1,"$key":-1}"#, r#"{"a":-1,"$key":-1}"#),
         ("$['$key'],key", r#"{"$['$key']":1,"key":1}"#),
+        ("size (cm,-year", r#"{"size (cm":1,"year":-1}"#),
+        ("size [cm, year)", r#"{"size [cm":1,"year)":1}"#),
     ] {
         let sort = SortSpec::parse(text).unwrap();
         assert_eq!(sort.to_string(), written);

@@ -2,7 +2,7 @@
 
 use crate::collection::query::ask::Wanted;
 use flagstone_base::{Error, Result};
-use flagstone_doc::{FieldPath, split_once_outside, split_paths};
+use flagstone_doc::{FieldPath, split_calls, split_once_outside};
 use std::fmt;
 
 /// How documents are grouped, and what each group accumulates: for [`Find::group`](crate::Find).
@@ -169,7 +169,7 @@ impl Group {
         };
         let mut group = Self::all();
         if !by.trim().is_empty() {
-            for path in split_paths(by) {
+            for path in split_calls(by) {
                 if path.trim().is_empty() {
                     return Err(refuse(text, path, "a path"));
                 }
@@ -177,7 +177,7 @@ impl Group {
                 group.check_at(text, path)?;
             }
         }
-        for part in accumulators.into_iter().flat_map(split_paths) {
+        for part in accumulators.into_iter().flat_map(split_calls) {
             group = group.parse_accumulator(text, part)?;
             group.check_at(text, part)?;
         }
@@ -261,9 +261,8 @@ fn refuse(text: &str, part: &str, expected: &str) -> Error {
 /// it.
 fn is_one_part(text: &str) -> bool {
     let is_split_by = |mark: &&str| split_once_outside(text, mark).is_some();
-    // What is open at the end takes in what follows.
-    let is_closed = split_once_outside(&format!("{text},"), ",").is_some();
-    let is_whole = is_closed && ![",", ":", ")", "]"].iter().any(is_split_by);
+    // What is not closed may be closed by what follows.
+    let is_whole = ![",", ":", "(", ")", "[", "]"].iter().any(is_split_by);
     is_whole && !text.is_empty() && text.trim() == text
 }
 
@@ -320,6 +319,7 @@ mod tests {
             "$[',']",
             "$['a:b'], $['']: sum($['x) as y'])",
             "$[' a'], it's, $['it\\'s[']: min($['(']), count",
+            "$['size [cm'], $['kg]']: sum(size (cm, m)), avg($['(x'])",
             "a b: sum(a as b), max(c[d]) as (e",
         ] {
             assert_eq!(Group::parse(text).unwrap().to_string(), text);
