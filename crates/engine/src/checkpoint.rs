@@ -46,11 +46,13 @@ pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
     let disk = &*parts.core.setup().environment.disk;
     // Before the flush: a bad argument costs nothing.
     let to = disk.absolute(to)?;
-    check_outside(disk, &to, &parts.core.setup().dir, WHAT)?;
+    let from = &*parts.core.setup().dir;
+    check_outside(disk, &to, from, WHAT)?;
     check_empty(disk, &to, WHAT)?;
     let cut = cut(&parts.upkeep)?;
-    let report =
-        create_database(disk, &to, WHAT, |held| CheckpointWriter { parts, held }.fill(&cut));
+    let report = create_database(disk, (&to, from), WHAT, |held| {
+        CheckpointWriter { parts, held }.fill(&cut)
+    });
     drop(cut);
     sweep(&parts.upkeep);
     report

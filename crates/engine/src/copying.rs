@@ -4,11 +4,11 @@
 use crate::manifest::ManifestState;
 use flagstone_base::checksum::Crc32c;
 use flagstone_base::{Error, Result, interrupt};
-use flagstone_env::disk::{Access, create_dir_synced, real_path};
+use flagstone_env::disk::{Access, create_dir_synced, real_path, real_path_of_held};
 use flagstone_env::names::{self, Name};
 use flagstone_env::{Disk, HeldDir, LockMode, ReadFile};
 use flagstone_sst::TableMeta;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A file is copied in pieces of this size.
 const COPIED_AT_ONCE: usize = 256 << 10;
@@ -22,10 +22,20 @@ pub(crate) fn unpaced(_bytes: u64) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to create `what` in a directory that is inside of `from`, a database or backups, whose
-/// directory holds their own files only. Costs nothing that must be undone.
+/// Refuses to create `what` in a directory that is inside of `from`, the held directory of a
+/// database or of backups, which holds their own files only. Costs nothing that must be undone.
 pub(crate) fn check_outside(disk: &dyn Disk, to: &Path, from: &Path, what: &str) -> Result<()> {
-    let (real_to, real_from) = (real_path(disk, to)?, real_path(disk, from)?);
+    check_real_outside((to, real_path(disk, to)?), from, what)
+}
+
+/// As [`check_outside`], for a directory that is held: a link in its path may have changed since
+/// that was checked.
+pub(crate) fn check_held_outside(to: &HeldDir, from: &Path, what: &str) -> Result<()> {
+    check_real_outside((&to.path, real_path_of_held(&to.path)), from, what)
+}
+
+fn check_real_outside((to, real_to): (&Path, PathBuf), from: &Path, what: &str) -> Result<()> {
+    let real_from = real_path_of_held(from);
     // The directory itself is refused since it is not empty, or no directory of backups.
     if real_to == real_from || !real_to.starts_with(&real_from) {
         return Ok(());
@@ -48,16 +58,18 @@ pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()>
     }
 }
 
-/// Creates the directory `dir`, or takes an empty one, and has `fill` create a database in it. The
-/// directory is held and locked meanwhile: an open returns Busy. After an error it is empty again.
+/// Creates the directory `dir` outside of `from`, or takes an empty one, and has `fill` create a
+/// database in it. The directory is held and locked meanwhile: an open returns Busy. After an error
+/// it is empty again.
 pub(crate) fn create_database<T>(
     disk: &dyn Disk,
-    dir: &Path,
+    (dir, from): (&Path, &Path),
     what: &str,
     fill: impl FnOnce(&HeldDir) -> Result<T>,
 ) -> Result<T> {
     create_dir_synced(disk, dir)?;
     let held = disk.hold(dir)?;
+    check_held_outside(&held, from, what)?;
     let (disk, dir) = (&*held.disk, &*held.path);
     let lock = disk.lock(&dir.join(names::LOCK), LockMode::Exclusive)?;
     check_empty(disk, dir, what)?;
@@ -199,4 +211,29 @@ fn check_read(read: FileSum, path: &Path, meta: &TableMeta) -> Result<()> {
             read.bytes, read.checksum, expected.bytes, expected.checksum
         ),
     ))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use flagstone_env::OsDisk;
+
+    /// The path was checked, and then followed again: a link that had changed since led into the
+    /// source.
+    #[test]
+    fn a_copy_is_not_created_where_a_changed_link_leads_into_its_source() {
+        let made = tempfile::tempdir().unwrap();
+        let path = |name: &str| made.path().join(name);
+        std::fs::create_dir_all(path("from/inner")).unwrap();
+        std::os::unix::fs::symlink(path("from/inner"), path("link")).unwrap();
+        let from = OsDisk.hold(&path("from")).unwrap().path;
+        let create = |to: &str| create_database(&OsDisk, (&path(to), &from), "a copy", |_| Ok(()));
+        for to in ["link", "link/new"] {
+            let refused = create(to).unwrap_err().to_string();
+            assert!(refused.contains("is inside of"), "{refused}");
+        }
+        assert_eq!(OsDisk.list(&path("from/inner")).unwrap(), ["new"]);
+        assert!(OsDisk.list(&path("from/inner/new")).unwrap().is_empty());
+        create("copy").unwrap();
+    }
 }

@@ -299,7 +299,7 @@ pub fn real_path(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
         if !disk.exists(part)? {
             continue;
         }
-        let found = real_dir(disk, part)?;
+        let found = real_path_of_held(&disk.hold(part)?.path);
         let missing = path.strip_prefix(part).unwrap_or(Path::new(""));
         if missing.as_os_str().is_empty() {
             return Ok(found);
@@ -323,13 +323,12 @@ pub fn real_path(disk: &dyn Disk, path: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the path of an existing directory without symbolic links.
-fn real_dir(disk: &dyn Disk, dir: &Path) -> Result<PathBuf> {
-    let path = disk.hold(dir)?.path;
-    // There a held directory keeps the path that was given.
-    #[cfg(windows)]
-    let path = path.canonicalize().unwrap_or(path);
-    Ok(path)
+/// Returns the path of a held directory without symbolic links. It need not be followed, for which
+/// the process may have lost the permission.
+pub fn real_path_of_held(path: &Path) -> PathBuf {
+    // On Windows a held directory keeps the path that was given.
+    let real = if cfg!(windows) { path.canonicalize().ok() } else { None };
+    real.unwrap_or_else(|| path.to_owned())
 }
 
 /// Makes an error of the system the error that `doing` something with a file failed.

@@ -5,7 +5,7 @@ use super::folder::{Folder, open_to_write};
 use super::generation::Generation;
 use crate::background::{cut, sweep};
 use crate::copy_pace::copy_pace;
-use crate::copying::{Pace, check_outside, copy_table, state_of_copy};
+use crate::copying::{Pace, check_held_outside, check_outside, copy_table, state_of_copy};
 use crate::manifest::{Manifest, ManifestState};
 use crate::parts::Parts;
 use crate::queue::Cut;
@@ -49,9 +49,11 @@ pub(crate) fn create(parts: &Parts, dir: &Path) -> Result<BackupReport> {
     parts.core.health.check_open()?;
     let disk = &parts.core.setup().environment.disk;
     let dir = disk.absolute(dir)?;
-    check_outside(&**disk, &dir, &parts.core.setup().dir, "backups")?;
+    let from = &*parts.core.setup().dir;
+    check_outside(&**disk, &dir, from, "backups")?;
     create_dir_synced(&**disk, &dir)?;
     let held = disk.hold(&dir)?;
+    check_held_outside(&held, from, "backups")?;
     let (lock, folder) = open_to_write(&*held.disk, &held.path)?;
     // Checked before the flush, so that a bad argument costs nothing.
     check_same_database(parts, &folder, &held)?;

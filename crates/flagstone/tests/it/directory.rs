@@ -11,13 +11,13 @@ use flagstone::internal::env::names::{LOCK, Name, parse};
 use flagstone::internal::env::{
     Disk, DiskLock, HeldDir, LockMode, MemDisk, OsDisk, ReadFile, WriteFile,
 };
-use flagstone::{Database, Durability, ErrorKind, Json, Options, Result, Space};
+use flagstone::{Database, Durability, Error, ErrorKind, Json, Options, Result, Space};
 use flagstone_testkit::{Session, World, dump};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 const MOVED: &str = "/moved";
@@ -189,12 +189,15 @@ struct Moving {
     dir: &'static str,
     /// So many files are created before.
     left: Arc<AtomicUsize>,
+    /// Whether the path of `dir` cannot be followed any more.
+    is_closed: Arc<AtomicBool>,
 }
 
 impl Moving {
     fn new(world: &World, dir: &'static str, nth: usize) -> Self {
         let disk = Arc::new(world.mem.clone());
-        Self { disk, mem: world.mem.clone(), dir, left: Arc::new(AtomicUsize::new(nth)) }
+        let left = Arc::new(AtomicUsize::new(nth));
+        Self { disk, mem: world.mem.clone(), dir, left, is_closed: Arc::default() }
     }
 
     /// Moves the directory, and puts one with files of the same names in its place.
@@ -220,6 +223,9 @@ impl Disk for Moving {
         self.disk.absolute(path)
     }
     fn hold(&self, dir: &Path) -> Result<HeldDir> {
+        if self.is_closed.load(Ordering::Relaxed) && dir == Path::new(self.dir) {
+            return Err(Error::io("open", dir, std::io::ErrorKind::PermissionDenied.into()));
+        }
         let held = self.disk.hold(dir)?;
         Ok(HeldDir { disk: Arc::new(Self { disk: held.disk, ..self.clone() }), ..held })
     }
@@ -329,6 +335,35 @@ fn a_directory_that_is_replaced_during_a_call_is_not_touched() {
     });
     let counts = [backup, checkpoint, restore, repair, in_place, open];
     assert!(counts.iter().all(|files| *files > 1), "{counts:?}");
+}
+
+/// The path of the database was opened again for each copy, which a process cannot that has given
+/// up the permission for a directory above it.
+#[test]
+fn copies_need_no_path_to_the_database() {
+    let world = World::new(8);
+    let disk = Arc::new(Moving::new(&world, "/db", usize::MAX));
+    let db = opened(&world, Arc::clone(&disk));
+    let kv = db.space("kv").options(hashed(2)).keyspace().unwrap();
+    kv.put("a", "1").unwrap();
+    disk.is_closed.store(true, Ordering::Relaxed);
+    assert!(disk.hold(World::dir()).is_err());
+    db.checkpoint("/copy").unwrap();
+    db.backup("/backups").unwrap();
+    for to in ["/db/copy", "/db/x/../copy"] {
+        assert!(db.checkpoint(to).is_err() && db.backup(to).is_err(), "{to}");
+    }
+    assert!(!world.mem.list(World::dir()).unwrap().contains(&"copy".to_owned()));
+    db.close().unwrap();
+    for name in ["/copy", "/restored"] {
+        if name == "/restored" {
+            let backups = Backups::on_disk("/backups", Arc::new(world.mem.clone()));
+            backups.restore(None, name).unwrap();
+        }
+        let copy = open_at(&world, name).unwrap();
+        let kv = copy.space("kv").options(hashed(2)).keyspace().unwrap();
+        assert_eq!(kv.get("a").unwrap().unwrap(), b"1");
+    }
 }
 
 /// Runs the test `name` of this program again as a child, in `dir`.
