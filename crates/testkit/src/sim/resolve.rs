@@ -107,10 +107,10 @@ impl Oracle {
         after
     }
 
-    /// Returns the changes of a transaction that writes `keys` keys, without the patches that change
-    /// nothing, if none of these is written. Where old documents are kept, the transaction reads all
-    /// that it patches, and writes no such patch. Elsewhere that depends on the indexes; but if
-    /// `keys` are those of other slots, it writes no document, and so need not be logged.
+    /// Returns the changes of a transaction that writes `keys` keys, without the patches that
+    /// change nothing, if none of these is written. Where old documents are kept, the transaction
+    /// reads all that it patches, and writes no such patch. Elsewhere that depends on the indexes;
+    /// but if `keys` are those of other slots, it writes no document, and so need not be logged.
     pub(super) fn without_idle(&self, changes: &[Change], keys: usize) -> Vec<Change> {
         let others = changes.iter().filter(|change| change.slot() != DOCUMENTS);
         let others = others.flat_map(|change| change.keys().map(move |key| (change.slot(), key)));
