@@ -39,6 +39,8 @@ struct Ours<'a> {
     guarded: BTreeSet<(usize, Key)>,
     /// The keys of ranges that it deletes.
     deleted: BTreeSet<(usize, Key)>,
+    /// Whether all that it reads was answered at least once. The disk may have refused it.
+    is_read: bool,
 }
 
 impl Ours<'_> {
@@ -85,9 +87,10 @@ impl Run {
         let (since, moment) = (self.oracle.last_id(), self.oracle.moment);
         let asks = contest.asks.iter().map(|ask| ask.dated(moment)).collect();
         let guarded = BTreeSet::new();
-        let mut ours = Ours { contest, seen, moment, asks, since, made, guarded, deleted };
+        let is_read = false;
+        let mut ours = Ours { contest, seen, moment, asks, since, made, guarded, deleted, is_read };
         self.expect_in(&mut transaction, &handles, &mut ours)?;
-        self.read_in(&transaction, &handles, &ours)?;
+        ours.is_read = self.read_in(&transaction, &handles, &ours)?;
         let mut has_other_indexes = self.change_indexes(contest, true)?;
         self.commit(&contest.theirs, How::Plain, None)?;
         self.pass(&ours)?;
@@ -95,7 +98,7 @@ impl Run {
         if self.oracle.has_doubt() || self.life.is_none() {
             return Ok(());
         }
-        self.read_in(&transaction, &handles, &ours)?;
+        ours.is_read |= self.read_in(&transaction, &handles, &ours)?;
         if transaction.is_empty() {
             return self.end_empty(transaction);
         }
@@ -206,14 +209,15 @@ impl Run {
         Ok(())
     }
 
-    /// Reads in a transaction. It must see its snapshot and its own writes.
+    /// Reads in a transaction. It must see its snapshot and its own writes. Returns whether
+    /// everything was answered.
     fn read_in(
         &mut self,
         transaction: &Transaction,
         handles: &super::changes::Handles,
         ours: &Ours<'_>,
-    ) -> Check {
-        let moment = ours.moment;
+    ) -> Check<bool> {
+        let (moment, mut is_answered) = (ours.moment, true);
         for (slot, key) in &ours.contest.reads {
             let found = match &handles[*slot] {
                 Some(Handle::Bytes(keyspace)) => {
@@ -224,40 +228,44 @@ impl Run {
                 }
                 None => continue,
             };
-            let Some(found) = self.excused(found)? else { continue };
+            let Some(found) = self.excused(found)? else {
+                is_answered = false;
+                continue;
+            };
             let expected = ours.seen.get(*slot, *key, moment).map(|entry| entry.bytes.to_vec());
             if found != expected {
                 return Err(format!("a transaction reads another value of slot {slot}, key {key}"));
             }
         }
-        self.ask_in(transaction, handles, ours)?;
-        let Some(slot) = ours.contest.scans else { return Ok(()) };
+        is_answered &= self.ask_in(transaction, handles, ours)?;
+        let Some(slot) = ours.contest.scans else { return Ok(is_answered) };
         let found = match &handles[slot] {
             Some(Handle::Bytes(keyspace)) => transaction
                 .scan(keyspace, ..)
                 .map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
                 .collect(),
-            _ => return Ok(()),
+            _ => return Ok(is_answered),
         };
-        let Some(found): Option<Vec<_>> = self.excused(found)? else { return Ok(()) };
+        let Some(found): Option<Vec<_>> = self.excused(found)? else { return Ok(false) };
         let expected = ours.seen.entries(slot, moment).into_iter();
         let expected: Vec<_> =
             expected.map(|(key, value)| (key_bytes(key).to_vec(), value)).collect();
         if found == expected {
-            Ok(())
+            Ok(is_answered)
         } else {
             Err(format!("a scan of slot {slot} in a transaction finds something else"))
         }
     }
 
-    /// Runs the queries of a transaction.
+    /// Runs the queries of a transaction. Returns whether all were answered.
     fn ask_in(
         &mut self,
         transaction: &Transaction,
         handles: &super::changes::Handles,
         ours: &Ours<'_>,
-    ) -> Check {
-        let Some(Handle::Documents(collection)) = &handles[DOCUMENTS] else { return Ok(()) };
+    ) -> Check<bool> {
+        let Some(Handle::Documents(collection)) = &handles[DOCUMENTS] else { return Ok(true) };
+        let mut are_answered = true;
         for ask in &ours.asks {
             let expected = matching(ours.seen.entries(DOCUMENTS, ours.moment), ask);
             let find = transaction.find(collection, ask.filter());
@@ -273,11 +281,15 @@ impl Run {
                     }
                 })
             };
-            if let Some(Err(what)) = self.excused(found)? {
-                return Err(format!("{} in a transaction: {what}", ask.filter()));
+            match self.excused(found)? {
+                Some(Ok(())) => {}
+                Some(Err(what)) => {
+                    return Err(format!("{} in a transaction: {what}", ask.filter()));
+                }
+                None => are_answered = false,
             }
         }
-        Ok(())
+        Ok(are_answered)
     }
 
     /// Returns whether a query of a transaction would count something else now.
@@ -313,12 +325,15 @@ impl Run {
         let read = ours.contest.reads.iter().copied().chain(scanned.into_iter().flat_map(keys));
         let read = read.chain(ours.deleted.iter().copied());
         let read: Vec<_> = read.filter(|at| !is_own(at)).collect();
-        let must =
-            if is_serializable { read.into_iter().any(surely) } else { ours.written().any(surely) };
+        let must = if is_serializable {
+            ours.is_read && read.into_iter().any(surely)
+        } else {
+            ours.written().any(surely)
+        };
         let must = must || ours.guarded.iter().copied().any(surely);
         let has_documents = !ours.documents().is_empty();
         let must = must
-            || (is_serializable && self.finds_another(ours))
+            || (is_serializable && ours.is_read && self.finds_another(ours))
             || (has_documents && self.has_lost_value(ours))
             || (has_documents
                 && has_other_indexes

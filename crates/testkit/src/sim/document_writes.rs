@@ -195,8 +195,8 @@ impl Run {
             }
             let fate = self.oracle.fate(&made);
             let done = write_in(transaction, handles, &change);
-            if let (Err(error), Change::DeleteRange(DOCUMENTS, ..)) = (&done, &change) {
-                // Some of the documents may be removed.
+            if let (Err(error), Change::DeleteRange(..)) = (&done, &change) {
+                // Some of the documents may be removed, and some of the keys be read.
                 self.excuse(error)?;
                 return Ok(None);
             }
