@@ -218,7 +218,7 @@ mod tests {
     use super::*;
     use flagstone_env::OsDisk;
 
-    /// The path was checked, and then followed again: a link that had changed meanwhile led into the
+    /// The path was checked, and then followed again: a link that had changed since led into the
     /// source.
     #[test]
     fn a_copy_is_not_created_where_a_changed_link_leads_into_its_source() {

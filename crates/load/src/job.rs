@@ -176,7 +176,7 @@ impl Job {
         self.key.parse_document(parser, json, place, self.load)
     }
 
-    /// Returns how much of the document at byte `at` of `text` the writer `lane` has loaded earlier.
+    /// Returns how much of the document at byte `at` of `text` writer `lane` has loaded earlier.
     pub(crate) fn loaded(&self, lane: usize, text: &Text, at: usize, document: &[u8]) -> Loaded {
         let Some(marks) = &self.marks else { return Loaded::Nothing };
         let mark = marks.loaded_by(lane);
