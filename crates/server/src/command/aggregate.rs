@@ -52,11 +52,19 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         return change_stream(run, &Args::new(stage, "$changeStream"), namespace, stages.len());
     }
     Counters::add(&run.service.counters.queries, 1);
-    let collection = match &namespace {
+    let mut collection = match &namespace {
         Some(namespace) => run.existing(namespace)?,
         None => None,
     };
-    let pipeline = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>()?;
+    let pipeline = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>();
+    let mut pipeline = pipeline?;
+    let first = stages.first().and_then(|stage| stage.get("$collStats").ok().flatten());
+    if let (Some(stage), Some(namespace)) = (first, &namespace) {
+        let stage = Args::new(stage, "$collStats");
+        let row = super::catalog::stats_row(run, &stage, namespace)?;
+        pipeline[0] = self::stage("$documents", Value::Array(vec![row]));
+        collection = None;
+    }
     let variables = match args.map("let")?.map(|map| map.to_value()).transpose()? {
         Some(Value::Map(variables)) => variables,
         _ => Map::new(),

@@ -359,19 +359,26 @@ fn put_size(reply: &mut BsonWriter<'_>, name: &str, bytes: u64, scale: u64) -> O
 
 pub(super) fn coll_stats(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
-    let scale = scale(&args)?;
-    let collection = run.existing(&namespace)?;
-    let sizes = sizes(run.service).get(&namespace.keyspace()).copied().unwrap_or_default();
-    let reply = &mut run.reply;
-    reply.text("ns", &namespace.to_string())?;
-    let count = collection.as_ref().map_or(0, Space::approximate_count);
+    let (collection, service) = (run.existing(&namespace)?, run.service);
+    run.reply.text("ns", &namespace.to_string())?;
+    put_stats(&mut run.reply, (service, &namespace, collection.as_ref()), scale(&args)?)
+}
+
+/// Appends sizes and counts of a collection to the document that is open.
+fn put_stats(
+    reply: &mut BsonWriter<'_>,
+    (service, namespace, collection): (&Service, &Namespace, Option<&Collection>),
+    scale: u64,
+) -> Outcome {
+    let sizes = sizes(service).get(&namespace.keyspace()).copied().unwrap_or_default();
+    let count = collection.map_or(0, Space::approximate_count);
     put_size(reply, "size", sizes.documents, scale)?;
     put_count(reply, "count", count)?;
     put_count(reply, "avgObjSize", sizes.documents.checked_div(count).unwrap_or(0))?;
     put_size(reply, "storageSize", sizes.documents, scale)?;
     put_count(reply, "freeStorageSize", 0)?;
     reply.bool("capped", false)?;
-    let indexes = collection.as_ref().map(Collection::indexes).unwrap_or_default();
+    let indexes = collection.map(Collection::indexes).unwrap_or_default();
     put_count(reply, "nindexes", indexes.len() as u64 + u64::from(collection.is_some()))?;
     reply.begin_document("indexSizes")?;
     for index in &indexes {
@@ -384,6 +391,31 @@ pub(super) fn coll_stats(run: &mut Run<'_, '_>) -> Outcome {
     put_size(reply, "totalIndexSize", sizes.indexes, scale)?;
     put_size(reply, "totalSize", sizes.documents + sizes.indexes, scale)?;
     put_count(reply, "scaleFactor", scale)
+}
+
+/// Returns the row of the stage `$collStats`.
+pub(super) fn stats_row(
+    run: &mut Run<'_, '_>,
+    stage: &Args<'_>,
+    namespace: &Namespace,
+) -> Outcome<Value> {
+    stage.check(&["storageStats", "count"])?;
+    let collection = run.required(namespace)?;
+    let mut bson = Vec::new();
+    let mut out = BsonWriter::new(&mut bson);
+    out.begin();
+    out.text("ns", &namespace.to_string())?;
+    if let Some(options) = stage.map("storageStats")? {
+        let scale = scale(&Args::new(options, "storageStats"))?;
+        out.begin_document("storageStats")?;
+        put_stats(&mut out, (run.service, namespace, Some(&collection)), scale)?;
+        out.end()?;
+    }
+    if stage.map("count")?.is_some() {
+        put_count(&mut out, "count", collection.approximate_count())?;
+    }
+    out.end()?;
+    Ok(run.incoming.any(&bson)?.to_value())
 }
 
 pub(super) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {
