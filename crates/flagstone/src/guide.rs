@@ -30,6 +30,7 @@ pages! {
     #[cfg(feature = "serde")]
     migrating "migrating.md"
     tool "tool.md"
+    http "http.md"
     python "python.md"
 }
 

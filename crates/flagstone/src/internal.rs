@@ -16,8 +16,8 @@ use std::ops::ControlFlow;
 /// The binary form of documents, for conversions from and to other formats.
 pub mod document {
     pub use flagstone_doc::{
-        DEPTH_MAX, DocumentWriter, Encoder, Names, StoredNumber, base64, put_base64, sort_key,
-        validate,
+        DEPTH_MAX, DocumentWriter, Encoder, Names, Patcher, StoredNumber, base64, put_base64,
+        sort_key, validate,
     };
 }
 

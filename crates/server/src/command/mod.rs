@@ -2,9 +2,9 @@
 //! from it.
 
 mod args;
-mod name;
+pub(crate) mod name;
 
-mod id;
+pub(crate) mod id;
 
 mod filter;
 mod index;
@@ -22,4 +22,5 @@ mod write;
 
 mod table;
 
+pub(crate) use service::Counters;
 pub use service::{Client, Service, ServiceOptions};

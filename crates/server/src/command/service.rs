@@ -9,7 +9,7 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Cursors;
 use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::internal::interruptible;
-use flagstone::{Database, Document};
+use flagstone::{Database, Document, View};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -215,9 +215,19 @@ impl Service {
         database: &str,
         command: &Document,
     ) -> flagstone::Result<Document> {
+        self.run_view(client, database, &command.root())
+    }
+
+    /// As [`Service::run`], for a command that is a part of a document.
+    pub(crate) fn run_view(
+        &self,
+        client: &mut Client,
+        database: &str,
+        command: &View<'_>,
+    ) -> flagstone::Result<Document> {
         let mut bson = Vec::new();
         let mut out = Vec::new();
-        match BsonWriter::new(&mut bson).document(&command.root()) {
+        match BsonWriter::new(&mut bson).document(command) {
             Ok(()) => self.execute(client, &bson, Vec::new(), Some(database), &mut out),
             Err(error) => put_failure(&error.into(), &mut out),
         }
@@ -258,9 +268,7 @@ impl Service {
             let text = format!("no such command: '{}'", command.name);
             return Err(Failure::new(Code::CommandNotFound, text));
         };
-        if self.is_closing.load(Ordering::Acquire) {
-            return Err(Failure::new(Code::ShutdownInProgress, "the server is being shut down"));
-        }
+        self.check_open()?;
         self.check_access(client, entry.need, &command.database, entry.name)?;
         let mut run = Run { service: self, client, command, incoming, reply: BsonWriter::new(out) };
         let args = run.args();
@@ -282,9 +290,23 @@ impl Service {
         Ok(run.reply.end()?)
     }
 
+    /// Refuses everything once the server stops.
+    pub(crate) fn check_open(&self) -> Outcome {
+        if self.is_closing.load(Ordering::Acquire) {
+            return Err(Failure::new(Code::ShutdownInProgress, "the server is being shut down"));
+        }
+        Ok(())
+    }
+
     /// Refuses what the client may not do. Where no users are, everything is allowed to those who
     /// come from this machine.
-    fn check_access(&self, client: &Client, need: Need, database: &str, name: &str) -> Outcome {
+    pub(crate) fn check_access(
+        &self,
+        client: &Client,
+        need: Need,
+        database: &str,
+        name: &str,
+    ) -> Outcome {
         if need == Need::Nothing || !self.users.exist() && client.is_local {
             return Ok(());
         }
