@@ -31,6 +31,7 @@ pages! {
     migrating "migrating.md"
     tool "tool.md"
     server "server.md"
+    http "http.md"
     python "python.md"
 }
 

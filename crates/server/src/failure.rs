@@ -46,6 +46,7 @@ codes! {
     DollarPrefixedFieldName = 52,
     InvalidIdField = 53,
     CommandNotFound = 59,
+    ImmutableField = 66,
     CannotCreateIndex = 67,
     InvalidOptions = 72,
     InvalidNamespace = 73,

@@ -1,9 +1,9 @@
 //! Serves flagstone databases to MongoDB drivers.
 //!
 //! From the ground: BSON, converted to and from stored documents without a tree in between, the
-//! messages that carry it, users, commands, and connections. All of it is written for bytes that
-//! come from anywhere: a reader returns an error that names the place, never panics, and allocates
-//! by what has arrived, never by an announced length.
+//! messages that carry it, users, commands, HTTP, and connections. All of it is written for bytes
+//! that come from anywhere: a reader returns an error that names the place, never panics, and
+//! allocates by what has arrived, never by an announced length.
 //!
 //! Modules are listed from the ground up.
 
@@ -18,6 +18,9 @@ mod failure;
 mod session;
 
 pub mod command;
+
+#[cfg(unix)]
+pub mod http;
 
 #[cfg(unix)]
 pub mod net;

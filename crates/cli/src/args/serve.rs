@@ -10,7 +10,7 @@ use flagstone_server::net::{Limits, Listen};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Serve a database to MongoDB drivers
+/// Serve a database to MongoDB drivers and HTTP
 ///
 /// The database is created if there is none. While it has no users, everybody on this machine may
 /// do everything, and clients from elsewhere are refused: see flagstone user.
@@ -33,6 +33,9 @@ pub(crate) struct ServeArgs {
     /// Say to drivers that this is the replica set NAME, for those that want one
     #[arg(long, value_name = "NAME")]
     pub(crate) replica_set: Option<String>,
+    /// A name by which HTTP may call the server without users, besides localhost; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) http_host: Vec<String>,
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
     #[command(flatten)]

@@ -24,6 +24,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         limits: args.limits.limits(),
         tls: files(&args.tls),
         slow: args.slow_ms.map(Duration::from_millis),
+        http_hosts: args.http_host.clone(),
     };
     let server = Server::start(listeners(&args.listen)?, options, Arc::clone(&log));
     let served = Arc::new(Served {

@@ -2,9 +2,9 @@
 //! from it.
 
 mod args;
-mod name;
+pub(crate) mod name;
 
-mod id;
+pub(crate) mod id;
 
 mod filter;
 mod index;
@@ -29,4 +29,5 @@ mod update;
 
 mod table;
 
+pub(crate) use service::Counters;
 pub use service::{Client, Service, ServiceOptions};

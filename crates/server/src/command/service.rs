@@ -10,7 +10,7 @@ use crate::session::cursors::Cursors;
 use crate::session::sessions::{SessionKey, Sessions, TRANSIENT};
 use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::internal::interruptible;
-use flagstone::{Database, Document};
+use flagstone::{Database, Document, View};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -242,9 +242,19 @@ impl Service {
         database: &str,
         command: &Document,
     ) -> flagstone::Result<Document> {
+        self.run_view(client, database, &command.root())
+    }
+
+    /// As [`Service::run`], for a command that is a part of a document.
+    pub(crate) fn run_view(
+        &self,
+        client: &mut Client,
+        database: &str,
+        command: &View<'_>,
+    ) -> flagstone::Result<Document> {
         let mut bson = Vec::new();
         let mut out = Vec::new();
-        match BsonWriter::new(&mut bson).document(&command.root()) {
+        match BsonWriter::new(&mut bson).document(command) {
             Ok(()) => self.execute(client, &bson, Vec::new(), Some(database), &mut out),
             Err(error) => put_failure(&error.into(), &mut out),
         }
@@ -285,11 +295,10 @@ impl Service {
             let text = format!("no such command: '{}'", command.name);
             return Err(Failure::new(Code::CommandNotFound, text));
         };
-        if self.is_closing.load(Ordering::Acquire) {
-            let failure = Failure::new(Code::ShutdownInProgress, "the server is being shut down");
-            let is_write = command.body.root().get("txnNumber")?.is_some();
-            return Err(if is_write { failure.with_label(RETRYABLE) } else { failure });
-        }
+        self.check_open().map_err(|failure| match command.body.root().get("txnNumber") {
+            Ok(Some(_)) => failure.with_label(RETRYABLE),
+            _ => failure,
+        })?;
         self.check_access(client, entry.need, &command.database, entry.name)?;
         let reply = BsonWriter::new(out);
         let (transaction, write, has_one_commit) = (None, None, false);
@@ -371,6 +380,14 @@ impl Service {
             Some(lsid) => session_key(&lsid, run.client).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Refuses everything once the server stops.
+    pub(crate) fn check_open(&self) -> Outcome {
+        if self.is_closing.load(Ordering::Acquire) {
+            return Err(Failure::new(Code::ShutdownInProgress, "the server is being shut down"));
+        }
+        Ok(())
     }
 
     /// Refuses what the client may not do. Where no users are, everything is allowed to those who

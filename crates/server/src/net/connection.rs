@@ -1,8 +1,9 @@
 //! One connection, from its first bytes to its end.
 
 use super::address::Address;
+use super::ended::{Ended, Late};
 use super::handler::{Handler, Login, Peer};
-use super::http;
+use super::http::{self, Requests};
 use super::line::Line;
 use super::log::Level;
 use super::refusal::Refusal;
@@ -11,7 +12,6 @@ use super::socket::{Socket, TICK};
 use crate::bson::BsonReader;
 use crate::wire::{HEADER_BYTES, MESSAGE_BYTES_MAX, MessageReader, ReadError, Request};
 use flagstone::{Document, Value};
-use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -27,59 +27,6 @@ pub(super) struct Connection<H: Handler> {
     pub(super) socket: Arc<Socket>,
     pub(super) address: Address,
     pub(super) verdict: Result<Arc<H>, Refusal>,
-}
-
-/// Why a connection has ended.
-#[derive(Debug)]
-enum Ended {
-    ByClient,
-    Stopped,
-    Http,
-    Refused(String),
-    /// By a limit of time.
-    Late(Late),
-    Malformed(String),
-    Tls(String),
-    Io(io::Error),
-    Panicked,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Late {
-    Login,
-    Message,
-    Reply,
-    Idle,
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ByClient => f.write_str("the client closed it"),
-            Self::Stopped => f.write_str("the server stops"),
-            Self::Http => f.write_str("HTTP"),
-            Self::Refused(text) | Self::Malformed(text) => f.write_str(text),
-            Self::Late(Late::Login) => f.write_str("no login in time (--login-timeout)"),
-            Self::Late(Late::Message) => {
-                f.write_str("no whole message in time (--message-timeout)")
-            }
-            Self::Late(Late::Reply) => f.write_str("a reply not taken in time (--reply-timeout)"),
-            Self::Late(Late::Idle) => f.write_str("idle (--idle-timeout, --login-idle-timeout)"),
-            Self::Tls(text) => write!(f, "TLS: {text}"),
-            Self::Io(error) => error.fmt(f),
-            Self::Panicked => f.write_str("a command panicked"),
-        }
-    }
-}
-
-impl From<io::Error> for Ended {
-    fn from(error: io::Error) -> Self {
-        match error.get_ref() {
-            #[cfg(feature = "tls")]
-            Some(inner) if inner.is::<rustls::Error>() => Self::Tls(inner.to_string()),
-            _ => Self::Io(error),
-        }
-    }
 }
 
 impl<H: Handler> Drop for Connection<H> {
@@ -114,11 +61,7 @@ impl<H: Handler> Connection<H> {
     fn count(&self, ended: &Ended) -> Level {
         let counters = &self.shared.counters;
         match ended {
-            Ended::ByClient | Ended::Stopped | Ended::Io(_) => return Level::Info,
-            Ended::Http => {
-                counters.http.add();
-                return Level::Info;
-            }
+            Ended::ByClient | Ended::Stopped | Ended::Http | Ended::Io(_) => return Level::Info,
             // Counted when the verdict was made.
             Ended::Refused(_) => {}
             Ended::Malformed(_) => counters.bad_messages.add(),
@@ -142,15 +85,24 @@ impl<H: Handler> Connection<H> {
         let first = Instant::now() + limits.login;
         let (mut line, is_encrypted) = self.line(first)?;
         let mut reader = MessageReader::new();
-        let refusal = self.verdict.as_ref().err();
         let begins = reader.peek(&mut line, HEADER_BYTES).map_err(late)?;
         if begins.is_empty() {
             return Err(Ended::ByClient);
         }
         if http::is_http(begins) {
-            http::answer(&mut line, &mut reader, limits, refusal).map_err(late)?;
-            line.finish();
-            return Err(refusal.map_or(Ended::Http, |refusal| Ended::Refused(refusal.text.clone())));
+            self.shared.counters.http.add();
+            let handler = match &self.verdict {
+                Ok(handler) => handler,
+                Err(refusal) => {
+                    http::refuse(&mut line, &mut reader, limits, refusal).map_err(late)?;
+                    line.finish();
+                    return Err(Ended::Refused(refusal.text.clone()));
+                }
+            };
+            let mut client = handler.connect(&self.peer(is_encrypted)?);
+            let requests =
+                Requests { shared: &self.shared, connection: self.id, handler, line, reader };
+            return requests.run(&mut client, first);
         }
         if is_tls(begins) {
             let text = "a client speaks it, and the server has no certificate (--tls-cert)";
@@ -159,11 +111,7 @@ impl<H: Handler> Connection<H> {
         let mut client =
             Served { connection: self, line, reader, out: Vec::new(), login: Some(first) };
         match &self.verdict {
-            Ok(handler) => {
-                let (address, local) = (self.address.clone(), self.socket.local()?);
-                let peer = Peer { address, local, connection: self.id, is_encrypted };
-                client.run(handler, &mut handler.connect(&peer))
-            }
+            Ok(handler) => client.run(handler, &mut handler.connect(&self.peer(is_encrypted)?)),
             Err(refusal) => {
                 client.reader.set_len_max(limits.login_bytes);
                 client.receive(Login::Needed)?;
@@ -171,6 +119,11 @@ impl<H: Handler> Connection<H> {
                 Err(Ended::Refused(refusal.text.clone()))
             }
         }
+    }
+
+    fn peer(&self, is_encrypted: bool) -> io::Result<Peer> {
+        let (address, local) = (self.address.clone(), self.socket.local()?);
+        Ok(Peer { address, local, connection: self.id, is_encrypted })
     }
 
     /// Returns the stream of the connection, and whether it is encrypted.
@@ -195,7 +148,7 @@ impl<H: Handler> Connection<H> {
                 let refusal = Refusal::plain();
                 let mut reader = MessageReader::new();
                 if http::is_http(reader.peek(&mut line, HEADER_BYTES).map_err(late)?) {
-                    http::answer(&mut line, &mut reader, &self.shared.limits, Some(&refusal))?;
+                    http::refuse(&mut line, &mut reader, &self.shared.limits, &refusal)?;
                 } else {
                     let mut out = Vec::new();
                     refusal.put(reader.peek(&mut line, HEADER_BYTES).map_err(late)?, &mut out);

@@ -57,7 +57,9 @@ counters! {
     http,
     /// TLS that was not agreed on, and its absence where it is required.
     failed_tls,
-    /// Messages that are damaged, or longer than allowed.
+    /// Requests of HTTP that were answered.
+    http_requests,
+    /// Messages and requests that are damaged, or longer than allowed.
     bad_messages,
     /// Clients that took too long to log in.
     login_timeouts,

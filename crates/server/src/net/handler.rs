@@ -1,6 +1,7 @@
-//! What answers messages.
+//! What answers messages and requests.
 
 use super::address::Address;
+use crate::http::{Head, Request, Response};
 use crate::wire::WireError;
 
 /// The other end of a connection.
@@ -54,4 +55,13 @@ pub trait Handler: Send + Sync + 'static {
 
     /// Gives back what `client` holds only to be faster: it has been silent for a while.
     fn rest(&self, client: &mut Self::Client);
+
+    /// Decides on a request of HTTP by its head, before its body is read. Each says who sends it.
+    ///
+    /// # Errors
+    /// The answer, if the request is refused.
+    fn admit(&self, client: &mut Self::Client, head: &Head) -> Result<(), Response<'static>>;
+
+    /// Answers a request that was admitted.
+    fn respond<'a>(&'a self, client: &'a mut Self::Client, request: &Request<'_>) -> Response<'a>;
 }

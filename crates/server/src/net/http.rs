@@ -1,13 +1,26 @@
-//! HTTP on the port of the messages. Nothing is served by it yet.
+//! HTTP on the port of the messages: requests one after the other, with the same limits.
 
+use super::ended::{Ended, Late};
+use super::handler::Handler;
 use super::limits::Limits;
 use super::line::Line;
 use super::refusal::Refusal;
+use super::shared::Shared;
+use super::socket::TICK;
+use crate::http::{
+    BadRequest, BodyReader, Content, Counted, Head, Part, Request, Response, check_hosts,
+};
 use crate::wire::MessageReader;
+use flagstone::Value;
+use std::convert::Infallible;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
 
 /// The longest head of a request, in bytes.
 const HEAD_BYTES_MAX: usize = 16 << 10;
+/// How much of a body is waited for at a time.
+const STEP_BYTES: u64 = 64 << 10;
 
 /// Returns whether a stream that begins so has HTTP: a method in capitals, and a space. As the
 /// length of a message this is far beyond the longest.
@@ -18,36 +31,309 @@ pub(super) fn is_http(first: &[u8]) -> bool {
         && method.iter().all(u8::is_ascii_uppercase)
 }
 
-/// Reads the head of a request and answers it; `refusal` if the client is refused anyway.
-pub(super) fn answer(
+/// Reads the head of a request of a client that is refused, and answers it.
+pub(super) fn refuse(
     line: &mut Line,
     reader: &mut MessageReader,
     limits: &Limits,
-    refusal: Option<&Refusal>,
+    refusal: &Refusal,
 ) -> io::Result<()> {
     let mut len = 0;
-    let method = loop {
+    let head = loop {
         let head = reader.peek(line, len + 1)?;
         let is_whole = head.windows(4).any(|end| end == b"\r\n\r\n");
         if is_whole || head.len() <= len || len >= HEAD_BYTES_MAX {
-            break head.split(|byte| *byte == b' ').next().unwrap_or_default().to_vec();
+            break head;
         }
         len = head.len();
     };
-    let (status, text) = match refusal {
-        Some(refusal) => (refusal.status, refusal.text.as_str()),
-        None => ("501 Not Implemented", "this port speaks the protocol of MongoDB drivers"),
+    let mut words = head.split(|byte| *byte == b' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let is_alive = path == b"/healthz" && *refusal == Refusal::not_ready();
+    let response = if is_alive {
+        Response::of(200, "text/plain; charset=utf-8", "ok\n")
+    } else {
+        Response::refused(refusal.status, &refusal.text)
     };
-    let mut out = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n",
-        text.len() + 1
-    );
-    if method != b"HEAD" {
-        out.push_str(text);
-        out.push('\n');
+    let mut out = Vec::new();
+    response.put_head(true, false, &mut out);
+    if let (Content::Whole(bytes), false) = (&response.content, method == b"HEAD") {
+        out.extend_from_slice(bytes);
     }
-    line.send(out.as_bytes(), limits.reply)
+    line.send(&out, limits.reply)
+}
+
+/// The requests of a connection.
+pub(super) struct Requests<'a, H: Handler> {
+    pub(super) shared: &'a Shared<H>,
+    pub(super) connection: u64,
+    pub(super) handler: &'a H,
+    pub(super) line: Line,
+    pub(super) reader: MessageReader,
+}
+
+impl<H: Handler> Requests<'_, H> {
+    /// Answers requests until the connection ends. `first`: when the head of the first must be
+    /// whole.
+    pub(super) fn run(
+        mut self,
+        client: &mut H::Client,
+        first: Instant,
+    ) -> Result<Infallible, Ended> {
+        let mut first = Some(first);
+        loop {
+            let whole = Instant::now() + self.shared.limits.message;
+            let head = self.head(whole, first.take())?;
+            if self.shared.is_stopping() {
+                let stopping = Refusal::stopping();
+                self.end(&Response::refused(stopping.status, &stopping.text));
+                return Err(Ended::Stopped);
+            }
+            let closes = self.exchange(client, &head, whole)?;
+            self.shared.counters.http_requests.add();
+            if closes {
+                self.line.finish();
+                return Err(Ended::Http);
+            }
+            self.wait()?;
+        }
+    }
+
+    /// Waits for the next request. A client that keeps silent has no buffers then.
+    fn wait(&mut self) -> Result<(), Ended> {
+        if self.reader.has_more() {
+            return Ok(());
+        }
+        let limits = &self.shared.limits;
+        let deadline = Instant::now() + limits.idle.unwrap_or(limits.login_idle);
+        loop {
+            self.line.set_deadline(Instant::now() + TICK);
+            match self.reader.read_some(&mut self.line) {
+                Ok(0) if self.shared.is_stopping() => return Err(Ended::Stopped),
+                Ok(0) => return Err(Ended::Http),
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.reader.release();
+            if !self.line.wait(Some(deadline))? || Instant::now() >= deadline {
+                return Err(Ended::Late(Late::Idle));
+            }
+        }
+    }
+
+    /// Reads a head.
+    fn head(&mut self, whole: Instant, first: Option<Instant>) -> Result<Head, Ended> {
+        let deadline = first.map_or(whole, |first| first.min(whole));
+        self.line.set_deadline(deadline);
+        let mut len = 0;
+        loop {
+            let (have, parsed) = match self.reader.peek(&mut self.line, len + 1) {
+                Ok(bytes) => (bytes.len(), Head::parse(bytes)),
+                Err(error) if deadline < whole => {
+                    let limit = self.shared.limits.login;
+                    return Err(self.cut(error, (Late::Login, limit, "--login-timeout")));
+                }
+                Err(error) => return Err(self.late(error)),
+            };
+            match parsed {
+                Ok(Some((head, used))) => {
+                    self.reader.take(used);
+                    return Ok(head);
+                }
+                Ok(None) if have == 0 => return Err(Ended::Http),
+                Ok(None) if have > len => len = have,
+                Ok(None) if self.shared.is_stopping() => return Err(Ended::Stopped),
+                Ok(None) => return Err(self.malformed(&unfinished())),
+                Err(bad) => return Err(self.malformed(&bad)),
+            }
+        }
+    }
+
+    /// Reads a body.
+    fn body(&mut self, head: &Head, whole: Instant) -> Result<Vec<u8>, Ended> {
+        self.line.set_deadline(whole);
+        let (mut reader, mut body) = (BodyReader::new(head), Vec::new());
+        while reader.missing() > 0 {
+            let step = reader.missing().min(STEP_BYTES) as usize;
+            let taken = match self.reader.peek(&mut self.line, step) {
+                Ok([]) if self.shared.is_stopping() => return Err(Ended::Stopped),
+                Ok([]) => Err(unfinished()),
+                Ok(bytes) => reader.take(bytes, &mut body),
+                Err(error) => return Err(self.late(error)),
+            };
+            match taken {
+                Ok(used) => self.reader.take(used),
+                Err(bad) => return Err(self.malformed(&bad)),
+            }
+        }
+        Ok(body)
+    }
+
+    /// Answers one request. Returns whether the connection ends then.
+    fn exchange(
+        &mut self,
+        client: &mut H::Client,
+        head: &Head,
+        whole: Instant,
+    ) -> Result<bool, Ended> {
+        let (handler, shared) = (self.handler, self.shared);
+        let waits = match head.waits() {
+            Ok(waits) => waits,
+            Err(bad) => return Err(self.malformed(&bad)),
+        };
+        let path = head.target.split('?').next().unwrap_or_default();
+        // Who asks whether the server lives gives it any name.
+        let admitted = match path {
+            "/healthz" | "/readyz" => Ok(()),
+            _ => check_hosts(head, &shared.http_hosts, handler.admits_remote()),
+        };
+        let admitted = admitted.and_then(|()| {
+            let decide = || handler.admit(client, head);
+            // What the client is was not settled.
+            catch_unwind(AssertUnwindSafe(decide)).unwrap_or_else(|_panic| Err(panicked()))
+        });
+        if let Err(response) = admitted {
+            // The body is not read.
+            let closes = head.closes() || head.has_body();
+            self.send(head, response, closes)?;
+            return Ok(closes);
+        }
+        if waits {
+            self.put(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        }
+        let body = self.body(head, whole)?;
+        let counted = || Counted { open: shared.len() as u64, events: shared.counters.list() };
+        let request = Request { head, body: &body, counted: &counted };
+        let began = Instant::now();
+        let respond = || {
+            // Moved, so that the answer may keep it.
+            let client = client;
+            handler.respond(client, &request)
+        };
+        let Ok(response) = catch_unwind(AssertUnwindSafe(respond)) else {
+            self.end(&panicked());
+            return Err(Ended::Panicked);
+        };
+        let took = began.elapsed();
+        if shared.slow.is_some_and(|slow| took >= slow) {
+            self.note_slow(&head.method, response.status, took);
+        }
+        let is_endless = matches!(response.content, Content::Parts(_)) && !head.takes_chunks();
+        let closes = head.closes() || is_endless || shared.is_stopping();
+        self.send(head, response, closes)?;
+        Ok(closes)
+    }
+
+    fn send(&mut self, head: &Head, response: Response<'_>, closes: bool) -> Result<(), Ended> {
+        let is_chunked = head.takes_chunks();
+        let mut out = Vec::new();
+        response.put_head(closes, is_chunked, &mut out);
+        let has_content = head.method != "HEAD";
+        let mut parts = match response.content {
+            Content::Whole(bytes) => {
+                if has_content {
+                    out.extend_from_slice(&bytes);
+                }
+                return self.put(&out);
+            }
+            Content::Parts(_) if !has_content => return self.put(&out),
+            Content::Parts(parts) => parts,
+        };
+        self.put(&out)?;
+        let mut part = Vec::new();
+        loop {
+            part.clear();
+            let Ok(is) = catch_unwind(AssertUnwindSafe(|| parts(&mut part))) else {
+                return Err(Ended::Panicked);
+            };
+            out.clear();
+            if is_chunked && !part.is_empty() {
+                out.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+                self.put(&out)?;
+            }
+            out.clear();
+            out.append(&mut part);
+            if is_chunked && !out.is_empty() {
+                out.extend_from_slice(b"\r\n");
+            }
+            if is == Part::Last && is_chunked {
+                out.extend_from_slice(b"0\r\n\r\n");
+            }
+            self.put(&out)?;
+            match is {
+                Part::More => {}
+                Part::Last => return Ok(()),
+                Part::Broken => {
+                    self.line.finish();
+                    return Err(Ended::Http);
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+        match self.line.send(bytes, self.shared.limits.reply) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Ended::Late(Late::Reply)),
+            sent => Ok(sent?),
+        }
+    }
+
+    /// Tells the client what is wrong; the connection ends.
+    fn end(&mut self, response: &Response<'_>) {
+        let mut out = Vec::new();
+        response.put_head(true, false, &mut out);
+        if let Content::Whole(bytes) = &response.content {
+            out.extend_from_slice(bytes);
+        }
+        // The connection ends either way.
+        let _told = self.line.send(&out, self.shared.limits.reply);
+        self.line.finish();
+    }
+
+    fn malformed(&mut self, bad: &BadRequest) -> Ended {
+        self.end(&Response::from(bad));
+        Ended::Malformed(bad.text.clone())
+    }
+
+    /// The end by an error of reading.
+    fn late(&mut self, error: io::Error) -> Ended {
+        let limit = self.shared.limits.message;
+        self.cut(error, (Late::Message, limit, "--message-timeout"))
+    }
+
+    fn cut(&mut self, error: io::Error, (late, within, flag): (Late, Duration, &str)) -> Ended {
+        if error.kind() != io::ErrorKind::TimedOut {
+            return error.into();
+        }
+        let refusal = Refusal::late("a whole request", within, flag);
+        self.end(&Response::refused(refusal.status, &refusal.text));
+        Ended::Late(late)
+    }
+
+    /// Logs a slow request, without what it carries or names.
+    fn note_slow(&self, method: &str, status: u16, took: Duration) {
+        self.shared.counters.slow_commands.add();
+        let fields = [
+            ("connection", Value::from(self.connection)),
+            ("millis", Value::from(took.as_millis() as u64)),
+            ("method", Value::from(method)),
+            ("status", Value::from(u64::from(status))),
+        ];
+        self.shared.log.warn("slow request", &fields);
+    }
+}
+
+fn panicked() -> Response<'static> {
+    let refusal = Refusal::panicked();
+    Response::refused(refusal.status, &refusal.text)
+}
+
+fn unfinished() -> BadRequest {
+    BadRequest {
+        status: 400,
+        text: "expected a whole request before the connection ends".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //!                                            loop: wait, receive, answer, send
 //! ```
 //!
-//! Nothing here knows commands: a [`Handler`] answers messages. The server listens before there is
-//! one, while the database is recovered, and asks clients to come again.
+//! Nothing here knows commands: a [`Handler`] answers messages and requests of HTTP. The server
+//! listens before there is one, while the database is recovered, and asks clients to come again.
 //!
 //! What a client can hold is bounded by [`Limits`]: its thread's stack is small and touched when it
 //! is used, and an idle connection has no buffers. Every wait for a client ends at a deadline, but
@@ -32,9 +32,11 @@ mod handler;
 mod refusal;
 mod service;
 
-mod http;
-
 mod shared;
+
+mod ended;
+
+mod http;
 
 mod connection;
 

@@ -15,4 +15,7 @@ pub struct ServeOptions {
     pub tls: Option<TlsFiles>,
     /// Commands that take this long are logged, by their name and collection.
     pub slow: Option<Duration>,
+    /// The names by which pages and programs may call the server over HTTP while there are no
+    /// users, besides `localhost` and addresses.
+    pub http_hosts: Vec<String>,
 }

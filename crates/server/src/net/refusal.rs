@@ -9,56 +9,56 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     code: (i32, &'static str),
-    pub(super) status: &'static str,
+    pub(super) status: u16,
     pub(super) text: String,
 }
 
 impl Refusal {
-    fn new(code: (i32, &'static str), status: &'static str, text: impl Into<String>) -> Self {
+    fn new(code: (i32, &'static str), status: u16, text: impl Into<String>) -> Self {
         Self { code, status, text: text.into() }
     }
 
     /// Drivers take this code for a node that will be there soon, and try again.
     pub(super) fn not_ready() -> Self {
         let text = "the database is being recovered: try again";
-        Self::new((13436, "NotPrimaryOrSecondary"), "503 Service Unavailable", text)
+        Self::new((13436, "NotPrimaryOrSecondary"), 503, text)
     }
 
     pub(super) fn stopping() -> Self {
         let text = "the server is shutting down";
-        Self::new((91, "ShutdownInProgress"), "503 Service Unavailable", text)
+        Self::new((91, "ShutdownInProgress"), 503, text)
     }
 
     pub(super) fn too_many(limits: &Limits) -> Self {
         let most = limits.connections;
         let text = format!("expected at most {most} connections at a time (--max-connections)");
-        Self::new((462, "IngressRequestRateLimitExceeded"), "503 Service Unavailable", text)
+        Self::new((462, "IngressRequestRateLimitExceeded"), 503, text)
     }
 
     pub(super) fn remote() -> Self {
         let text = "without users the server answers clients of its own machine only: expected a \
                     user (flagstone user add)";
-        Self::new((13, "Unauthorized"), "403 Forbidden", text)
+        Self::new((13, "Unauthorized"), 403, text)
     }
 
     #[cfg(feature = "tls")]
     pub(super) fn plain() -> Self {
         let text = "expected TLS: the server has a certificate (--tls-cert)";
-        Self::new((141, "SSLHandshakeFailed"), "426 Upgrade Required", text)
+        Self::new((141, "SSLHandshakeFailed"), 426, text)
     }
 
     pub(super) fn late(what: &str, within: Duration, flag: &str) -> Self {
         let text = format!("expected {what} within {} s ({flag})", within.as_secs_f64());
-        Self::new((89, "NetworkTimeout"), "408 Request Timeout", text)
+        Self::new((89, "NetworkTimeout"), 408, text)
     }
 
     pub(super) fn malformed(text: impl Into<String>) -> Self {
-        Self::new((17, "ProtocolError"), "400 Bad Request", text)
+        Self::new((17, "ProtocolError"), 400, text)
     }
 
     pub(super) fn panicked() -> Self {
         let text = "the command failed by an error of the server, which ends the connection";
-        Self::new((1, "InternalError"), "500 Internal Server Error", text)
+        Self::new((1, "InternalError"), 500, text)
     }
 
     /// Appends the reply to `request`, whose header is there at least; else nothing.

@@ -1,24 +1,26 @@
-//! The commands, as what answers messages.
+//! The commands, as what answers messages and requests.
 
 use super::handler::{Handler, Login, Peer};
 use crate::command::{Client, Service};
+use crate::http::{self, Head, Proved, Request, Response};
 use crate::wire::WireError;
 
 impl Handler for Service {
-    /// The state of a client, and the changes of users up to which it is true.
-    type Client = (Client, u64);
+    /// The state of a client, the changes of users up to which it is true, and the password that it
+    /// has proved by HTTP.
+    type Client = (Client, u64, Proved);
 
     fn admits_remote(&self) -> bool {
         self.users().exist()
     }
 
-    fn connect(&self, peer: &Peer) -> (Client, u64) {
+    fn connect(&self, peer: &Peer) -> Self::Client {
         let Peer { address, local, .. } = peer;
         let client = self.client(address.to_string(), local.to_string(), address.is_local());
-        (client, self.users().changes())
+        (client, self.users().changes(), Proved::default())
     }
 
-    fn login(&self, (client, _): &(Client, u64)) -> Login {
+    fn login(&self, (client, ..): &Self::Client) -> Login {
         if client.user.is_some() || client.is_local && !self.users().exist() {
             Login::Done
         } else if client.conversation.is_some() {
@@ -30,7 +32,7 @@ impl Handler for Service {
 
     fn answer(
         &self,
-        (client, seen): &mut (Client, u64),
+        (client, seen, _): &mut Self::Client,
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
@@ -43,8 +45,24 @@ impl Handler for Service {
         Self::answer(self, client, message, out)
     }
 
-    fn rest(&self, (client, _): &mut (Client, u64)) {
+    fn rest(&self, (client, ..): &mut Self::Client) {
         // With the names of fields that it remembers.
         drop(std::mem::take(&mut client.incoming));
+    }
+
+    fn admit(
+        &self,
+        (client, _, proved): &mut Self::Client,
+        head: &Head,
+    ) -> Result<(), Response<'static>> {
+        http::admit(self, (client, proved), head)
+    }
+
+    fn respond<'a>(
+        &'a self,
+        (client, ..): &'a mut Self::Client,
+        request: &Request<'_>,
+    ) -> Response<'a> {
+        http::respond(self, client, request)
     }
 }

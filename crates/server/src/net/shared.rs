@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Shared<H> {
     pub(super) limits: Limits,
     pub(super) slow: Option<Duration>,
+    pub(super) http_hosts: Vec<String>,
     pub(super) log: Arc<Log>,
     pub(super) counters: Arc<Counters>,
     #[cfg(feature = "tls")]
@@ -36,6 +37,7 @@ impl<H> Shared<H> {
             tls: options.tls.as_ref().map(Tls::open).transpose()?,
             limits: options.limits,
             slow: options.slow,
+            http_hosts: options.http_hosts,
             log,
             counters: Arc::default(),
             handler: OnceLock::new(),

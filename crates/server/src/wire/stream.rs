@@ -121,6 +121,12 @@ impl MessageReader {
         Ok(&self.buffer[..self.end])
     }
 
+    /// Takes `len` of the bytes that [`MessageReader::peek`] has returned: as another protocol on
+    /// the same port does.
+    pub const fn take(&mut self, len: usize) {
+        self.used = if len < self.end { len } else { self.end };
+    }
+
     /// Reads the next message; `None` if the stream has ended before it.
     ///
     /// # Errors

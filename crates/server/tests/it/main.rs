@@ -7,6 +7,8 @@ mod bad_bson;
 mod commands;
 mod corpus;
 mod golden;
+#[cfg(unix)]
+mod http;
 mod messages;
 #[cfg(unix)]
 mod net;

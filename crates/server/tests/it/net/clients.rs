@@ -163,7 +163,7 @@ fn clients_from_elsewhere_need_users() {
 }
 
 #[test]
-fn http_is_answered_as_such() {
+fn http_is_answered_on_the_same_port() {
     let running = Running::new(ServeOptions::default());
     let text_of = |request: &str| {
         let mut stream = running.connect();
@@ -172,16 +172,21 @@ fn http_is_answered_as_such() {
         stream.read_to_string(&mut text).unwrap();
         text
     };
-    let text = text_of("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    let fields = "Host: localhost\r\nConnection: close\r\n\r\n";
+    let text = text_of(&format!("GET /x HTTP/1.1\r\n{fields}"));
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 501 Not Implemented\r\n"), "{head}");
-    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
-    let text = text_of("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("Content-Length: 2\r\n") && body == "/x", "{text}");
+    let text = text_of(&format!("HEAD /x HTTP/1.1\r\n{fields}"));
     let (_, body) = text.split_once("\r\n\r\n").unwrap();
     assert_eq!(body, "");
     // A head without an end.
-    assert!(text_of(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000))).contains(" 501 "));
-    running.wait_for("http", 3);
+    assert!(text_of(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(20_000))).contains(" 431 "));
+    let text = text_of("GET /panic HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 500 "), "{text}");
+    running.wait_for("http", 4);
+    running.wait_for("panics", 1);
+    works(&mut running.connect());
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod service;
 mod tls;
 
 use flagstone_server::bson::BsonWriter;
+use flagstone_server::http::{Head, Request as HttpRequest, Response};
 use flagstone_server::net::{
     Address, Counters, Handler, Limits, Listen, Listener, Log, LogForm, Login, Peer, ServeOptions,
     Server,
@@ -109,6 +110,15 @@ impl Handler for Toy {
 
     fn rest(&self, _client: &mut Login) {
         self.rests.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn admit(&self, _client: &mut Login, _head: &Head) -> Result<(), Response<'static>> {
+        Ok(())
+    }
+
+    fn respond<'a>(&'a self, _client: &'a mut Login, request: &HttpRequest<'_>) -> Response<'a> {
+        assert_ne!(request.head.target, "/panic", "a request that panics");
+        Response::of(200, "text/plain", request.head.target.as_str())
     }
 }
 

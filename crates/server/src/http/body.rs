@@ -1,0 +1,201 @@
+//! The body of a request, taken from bytes as they come.
+
+use super::head::{BODY_BYTES_MAX, Framing, HEAD_BYTES_MAX, Head, too_large};
+use super::refusal::BadRequest;
+
+/// The longest line that announces a chunk, in bytes.
+const LINE_BYTES_MAX: usize = 256;
+
+/// Where a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Within this many bytes of the body.
+    Bytes(u64),
+    /// In the line that announces a chunk.
+    Size,
+    /// In the line end after a chunk.
+    AfterChunk,
+    /// In the fields after the last chunk.
+    Trailer,
+    Done,
+}
+
+/// Takes the bytes of a body out of those of a connection. It holds nothing by what is announced.
+#[derive(Debug)]
+pub struct BodyReader {
+    state: State,
+    is_chunked: bool,
+    /// The beginning of a line.
+    line: Vec<u8>,
+    /// The bytes of the trailer up to here.
+    trailer: usize,
+}
+
+impl BodyReader {
+    /// Creates a reader of the body that comes after a head.
+    pub const fn new(head: &Head) -> Self {
+        let (state, is_chunked) = match head.framing {
+            Framing::Length(0) => (State::Done, false),
+            Framing::Length(bytes) => (State::Bytes(bytes), false),
+            Framing::Chunks => (State::Size, true),
+        };
+        Self { state, is_chunked, line: Vec::new(), trailer: 0 }
+    }
+
+    /// Returns how many bytes are to come at least; 0 when the body is whole.
+    pub const fn missing(&self) -> u64 {
+        match self.state {
+            State::Done => 0,
+            State::Bytes(bytes) => bytes,
+            State::Size | State::AfterChunk | State::Trailer => 1,
+        }
+    }
+
+    /// Appends what `bytes` have of the body to `body`. Returns how many of them belong to it: all,
+    /// unless the body ends before.
+    ///
+    /// # Errors
+    /// If they are no chunks, or the body is too large.
+    pub fn take(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<usize, BadRequest> {
+        let mut rest = bytes;
+        while !rest.is_empty() && self.state != State::Done {
+            if let State::Bytes(left) = self.state {
+                let here = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                body.extend_from_slice(&rest[..here]);
+                rest = &rest[here..];
+                self.state = match left - here as u64 {
+                    0 if self.is_chunked => State::AfterChunk,
+                    0 => State::Done,
+                    left => State::Bytes(left),
+                };
+                continue;
+            }
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            let (line, after) = rest.split_at(end);
+            self.line.extend_from_slice(line);
+            rest = after;
+            self.check_length()?;
+            if self.line.ends_with(b"\n") {
+                let line = std::mem::take(&mut self.line);
+                self.state = self.take_line(&line, body.len() as u64)?;
+            }
+        }
+        Ok(bytes.len() - rest.len())
+    }
+
+    fn check_length(&self) -> Result<(), BadRequest> {
+        let (most, what) = match self.state {
+            State::Trailer => {
+                (HEAD_BYTES_MAX - self.trailer, "shorter fields after the last chunk")
+            }
+            _ => (LINE_BYTES_MAX, "the size of a chunk"),
+        };
+        if self.line.len() > most {
+            return Err(BadRequest::malformed(format!("expected {what}")));
+        }
+        Ok(())
+    }
+
+    /// Takes a whole line. `before`: the bytes of the body up to here.
+    fn take_line(&mut self, line: &[u8], before: u64) -> Result<State, BadRequest> {
+        let Some(line) = line.strip_suffix(b"\r\n") else {
+            return Err(BadRequest::malformed("expected lines of chunks that end with \\r\\n"));
+        };
+        match self.state {
+            State::AfterChunk if line.is_empty() => Ok(State::Size),
+            State::AfterChunk => {
+                Err(BadRequest::malformed("expected the end of a chunk where its size says"))
+            }
+            State::Trailer if line.is_empty() => Ok(State::Done),
+            State::Trailer => {
+                self.trailer += line.len() + 2;
+                Ok(State::Trailer)
+            }
+            _ => match chunk_size(line)? {
+                0 => Ok(State::Trailer),
+                size if size > BODY_BYTES_MAX.saturating_sub(before) => Err(too_large()),
+                size => Ok(State::Bytes(size)),
+            },
+        }
+    }
+}
+
+/// Returns the size that a line announces; extensions after it are ignored.
+fn chunk_size(line: &[u8]) -> Result<u64, BadRequest> {
+    let digits = line.split(|byte| matches!(byte, b';' | b' ' | b'\t')).next().unwrap_or_default();
+    let rest = line[digits.len()..].trim_ascii_start();
+    let size = str::from_utf8(digits).ok().filter(|_| !digits.starts_with(b"+"));
+    let size = size.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    match size {
+        Some(size) if digits.len() <= 16 && (rest.is_empty() || rest.starts_with(b";")) => Ok(size),
+        _ => {
+            let found = line.escape_ascii();
+            Err(BadRequest::malformed(format!("expected the size of a chunk, found \"{found}\"")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(field: &str) -> BodyReader {
+        let text = format!("POST / HTTP/1.1\r\nHost: x\r\n{field}\r\n\r\n");
+        BodyReader::new(&Head::parse(text.as_bytes()).unwrap().unwrap().0)
+    }
+
+    fn take(bytes: &[u8], step: usize) -> Result<(Vec<u8>, usize), BadRequest> {
+        let (mut reader, mut body, mut used) =
+            (reader("Transfer-Encoding: chunked"), Vec::new(), 0);
+        for piece in bytes.chunks(step) {
+            used += reader.take(piece, &mut body)?;
+        }
+        assert_eq!(reader.missing(), 0, "the body is whole");
+        Ok((body, used))
+    }
+
+    #[test]
+    fn chunks_are_joined_however_they_are_cut() {
+        let text = b"3\r\nabc\r\n0a;x=y\r\n0123456789\r\n0\r\nA: b\r\n\r\nGET";
+        for step in 1..text.len() {
+            let (body, used) = take(text, step).unwrap();
+            assert_eq!((body.as_slice(), used), (&b"abc0123456789"[..], text.len() - 3), "{step}");
+        }
+    }
+
+    #[test]
+    fn chunks_that_lie_are_refused() {
+        for bad in [
+            "\r\n",
+            "x\r\n",
+            "-1\r\n",
+            "+1\r\na\r\n",
+            "0x1\r\na\r\n",
+            "1 2\r\n",
+            "1\na\r\n",
+            "1\r\nab\r\n0\r\n\r\n",
+            "2\r\na\r\n0\r\n\r\n",
+            "11111111111111111\r\n",
+            " 1\r\n",
+            "1\r\na\n0\r\n\r\n",
+        ] {
+            let found = take(bad.as_bytes(), 1).map_err(|bad| bad.status);
+            assert_eq!(found, Err(400), "{bad:?}");
+        }
+        for large in ["ffffffffffffffff\r\n", "1004001\r\n", "1\r\na\r\n1004000\r\n"] {
+            assert_eq!(take(large.as_bytes(), 1).unwrap_err().status, 413, "{large:?}");
+        }
+        let long = format!("1;{}\r\n", "x".repeat(LINE_BYTES_MAX));
+        assert_eq!(take(long.as_bytes(), 100).unwrap_err().status, 400);
+        let fields = format!("0\r\n{}", "a: b\r\n".repeat(HEAD_BYTES_MAX / 6 + 1));
+        assert_eq!(take(fields.as_bytes(), 100).unwrap_err().status, 400);
+    }
+
+    #[test]
+    fn a_length_ends_a_body() {
+        let (mut reader, mut body) = (reader("Content-Length: 3"), Vec::new());
+        assert_eq!(reader.take(b"ab", &mut body).unwrap(), 2);
+        assert_eq!((reader.missing(), reader.take(b"cde", &mut body).unwrap()), (1, 1));
+        assert_eq!((reader.missing(), body.as_slice()), (0, &b"abc"[..]));
+    }
+}

@@ -1,0 +1,147 @@
+//! The documents of a collection, one on each line.
+
+use super::asked::parse;
+use super::refusal;
+use super::response::{Content, Part, Response};
+use crate::bson::BsonWriter;
+use crate::command::name::Namespace;
+use crate::command::{Client, Service};
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::doc::{JsonMode, json};
+use flagstone::{Document, Value, doc};
+
+/// The documents that are read at a time.
+const BATCH: i32 = 1000;
+
+/// The parameters that there are.
+const EXPECTED: &str = "expected the parameters filter, fields, sort and limit";
+
+pub(super) fn respond<'a>(
+    service: &'a Service,
+    client: &'a mut Client,
+    namespace: &Namespace,
+    parameters: &[(String, String)],
+) -> Outcome<Response<'a>> {
+    let find = command(namespace, parameters)?;
+    let find = client.incoming.any(&find)?;
+    let mut rows = Rows {
+        service,
+        client,
+        namespace: namespace.clone(),
+        batch: Document::from_value(&doc!({}))?,
+        cursor: 0,
+        is_first: true,
+    };
+    rows.batch = rows.service.run(rows.client, &namespace.database, &find)?;
+    let status = refusal::status_of_reply(&rows.batch);
+    if status != 200 {
+        let mut text = rows.batch.to_json_as(JsonMode::Extended)?;
+        text.push('\n');
+        return Ok(Response::of(status, super::response::JSON, text));
+    }
+    rows.cursor = rows.batch.int("cursor.id").unwrap_or(0);
+    let fields = vec![("Content-Type", "application/x-ndjson".to_owned())];
+    let content = Content::Parts(Box::new(move |out: &mut Vec<u8>| rows.next(out)));
+    Ok(Response { status, fields, content })
+}
+
+/// Returns the command that finds the documents.
+fn command(namespace: &Namespace, parameters: &[(String, String)]) -> Outcome<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut find = BsonWriter::new(&mut out);
+    find.begin();
+    find.text("find", &namespace.collection)?;
+    find.int("batchSize", BATCH)?;
+    for (at, (name, text)) in parameters.iter().enumerate() {
+        let refuse = |text: String| Err(Failure::new(Code::BadValue, text));
+        if parameters[..at].iter().any(|(other, _)| other == name) {
+            return refuse(format!("the parameter {name} comes twice"));
+        }
+        match name.as_str() {
+            "filter" | "sort" => find.value(name, &parse(text.as_bytes(), name)?.root())?,
+            "fields" if text.trim_start().starts_with('{') => {
+                find.value("projection", &parse(text.as_bytes(), name)?.root())?;
+            }
+            "fields" => {
+                find.begin_document("projection")?;
+                for field in text.split(',').map(str::trim).filter(|field| !field.is_empty()) {
+                    find.int(field, 1)?;
+                }
+                find.end()?;
+            }
+            "limit" => match text.parse::<i64>() {
+                Ok(limit @ 1..) => find.long("limit", limit)?,
+                _ => return refuse(format!("limit: expected a number from 1, found {text:?}")),
+            },
+            _ => return refuse(format!("{EXPECTED}, found {name:?}")),
+        }
+    }
+    find.end()?;
+    Ok(out)
+}
+
+/// What is left of an export. Only one batch is in memory.
+struct Rows<'a> {
+    service: &'a Service,
+    client: &'a mut Client,
+    namespace: Namespace,
+    batch: Document,
+    /// 0 if there are no more batches.
+    cursor: i64,
+    is_first: bool,
+}
+
+impl Rows<'_> {
+    fn next(&mut self, out: &mut Vec<u8>) -> Part {
+        match self.put(out) {
+            Ok(true) => Part::More,
+            Ok(false) => Part::Last,
+            Err(failure) => {
+                // Lines before it are whole.
+                let end = memchr::memrchr(b'\n', out).map_or(0, |at| at + 1);
+                out.truncate(end);
+                out.extend_from_slice(b"{\"$error\":");
+                let (_, document) = refusal::of_failure(&failure);
+                out.extend_from_slice(document.trim_ascii_end());
+                out.extend_from_slice(b"}\n");
+                Part::Broken
+            }
+        }
+    }
+
+    /// Appends the documents of the next batch. Returns whether there are more.
+    fn put(&mut self, out: &mut Vec<u8>) -> Outcome<bool> {
+        let name = if std::mem::take(&mut self.is_first) {
+            "cursor.firstBatch"
+        } else {
+            self.batch = self.run(&doc!({ "getMore": (self.cursor),
+                "collection": (self.namespace.collection.as_str()), "batchSize": BATCH }))?;
+            self.cursor = self.batch.int("cursor.id").unwrap_or(0);
+            "cursor.nextBatch"
+        };
+        let Some(items) = self.batch.get(name) else {
+            let text = self.batch.str("errmsg").unwrap_or("a reply without documents");
+            return Err(Failure::new(Code::OperationFailed, text));
+        };
+        for item in items.items()? {
+            json::append_json_as(&item?, JsonMode::Extended, out)?;
+            out.push(b'\n');
+        }
+        Ok(self.cursor != 0)
+    }
+
+    fn run(&mut self, command: &Value) -> Outcome<Document> {
+        let command = Document::from_value(command)?;
+        Ok(self.service.run(self.client, &self.namespace.database, &command)?)
+    }
+}
+
+impl Drop for Rows<'_> {
+    fn drop(&mut self) {
+        if self.cursor != 0 {
+            // One that cannot be ended now ends when it was idle for long.
+            let _ended = self.run(&doc!({
+                "killCursors": (self.namespace.collection.as_str()), "cursors": [(self.cursor)] }));
+        }
+    }
+}

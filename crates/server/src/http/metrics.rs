@@ -1,0 +1,155 @@
+//! Counters, as Prometheus reads them.
+
+use super::asked::Counted;
+use super::response::Response;
+use crate::command::{Client, Service};
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::report::Stats;
+use std::fmt::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// A value that goes up and down, or one that only grows.
+#[derive(Clone, Copy)]
+enum Kind {
+    Gauge,
+    Counter,
+}
+
+/// The text.
+struct Metrics(String);
+
+pub(super) fn respond(
+    service: &Service,
+    client: &Client,
+    counted: &Counted,
+) -> Outcome<Response<'static>> {
+    service.check_open()?;
+    // They name the collections of all databases. Each role can read.
+    let reads_all =
+        |user: &crate::access::User| user.roles.iter().any(|role| role.database.is_none());
+    if service.users.exist() && !client.user.as_ref().is_some_and(reads_all) {
+        let text = "metrics need the role read for all databases";
+        return Err(Failure::new(Code::Unauthorized, text));
+    }
+    let mut metrics = Metrics(String::new());
+    // Writing to a string does not fail.
+    let _always = metrics.put_all(service, counted);
+    Ok(Response::of(200, KIND, metrics.0))
+}
+
+impl Metrics {
+    fn put_all(&mut self, service: &Service, counted: &Counted) -> fmt::Result {
+        let counters = &service.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let operations = [
+            ("insert", &counters.inserts),
+            ("query", &counters.queries),
+            ("update", &counters.updates),
+            ("delete", &counters.deletes),
+            ("getmore", &counters.get_mores),
+            ("command", &counters.commands),
+        ];
+        let operations = operations.map(|(name, counter)| (name, read(counter)));
+        let name = "operations_total";
+        self.labelled(name, Kind::Counter, "Operations by kind.", "operation", &operations)?;
+        let name = "failed_commands_total";
+        self.one(name, Kind::Counter, "Commands that failed.", read(&counters.failures))?;
+        let open = service.cursors.len() as u64;
+        self.one("open_cursors", Kind::Gauge, "Cursors that clients have open.", open)?;
+        self.one("open_connections", Kind::Gauge, "Connections that are open.", counted.open)?;
+        let name = "connection_events_total";
+        let help = "What has happened to connections.";
+        self.labelled(name, Kind::Counter, help, "event", &counted.events)?;
+        let uptime = service.started.elapsed().as_secs_f64();
+        self.one("uptime_seconds", Kind::Gauge, "Seconds since the start.", uptime)?;
+        self.put_engine(&service.db.stats())
+    }
+
+    fn put_engine(&mut self, stats: &Stats) -> fmt::Result {
+        use Kind::{Counter, Gauge};
+        let cache = &stats.cache;
+        for (name, kind, help, value) in [
+            (
+                "memory_budget_bytes",
+                Gauge,
+                "The memory that the database may use.",
+                stats.memory_budget,
+            ),
+            ("memtable_bytes", Gauge, "Bytes of all memtables.", stats.memtable_bytes),
+            ("cache_bytes", Gauge, "Bytes that the block cache holds.", cache.used_bytes),
+            (
+                "cache_capacity_bytes",
+                Gauge,
+                "Bytes that the block cache may hold.",
+                cache.capacity_bytes,
+            ),
+            ("cache_hits_total", Counter, "Blocks found in the cache.", cache.hits),
+            ("cache_misses_total", Counter, "Blocks read from files.", cache.misses),
+            ("log_bytes", Gauge, "Bytes of the write-ahead log.", stats.wal_bytes),
+            (
+                "log_written_bytes_total",
+                Counter,
+                "Bytes appended to the log.",
+                stats.wal_bytes_written,
+            ),
+            ("log_syncs_total", Counter, "Syncs of the log.", stats.wal_syncs),
+            ("flushes_total", Counter, "Memtables flushed.", stats.flushes),
+            ("compactions_total", Counter, "Compactions done.", stats.compactions),
+            ("partition_splits_total", Counter, "Partitions split in two.", stats.splits),
+            ("partition_merges_total", Counter, "Neighbouring partitions merged.", stats.merges),
+            ("stalls_total", Counter, "How often writers were stopped.", stats.stalls),
+            ("open_files", Gauge, "Descriptors that open tables hold.", stats.files_open as u64),
+        ] {
+            self.one(name, kind, help, value)?;
+        }
+        let stalled = stats.stalled_for.as_secs_f64();
+        let help = "Seconds for which writers were stopped or slowed.";
+        self.one("stalled_seconds_total", Counter, help, stalled)?;
+        let keyspaces = &stats.keyspaces;
+        let each = |count: fn(&flagstone::report::KeyspaceStats) -> u64| -> Vec<_> {
+            let keyspaces = keyspaces.iter();
+            keyspaces.map(|keyspace| (keyspace.info.name.as_str(), count(keyspace))).collect()
+        };
+        let bytes = each(|keyspace| keyspace.levels.iter().map(|level| level.bytes).sum());
+        let help = "Bytes in tables, by keyspace.";
+        self.labelled("table_bytes", Gauge, help, "keyspace", &bytes)?;
+        let entries = each(|keyspace| keyspace.levels.iter().map(|level| level.entries).sum());
+        let help = "Entries in tables, by keyspace.";
+        self.labelled("table_entries", Gauge, help, "keyspace", &entries)?;
+        let written =
+            each(|keyspace| keyspace.flush_bytes_written + keyspace.compaction_bytes_written);
+        let help = "Bytes written by flushes and compactions, by keyspace.";
+        self.labelled("table_written_bytes_total", Counter, help, "keyspace", &written)
+    }
+
+    fn begin(&mut self, name: &str, kind: Kind, help: &str) -> fmt::Result {
+        let kind = match kind {
+            Kind::Gauge => "gauge",
+            Kind::Counter => "counter",
+        };
+        writeln!(self.0, "# HELP flagstone_{name} {help}\n# TYPE flagstone_{name} {kind}")
+    }
+
+    fn one(&mut self, name: &str, kind: Kind, help: &str, value: impl fmt::Display) -> fmt::Result {
+        self.begin(name, kind, help)?;
+        writeln!(self.0, "flagstone_{name} {value}")
+    }
+
+    fn labelled(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        help: &str,
+        label: &str,
+        values: &[(&str, u64)],
+    ) -> fmt::Result {
+        self.begin(name, kind, help)?;
+        for (text, value) in values {
+            let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+            writeln!(self.0, "flagstone_{name}{{{label}=\"{text}\"}} {value}")?;
+        }
+        Ok(())
+    }
+}

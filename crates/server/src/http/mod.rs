@@ -1,0 +1,34 @@
+//! HTTP: heads and bodies of requests, which hosts they may name, and what answers them.
+//!
+//! Bytes are read and sent by [`net`](crate::net). Here are the rules: a request is read strictly,
+//! because a proxy in front of the server that reads one otherwise could be made to see other
+//! requests than the server does; and a page of the web must not use the database of the person
+//! who looks at it.
+
+mod refusal;
+mod response;
+
+mod target;
+
+mod head;
+
+mod body;
+
+mod hosts;
+
+mod asked;
+
+mod documents;
+mod export;
+mod metrics;
+
+mod routes;
+
+pub use asked::{Counted, Request};
+pub use body::BodyReader;
+pub use head::Head;
+pub use hosts::check_hosts;
+pub use refusal::BadRequest;
+pub use response::{Content, Part, Response};
+pub use routes::Proved;
+pub(crate) use routes::{admit, respond};

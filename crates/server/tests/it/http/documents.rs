@@ -1,0 +1,207 @@
+//! Documents by their keys, and the export of a collection.
+
+use super::{Connection, Serving};
+use flagstone_server::net::ServeOptions;
+use std::io::{Read, Write};
+
+const MERGE: &str = "Content-Type: application/merge-patch+json; charset=utf-8\r\n";
+const JSON: &str = "Content-Type: application/json-patch+json\r\n";
+
+fn get(connection: &mut Connection, path: &str) -> String {
+    connection.ask(&format!("GET {path}"), "", "").body
+}
+
+#[test]
+fn a_document_is_put_read_patched_and_removed() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    let path = "/v1/shop/users/ada";
+    assert_eq!(connection.ask(&format!("GET {path}"), "", "").status, 404);
+    assert_eq!(connection.ask(&format!("DELETE {path}"), "", "").status, 404);
+    let made = connection.ask(&format!("PUT {path}"), "", r#"{"n":1,"a":[1]}"#);
+    assert_eq!(made.status, 201);
+    let read = connection.ask(&format!("GET {path}"), "", "");
+    assert_eq!(read.body, "{\"_id\":\"ada\",\"n\":1,\"a\":[1]}\n");
+    assert_eq!(read.etag(), made.etag());
+    let same = format!("If-None-Match: {}\r\n", read.etag());
+    assert_eq!(connection.ask(&format!("GET {path}"), &same, "").status, 304);
+
+    let replaced = connection.ask(&format!("PUT {path}"), "", r#"{"_id":"ada","n":2,"m":0}"#);
+    assert_eq!(replaced.status, 204);
+    assert_ne!(replaced.etag(), made.etag());
+    let merged = connection.ask(&format!("PATCH {path}"), MERGE, r#"{"m":null,"o":{"p":1}}"#);
+    assert_eq!(merged.status, 204);
+    assert_eq!(get(&mut connection, path), "{\"_id\":\"ada\",\"n\":2,\"o\":{\"p\":1}}\n");
+    let patch = r#"[{"op":"test","path":"/n","value":2},{"op":"add","path":"/q","value":true}]"#;
+    assert_eq!(connection.ask(&format!("PATCH {path}"), JSON, patch).status, 204);
+    let refused = connection.ask(&format!("PATCH {path}"), JSON, &patch.replace(":2}", ":3}"));
+    assert_eq!(refused.status, 412);
+    assert!(get(&mut connection, path).contains(r#""q":true"#));
+    let other = connection.ask(&format!("PATCH {path}"), "Content-Type: text/plain\r\n", patch);
+    assert_eq!(other.status, 415);
+    assert!(other.field("accept-patch").unwrap().contains("merge-patch"));
+    assert_eq!(connection.ask("PATCH /v1/shop/users/none", MERGE, "{}").status, 404);
+
+    let head = connection.ask(&format!("HEAD {path}"), "", "");
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+    assert_eq!(connection.ask(&format!("DELETE {path}"), "", "").status, 204);
+    assert_eq!(connection.ask(&format!("GET {path}"), "", "").status, 404);
+}
+
+#[test]
+fn a_write_with_a_condition_happens_if_it_holds() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    let path = "/v1/shop/users/1";
+    let mut status = |start: &str, fields: &str, body: &str| {
+        let reply = connection.ask(&format!("{start} {path}"), fields, body);
+        (reply.status, reply.field("etag").unwrap_or_default().to_owned())
+    };
+    assert_eq!(status("PUT", "If-Match: *\r\n", "{}").0, 412);
+    assert_eq!(status("DELETE", "If-Match: \"x\"\r\n", "").0, 412);
+    let (made, first) = status("PUT", "If-None-Match: *\r\n", r#"{"n":1}"#);
+    assert_eq!(made, 201);
+    assert_eq!(status("PUT", "If-None-Match: *\r\n", "{}").0, 412);
+    let of_first = format!("If-Match: \"x\", {first}\r\n");
+    let (changed, second) = status("PUT", &of_first, r#"{"n":2}"#);
+    assert_eq!(changed, 204);
+    for (start, fields, body) in
+        [("PUT", "", r#"{"n":3}"#), ("PATCH", MERGE, r#"{"n":3}"#), ("DELETE", "", "")]
+    {
+        assert_eq!(status(start, &format!("{of_first}{fields}"), body).0, 412, "{start}");
+    }
+    assert_eq!(status("PUT", &format!("If-Match: W/{second}\r\n"), "{}").0, 412, "a weak tag");
+    assert_eq!(status("DELETE", &format!("If-Match: {second}\r\n"), "").0, 204);
+}
+
+/// Two clients that read, add one and write with the version lose nothing.
+#[test]
+fn versions_keep_writers_apart() {
+    let serving = Serving::new(ServeOptions::default());
+    serving.ask("PUT /v1/shop/counters/c", "", r#"{"n":0}"#);
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                let mut connection = serving.connect();
+                let mut done = 0;
+                while done < 25 {
+                    let read = connection.ask("GET /v1/shop/counters/c", "", "");
+                    let n = read.document().int("n").unwrap() + 1;
+                    let fields = format!("If-Match: {}\r\n", read.etag());
+                    let body = format!("{{\"n\":{n}}}");
+                    match connection.ask("PUT /v1/shop/counters/c", &fields, &body).status {
+                        204 => done += 1,
+                        status => assert_eq!(status, 412),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(serving.ask("GET /v1/shop/counters/c", "", "").document().int("n"), Some(100));
+}
+
+#[test]
+fn a_key_is_extended_json_or_text() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    for (path, id) in [
+        ("7", "7"),
+        ("%227%22", "\"7\""),
+        ("ada", "\"ada\""),
+        ("a%2Fb%20c", "\"a/b c\""),
+        ("true", "true"),
+        (
+            "%7B%22$oid%22:%22507f1f77bcf86cd799439011%22%7D",
+            "{\"$oid\":\"507f1f77bcf86cd799439011\"}",
+        ),
+        ("%7B%22a%22:1,%22b%22:%22c%22%7D", "{\"a\":1,\"b\":\"c\"}"),
+        ("%22export%22", "\"export\""),
+        ("1.5", "1.5"),
+        ("2026-11-29", "\"2026-11-29\""),
+    ] {
+        let put = connection.ask(&format!("PUT /v1/shop/keys/{path}"), "", r#"{"x":1}"#);
+        assert_eq!(put.status, 201, "{path} {put:?}");
+        let body = get(&mut connection, &format!("/v1/shop/keys/{path}"));
+        assert_eq!(body, format!("{{\"_id\":{id},\"x\":1}}\n"), "{path}");
+        let deleted = connection.ask(&format!("DELETE /v1/shop/keys/{path}"), "", "");
+        assert_eq!(deleted.status, 204, "{path}");
+    }
+    for (path, body) in [
+        ("[1]", "{}"),
+        ("1", r#"{"_id":2}"#),
+        ("1", "[]"),
+        ("1", "1"),
+        ("1", "{"),
+        ("1", r#"{"$set":{"a":1}}"#),
+        ("1", r#"{"_id":[1]}"#),
+    ] {
+        let reply = connection.ask(&format!("PUT /v1/shop/keys/{path}"), "", body);
+        assert_eq!(reply.status, 400, "{path} {body} {reply:?}");
+    }
+    connection.ask("PUT /v1/shop/keys/1", "", "{}");
+    for patch in [r#"{"_id":2}"#, r#"{"_id":null}"#, "[]", "1"] {
+        let reply = connection.ask("PATCH /v1/shop/keys/1", MERGE, patch);
+        assert_eq!(reply.status, 400, "{patch} {reply:?}");
+    }
+    for patch in [
+        r#"[{"op":"remove","path":"/_id"}]"#,
+        r#"[{"op":"replace","path":"","value":{}}]"#,
+        r#"[{"op":"remove","path":"/none"}]"#,
+        "{}",
+    ] {
+        let reply = connection.ask("PATCH /v1/shop/keys/1", JSON, patch);
+        assert_eq!(reply.status, 400, "{patch} {reply:?}");
+    }
+    assert_eq!(get(&mut connection, "/v1/shop/keys/1"), "{\"_id\":1}\n");
+}
+
+#[test]
+fn an_export_has_all_documents_and_takes_a_query() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    assert_eq!(get(&mut connection, "/v1/shop/none/export"), "");
+    let mut batch = String::new();
+    for n in 0..2500 {
+        batch.push_str(&format!(
+            "{}{{\"_id\":{n},\"n\":{},\"t\":\"x\"}}",
+            if n == 0 { "" } else { "," },
+            n % 10
+        ));
+    }
+    let insert = format!(
+        "{{\"db\":\"shop\",\"command\":{{\"insert\":\"things\",\"documents\":[{batch}]}}}}"
+    );
+    assert_eq!(connection.ask("POST /v1/command", "", &insert).status, 200);
+    let all = connection.ask("GET /v1/shop/things/export", "", "");
+    assert_eq!(all.field("content-type"), Some("application/x-ndjson"));
+    assert_eq!(all.body.lines().count(), 2500);
+    assert_eq!(all.body.lines().nth(1234), Some(r#"{"_id":1234,"n":4,"t":"x"}"#));
+    let path =
+        "/v1/shop/things/export?filter=%7B%22n%22:3%7D&fields=t&sort=%7B%22_id%22:-1%7D&limit=2";
+    assert_eq!(
+        get(&mut connection, path),
+        "{\"_id\":2493,\"t\":\"x\"}\n{\"_id\":2483,\"t\":\"x\"}\n"
+    );
+    let path = "/v1/shop/things/export?fields=%7B%22_id%22:0,%22n%22:1%7D&limit=1";
+    assert_eq!(get(&mut connection, path), "{\"n\":0}\n");
+    for bad in [
+        "filter=%7B",
+        "limit=0",
+        "limit=x",
+        "limit=1&limit=2",
+        "more=1",
+        "filter=%7B%22$x%22:1%7D",
+        "sort=1",
+    ] {
+        let reply = connection.ask(&format!("GET /v1/shop/things/export?{bad}"), "", "");
+        assert_eq!(reply.status, 400, "{bad} {reply:?}");
+    }
+    assert_eq!(connection.ask("HEAD /v1/shop/things/export", "", "").status, 200);
+    // An old client gets the lines up to the end of the connection.
+    connection.stream.write_all(b"GET /v1/shop/things/export HTTP/1.0\r\n\r\n").unwrap();
+    let mut text = String::new();
+    connection.reader.read_to_string(&mut text).unwrap();
+    assert_eq!(text.split_once("\r\n\r\n").unwrap().1, all.body);
+    let metrics = serving.ask("GET /metrics", "", "").body;
+    assert!(metrics.contains("flagstone_open_cursors 0\n"), "{metrics}");
+}

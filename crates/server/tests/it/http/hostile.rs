@@ -1,0 +1,155 @@
+//! Clients and pages that mean harm, or are broken.
+
+use super::Serving;
+use crate::net::limits;
+use flagstone_server::net::ServeOptions;
+use std::io::Write;
+use std::net::Shutdown;
+use std::time::Duration;
+
+#[test]
+fn a_page_of_another_origin_changes_nothing() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    for origin in ["http://evil.example", "null", "http://localhost:1", "https://localhost.evil"] {
+        let fields = format!("Origin: {origin}\r\n");
+        assert_eq!(connection.ask("DELETE /v1/a/b/c", &fields, "").status, 403, "{origin}");
+        assert_eq!(serving.ask("PUT /v1/a/b/c", &fields, "{}").status, 403, "{origin}");
+    }
+    assert_eq!(connection.ask("GET /v1/a/b/c", "", "").status, 404);
+    let own = connection.ask("PUT /v1/a/b/c", "Origin: http://localhost\r\n", "{}");
+    assert_eq!(own.status, 201);
+    assert!(own.field("access-control-allow-origin").is_none());
+}
+
+/// A page of the web that gives its own name the address of this machine.
+#[test]
+fn a_foreign_host_is_refused_while_nobody_logs_in() {
+    let options =
+        ServeOptions { http_hosts: vec!["db.example".to_owned()], ..ServeOptions::default() };
+    let serving = Serving::new(options);
+    let request = |host: &str, path: &str| format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    for (host, status) in [("evil.example", 403), ("db.example:27017", 200), ("[::1]", 200)] {
+        assert_eq!(serving.status_of(request(host, "/metrics").as_bytes()), status, "{host}");
+    }
+    assert_eq!(serving.status_of(request("evil.example", "/healthz").as_bytes()), 200);
+    let serving = Serving::with_users();
+    assert_eq!(serving.status_of(request("evil.example", "/metrics").as_bytes()), 401);
+}
+
+/// What a proxy could take for other requests than the server does ends the connection.
+#[test]
+fn what_can_be_read_in_two_ways_is_refused() {
+    let serving = Serving::new(ServeOptions::default());
+    let smuggled = "GET /v1/a/b/smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    for (fields, body, status) in [
+        ("Content-Length: 4\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n", 400),
+        ("Content-Length: 4\r\nContent-Length: 4\r\n", "{}  ", 400),
+        ("Content-Length: 4\r\nContent-Length: 5\r\n", "{}  ", 400),
+        ("Content-Length: 4,4\r\n", "{}  ", 400),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n", "0\r\n\r\n", 400),
+        ("Transfer-Encoding: x\r\n", "0\r\n\r\n", 501),
+        ("Transfer-Encoding : chunked\r\n", "0\r\n\r\n", 400),
+        ("X: y\n\r\n", "", 400),
+        ("Host: other\r\n", "", 400),
+        ("Transfer-Encoding: chunked\r\n", "2\r\n{}x\r\n0\r\n\r\n", 400),
+        ("Transfer-Encoding: chunked\r\n", "-1\r\n{}\r\n0\r\n\r\n", 400),
+        ("Transfer-Encoding: chunked\r\n", "fffffffffffffff\r\n{}\r\n0\r\n\r\n", 413),
+        ("Content-Length: 99999999\r\n", "", 413),
+    ] {
+        let mut connection = serving.connect();
+        let text =
+            format!("PUT /v1/a/b/c HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n{body}{smuggled}");
+        let _ended = connection.stream.write_all(text.as_bytes());
+        assert_eq!(connection.reply(false).unwrap().status, status, "{fields:?} {body:?}");
+        connection.ended();
+    }
+    // Each is counted when its thread ends.
+    for _ in 0..1000 {
+        if serving.count("bad_messages") == 13 {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(serving.count("bad_messages"), 13);
+    assert_eq!(serving.ask("GET /v1/a/b/c", "", "").status, 404, "nothing was written");
+}
+
+#[test]
+fn heads_and_bodies_have_bounds() {
+    let serving = Serving::new(ServeOptions::default());
+    let long = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(17 << 10));
+    assert_eq!(serving.status_of(long.as_bytes()), 431);
+    let endless = format!("GET / HTTP/1.1\r\n{}", "A: b\r\n".repeat(4000));
+    assert_eq!(serving.status_of(endless.as_bytes()), 431);
+    for (bytes, status) in [
+        (&b"GET / HTTP/3.0\r\nHost: x\r\n\r\n"[..], 505),
+        (b"GET /\r\nHost: x\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\x01: y\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nExpect: x\r\nContent-Length: 1\r\n\r\n", 417),
+    ] {
+        assert_eq!(serving.status_of(bytes), status, "{}", bytes.escape_ascii());
+    }
+    // Deep, and larger than a document may be.
+    let deep = "[".repeat(10_000);
+    assert_eq!(serving.ask("POST /v1/command", "", &deep).status, 400);
+    let deep = "{\"a\":".repeat(10_000);
+    assert_eq!(serving.ask("PUT /v1/a/b/c", "", &deep).status, 400);
+    let key = "%5B".repeat(5_000);
+    assert_eq!(serving.ask(&format!("GET /v1/a/b/{key}"), "", "").status, 404, "it is text");
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(16 << 20));
+    let status = serving.ask("PUT /v1/a/b/c", "", &large).status;
+    assert!(matches!(status, 400 | 413), "{status}");
+    assert_eq!(serving.count("panics"), 0);
+}
+
+#[test]
+fn a_request_has_a_limit_of_time() {
+    let options = limits(|limits| limits.message = Duration::from_millis(300));
+    let serving = Serving::new(options);
+    let mut connection = serving.connect();
+    assert_eq!(connection.ask("GET /healthz", "", "").status, 200);
+    connection.stream.write_all(b"GET /heal").unwrap();
+    let told = connection.reply(false).unwrap();
+    assert_eq!(told.status, 408);
+    assert!(told.body.contains("--message-timeout"), "{}", told.body);
+    connection.ended();
+    // A body that does not come.
+    let mut connection = serving.connect();
+    let head = b"PUT /v1/a/b/c HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{";
+    connection.stream.write_all(head).unwrap();
+    assert_eq!(connection.reply(false).unwrap().status, 408);
+    // One that ends early.
+    let mut connection = serving.connect();
+    connection.stream.write_all(head).unwrap();
+    connection.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(connection.reply(false).unwrap().status, 400);
+    let options = limits(|limits| limits.idle = Some(Duration::from_millis(300)));
+    let serving = Serving::new(options);
+    let mut connection = serving.connect();
+    assert_eq!(connection.ask("GET /healthz", "", "").status, 200);
+    connection.ended();
+}
+
+#[test]
+fn garbage_does_no_harm() {
+    let serving = Serving::new(limits(|limits| limits.message = Duration::from_millis(300)));
+    let mut random = crate::random("garbage_of_http_does_no_harm");
+    let whole =
+        b"PUT /v1/a/b/%7B%7D?x=%20 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\
+                  If-Match: \"x\"\r\n\r\n8\r\n{\"a\":1}\n\r\n0\r\n\r\n";
+    for _ in 0..100 {
+        let mut bytes = whole.to_vec();
+        crate::mutate(&mut random, &mut bytes);
+        let mut connection = serving.connect();
+        let _ended = connection
+            .stream
+            .write_all(&bytes)
+            .and_then(|()| connection.stream.shutdown(Shutdown::Write));
+        let _ended = std::io::Read::read_to_end(&mut connection.reader, &mut Vec::new());
+    }
+    assert_eq!(serving.count("panics"), 0);
+    assert_eq!(serving.ask("GET /healthz", "", "").status, 200);
+}
