@@ -38,13 +38,14 @@ pub(crate) mod code {
     pub(crate) const NOT_SINGLE_VALUE_FIELD: i32 = 54;
     pub(crate) const EMPTY_FIELD_NAME: i32 = 56;
     pub(crate) const IMMUTABLE_FIELD: i32 = 66;
+    pub(crate) const INVALID_OPTIONS: i32 = 72;
     pub(crate) const NOT_SUPPORTED: i32 = 115;
     pub(crate) const EXCEEDED_MEMORY: i32 = 146;
     pub(crate) const INVALID_OPERATOR: i32 = 168;
     pub(crate) const CONVERSION_FAILURE: i32 = 241;
 }
 
-const NAMES: [(i32, &str); 19] = [
+const NAMES: [(i32, &str); 20] = [
     (1, "InternalError"),
     (code::BAD_VALUE, "BadValue"),
     (code::NO_SUCH_KEY, "NoSuchKey"),
@@ -59,6 +60,7 @@ const NAMES: [(i32, &str); 19] = [
     (code::NOT_SINGLE_VALUE_FIELD, "NotSingleValueField"),
     (code::EMPTY_FIELD_NAME, "EmptyFieldName"),
     (code::IMMUTABLE_FIELD, "ImmutableField"),
+    (code::INVALID_OPTIONS, "InvalidOptions"),
     (code::NOT_SUPPORTED, "CommandNotSupported"),
     (code::EXCEEDED_MEMORY, "ExceededMemoryLimit"),
     (code::INVALID_OPERATOR, "InvalidPipelineOperator"),

@@ -22,6 +22,6 @@ mod run;
 
 pub use condition::Condition;
 pub(crate) use parse::parse;
-pub(crate) use run::{BoxedRows, Run, run};
+pub(crate) use run::{BoxedRows, Run, row_of, run};
 pub(crate) use source::{Reads, Sources};
 pub(crate) use spec::Stages;

@@ -204,6 +204,19 @@ impl Rows for Stepped<'_> {
     }
 }
 
+/// Returns what stages that make one row of one row make of it. Other stages leave it as it is.
+pub(crate) fn row_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Value> {
+    let mut made = Cow::Borrowed(row);
+    for stage in stages {
+        made = match stage {
+            Stage::Fields(fields) => Cow::Owned(fields.apply(&made, context)?),
+            Stage::Replace(root) => Cow::Owned(replaced(root, &made, context)?),
+            _ => made,
+        };
+    }
+    Ok(made.into_owned())
+}
+
 /// Returns the row that an expression makes of another one.
 fn replaced(root: &(Node, Box<str>), row: &Value, context: &Context) -> Result<Value> {
     let (node, place) = root;

@@ -1,11 +1,14 @@
 //! Applies an update to a document.
 
 use super::action::{Action, Surroundings};
-use super::parse::{Form, Operators, Update};
+use super::parse::{Form, Operators, Pipeline, Update};
 use super::path::{Name, refusal};
 use super::tree::{Elements, Field, Node, conflict_of};
 use crate::error::{PipelineError, Result, code};
+use crate::expression;
+use crate::memory::Memory;
 use crate::same::is_same;
+use crate::stage::row_of;
 use flagstone::Value;
 use flagstone::doc::{DateTime, Map};
 use std::borrow::Cow;
@@ -25,6 +28,9 @@ pub struct Context {
 /// How many elements an array may get at once.
 const FILLED_MAX: usize = 1_500_000;
 
+/// The memory of the expressions of an update.
+const MEMORY: usize = 64 << 20;
+
 /// The least number of changed fields for which their places in a map are looked up by a hash.
 const MANY: usize = 16;
 
@@ -38,6 +44,13 @@ impl Update {
     pub fn apply(&self, document: &mut Value, context: &Context) -> Result<bool> {
         let mut new = match &self.form {
             Form::Replacement(map) => replaced(document, map)?,
+            Form::Pipeline(Pipeline(stages)) => {
+                let around = expression::Context::new(Memory::new(MEMORY), context.now);
+                match row_of(stages, document, &around)? {
+                    Value::Map(map) => replaced(document, &map)?,
+                    other => other,
+                }
+            }
             Form::Operators(operators) => {
                 let mut new = document.clone();
                 if !operators.apply(&mut new, context)? {
@@ -65,7 +78,7 @@ fn replaced(document: &Value, map: &Map) -> Result<Value> {
     if let (Some(old), Some(id)) = (old, map.get("_id"))
         && old != id
     {
-        return Err(immutable("a replacement with another value"));
+        return Err(immutable("another value"));
     }
     let others = map.iter().filter(|(name, _)| name.as_str() != Some("_id")).cloned();
     Ok(Value::Map(new.into_iter().chain(others).collect()))
@@ -80,7 +93,7 @@ fn immutable(found: &str) -> PipelineError {
 /// Refuses a change of the `_id`. One that leaves it equal, such as from 1 to 1.0, is undone.
 fn keep_id(old: &Value, new: &mut Value, update: &Update, is_insert: bool) -> Result<()> {
     let changed_by = || match &update.form {
-        Form::Replacement(_) => "a replacement with another one".to_owned(),
+        Form::Replacement(_) | Form::Pipeline(_) => "another value".to_owned(),
         Form::Operators(operators) => {
             let action = operators.tree.child("_id").and_then(Node::first);
             action.map_or_else(|| "a change".to_owned(), |action| action.operator.to_owned())

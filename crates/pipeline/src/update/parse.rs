@@ -5,11 +5,14 @@ use super::condition::{ArrayFilter, Condition};
 use super::path::{self, Step, refusal};
 use super::push::Push;
 use super::tree::{Node, Place};
-use crate::error::{PipelineError, Result, code};
+use crate::error::{self, PipelineError, Result, code};
+use crate::expression::{Names, check_depth};
+use crate::stage::{self, Stages};
 use flagstone::Value;
 use flagstone::doc::{Map, ValueType};
+use std::fmt;
 
-/// A change of documents: operators, or a document that replaces another one.
+/// A change of documents: operators, a document that replaces another one, or stages of a pipeline.
 ///
 /// ```
 /// use flagstone::doc;
@@ -32,6 +35,40 @@ pub struct Update {
 pub(super) enum Form {
     Replacement(Map),
     Operators(Operators),
+    Pipeline(Pipeline),
+}
+
+/// Stages that make a document of a document.
+pub(super) struct Pipeline(pub(super) Stages);
+
+/// The stages of updates.
+const STAGES: [&str; 6] =
+    ["$set", "$addFields", "$unset", "$project", "$replaceRoot", "$replaceWith"];
+
+impl Pipeline {
+    fn parse(update: &Value, stages: &[Value], array_filters: &[Value]) -> Result<Self> {
+        let place = error::Place::Root("update");
+        if !array_filters.is_empty() {
+            let text = "expected no array filters beside a pipeline";
+            return Err(PipelineError::new(code::FAILED_TO_PARSE, "arrayFilters", text));
+        }
+        for (index, stage) in stages.iter().enumerate() {
+            let first = stage.as_map().and_then(|map| map.iter().next());
+            let name = first.and_then(|(name, _)| name.as_str()).unwrap_or_default();
+            if first.is_some() && !STAGES.contains(&name) {
+                let text = format!("expected one of {}, found {name:?}", STAGES.join(" "));
+                return Err(place.item(index).refuse(code::INVALID_OPTIONS, text));
+            }
+        }
+        check_depth(update, &place)?;
+        stage::parse(update, &place, &mut Names::default()).map(Self)
+    }
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pipeline({} stages)", self.0.len())
+    }
 }
 
 /// Operators, which change places of a document.
@@ -151,7 +188,8 @@ fn bits(operator: &'static str, path: &str, value: &Value) -> Result<Change> {
 }
 
 impl Update {
-    /// Reads an update: a map of operators or a replacement. `array_filters` are the filters that
+    /// Reads an update: a map of operators, a replacement, or an array of stages: `$set`, `$unset`,
+    /// `$project`, `$replaceWith` and their other names. `array_filters` are the filters that
     /// the steps `$[x]` of its paths name.
     ///
     /// # Errors
@@ -159,13 +197,13 @@ impl Update {
     /// wrong type, a path that is none, two operators that change one place, an array filter that
     /// is missing or not used.
     pub fn parse(update: &Value, array_filters: &[Value]) -> Result<Self> {
-        if update.as_array().is_some() {
-            let text = "expected operators or a replacement: pipelines are not supported yet";
-            return Err(PipelineError::new(code::NOT_SUPPORTED, "update", text));
+        if let Value::Array(stages) = update {
+            let form = Form::Pipeline(Pipeline::parse(update, stages, array_filters)?);
+            return Ok(Self { form });
         }
         let Value::Map(map) = update else {
             let found = update.type_name();
-            let text = format!("expected a map of operators or a replacement, found {found}");
+            let text = format!("expected operators, a replacement or stages, found {found}");
             return Err(PipelineError::new(code::FAILED_TO_PARSE, "update", text));
         };
         let filters = ArrayFilter::parse_all(array_filters)?;
@@ -188,7 +226,7 @@ impl Update {
     pub fn matched_array(&self) -> Option<&str> {
         match &self.form {
             Form::Operators(operators) => operators.matched.as_deref(),
-            Form::Replacement(_) => None,
+            Form::Replacement(_) | Form::Pipeline(_) => None,
         }
     }
 }

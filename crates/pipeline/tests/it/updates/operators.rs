@@ -369,3 +369,18 @@ fn a_replacement_keeps_the_id() {
     assert!(update("{}", "[]").unwrap().is_replacement());
     assert!(!update(r#"{"$set":{}}"#, "[]").unwrap().is_replacement());
 }
+
+#[test]
+fn a_pipeline_computes_the_new_document() {
+    check(&[
+        (
+            r#"{"_id":1,"a":2,"b":3}"#,
+            r#"[{"$set":{"c":{"$add":["$a","$b"]}}},{"$unset":"a"}]"#,
+            r#"{"_id":1,"b":3,"c":5}"#,
+        ),
+        (r#"{"_id":1,"a":2}"#, r#"[{"$addFields":{"a":2}}]"#, r#"{"_id":1,"a":2}"#),
+        (r#"{"_id":1,"a":{"x":2}}"#, r#"[{"$replaceWith":"$a"}]"#, r#"{"_id":1,"x":2}"#),
+        (r#"{"_id":1,"a":2,"b":3}"#, r#"[{"$project":{"b":1}}]"#, r#"{"_id":1,"b":3}"#),
+        (r#"{"_id":1}"#, "[]", r#"{"_id":1}"#),
+    ]);
+}

@@ -10,7 +10,10 @@ fn malformed_updates_are_refused_when_they_are_read() {
         (r#"{"$set":{"a":1},"b":2}"#, "[]", 9),
         (r#"{"b":2,"$set":{"a":1}}"#, "[]", 52),
         (r#"{"$set":5}"#, "[]", 9),
-        ("[1]", "[]", 115),
+        ("[1]", "[]", 14),
+        (r#"[{"$match":{"a":1}}]"#, "[]", 72),
+        (r#"[{"$set":{"a":{"$frob":1}}}]"#, "[]", 168),
+        (r#"[{"$set":{"a":1}}]"#, r#"[{"x":1}]"#, 9),
         ("5", "[]", 9),
         (r#"{"$set":{"":1}}"#, "[]", 56),
         (r#"{"$set":{"a..b":1}}"#, "[]", 56),
@@ -99,6 +102,8 @@ fn updates_that_do_not_fit_a_document_are_refused_and_leave_it() {
         (r#"{"_id":{"a":1}}"#, r#"{"$set":{"_id.a":2}}"#, 66),
         (r#"{"a":1}"#, r#"{"$set":{"_id":2}}"#, 66),
         (r#"{"_id":1}"#, r#"{"_id":2}"#, 66),
+        (r#"{"_id":1}"#, r#"[{"$set":{"_id":2}}]"#, 66),
+        (r#"{"_id":1,"a":5}"#, r#"[{"$replaceWith":"$a"}]"#, 40228),
     ] {
         let change = update(text, "[]").unwrap();
         let error = applied(document, &change, &Context::default()).unwrap_err();
