@@ -16,6 +16,9 @@ pages! {
     data_model "data-model.md"
     paths "paths.md"
     queries "queries.md"
+    // The example is one of crate flagstone-pipeline, whose tests run it.
+    #[cfg(not(doctest))]
+    pipelines "pipelines.md"
     indexes "indexes.md"
     patches "patches.md"
     #[cfg(feature = "serde")]
