@@ -69,7 +69,7 @@ def test_pipelines_give_documents(db: flagstone.Database, c: flagstone.Collectio
     with pytest.raises(ValueError, match=r"pipeline\[0\].\$group: expected an _id"):
         c.aggregate([{"$group": {}}])
     with pytest.raises(ValueError, match="memory of the pipeline"):
-        list(c.aggregate([{"$group": {"_id": None, "all": {"$push": "$$ROOT"}}}], memory=1000))
+        list(c.aggregate([{"$project": {"x": {"$range": [0, 100_000]}}}], memory=1000))
 
 
 def test_groups_of_a_snapshot_and_a_transaction(
