@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import decimal
 import os
@@ -71,9 +70,11 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     running = Server(tmp_path, "--keep", "64MiB")
-    with contextlib.closing(running.process.stderr):  # type: ignore[arg-type]
+    try:
         yield running
-        assert running.stop() == 0, "".join(running.log)
+    finally:
+        code = running.stop()
+    assert code == 0, "".join(running.log)
 
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "server.md"
