@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import atexit
 import os
 import random
 import re
@@ -36,6 +37,8 @@ class Server:
         assert TOOL is not None
         command = [TOOL, "serve", "db", "--listen", "127.0.0.1:0", *words]
         self.process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+        # A test that fails leaves no server behind.
+        atexit.register(self.process.kill)
         self.log: list[str] = []
         self.port = self._port()
         # What is logged later must not fill the pipe.
