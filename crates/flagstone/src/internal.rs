@@ -72,6 +72,11 @@ pub fn database(collection: &Collection) -> Database {
     Database::of(collection.0.engine().clone())
 }
 
+/// Returns the durability of commits that name none.
+pub fn durability(database: &Database) -> flagstone_engine::Durability {
+    database.engine().options().durability
+}
+
 /// Returns the bytes of memory of a query that sets none.
 pub fn query_memory(database: &Database) -> usize {
     query::usual_memory(database.engine().options().memory_budget)

@@ -294,9 +294,10 @@ pub(super) fn first_batch(
     Ok(run.reply.end()?)
 }
 
-/// How long a call waits for the next event of a change stream, and the most that it may ask for.
+/// How long a call waits for the next event of a change stream, and the most that it may ask for:
+/// a server that stops waits for calls that run.
 const AWAIT: Duration = Duration::from_secs(1);
-const AWAIT_MAX: Duration = Duration::from_secs(60);
+const AWAIT_MAX: Duration = Duration::from_secs(5);
 
 pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     Counters::add(&run.service.counters.get_mores, 1);

@@ -9,6 +9,7 @@ use crate::bson::{BsonWriter, elements, kind};
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::sessions::WriteId;
 use crate::wire::Sequence;
+use flagstone::internal::durability as durability_of;
 use flagstone::{
     Collection, Document, Durability, ErrorKind, Slice, Transaction, TransactionOptions,
 };
@@ -49,6 +50,10 @@ impl<'a> Command<'a> {
                         return Err(Failure::new(Code::TypeMismatch, text));
                     }
                     documents.push(item.value);
+                }
+                if lists.iter().any(|(name, _)| *name == element.name) {
+                    let text = format!("{} comes twice in the command", element.name);
+                    return Err(Failure::new(Code::FailedToParse, text));
                 }
                 lists.push((element.name, documents));
                 without.push(element.range);
@@ -189,13 +194,17 @@ impl<'r> Run<'r, '_> {
             None => false,
         };
         let writes = !self.has_one_commit && durability(&args)?.is_some();
-        if self.transaction.is_none() && (reads || writes) {
-            self.service.db.sync()?;
+        if self.transaction.is_some() || !(reads || writes) {
+            return Ok(());
         }
-        Ok(())
+        // A sync does not save what was never logged.
+        if durability_of(&self.service.db) == Durability::None {
+            return Ok(self.service.db.flush()?);
+        }
+        Ok(self.service.db.sync()?)
     }
 
-    /// Returns what earlier tries of this write have done, with the numbers of the statements.
+    /// Returns what earlier tries of this write have done, in the order of the statements.
     pub(crate) fn done(&self) -> Outcome<Vec<(u32, Slice)>> {
         match &self.write {
             Some(write) => write.done(&self.service.db),

@@ -156,13 +156,15 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     let is_ordered = is_ordered(&args)?;
     args.refuse_if("let", |values| !values.is_empty().unwrap_or(false))?;
     let statements = run.statements("updates")?;
-    let earlier = run.done()?;
-    run.has_one_commit = statements.len() == 1;
+    let earlier_done = run.done()?;
+    // What an earlier try has done may not have been synced when its connection ended.
+    run.has_one_commit = statements.len() == 1 && earlier_done.is_empty();
     let (mut matched, mut modified, mut upserted) = (0, 0, Vec::new());
     let mut failures = Failures::default();
     for (index, bson) in statements.iter().enumerate() {
-        let earlier = earlier.iter().find(|(number, _)| *number == run.statement(index));
-        let done = match earlier {
+        let number = run.statement(index);
+        let earlier = earlier_done.binary_search_by_key(&number, |(number, _)| *number).ok();
+        let done = match earlier.and_then(|at| earlier_done.get(at)) {
             Some((_, done)) => run.incoming.any(done).and_then(|done| Done::read(&done)),
             None => run.incoming.any(bson).and_then(|statement| {
                 let args = Args::new(statement.root(), "update.updates");
@@ -179,7 +181,7 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
                 return Err(failure);
             }
             Err(failure) => {
-                failures.0.push((index, failure));
+                failures.push(index, failure);
                 if is_ordered {
                     break;
                 }

@@ -21,15 +21,37 @@ const CHUNK_BYTES: usize = 4 << 20;
 
 /// What failed, by the numbers of the statements.
 #[derive(Default)]
-pub(super) struct Failures(pub(super) Vec<(usize, Failure)>);
+pub(super) struct Failures {
+    list: Vec<(usize, Failure)>,
+    /// The bytes of their texts.
+    bytes: usize,
+}
+
+/// The most bytes of texts in a reply. Later failures have their codes alone, so that 100,000 large
+/// keys that are there already fit a message.
+const TEXT_BYTES_MAX: usize = 1 << 20;
 
 impl Failures {
+    pub(super) const fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    pub(super) fn push(&mut self, index: usize, mut failure: Failure) {
+        // The key of a document that is there already is in the text and twice in the details.
+        self.bytes += 3 * failure.message.len();
+        if self.bytes > TEXT_BYTES_MAX {
+            failure.message = String::new();
+            failure.duplicate = None;
+        }
+        self.list.push((index, failure));
+    }
+
     pub(super) fn write(&self, reply: &mut BsonWriter<'_>) -> Outcome {
-        if self.0.is_empty() {
+        if self.list.is_empty() {
             return Ok(());
         }
         reply.begin_array("writeErrors")?;
-        for (index, failure) in &self.0 {
+        for (index, failure) in &self.list {
             reply.begin_document("")?;
             put_count(reply, "index", *index as u64)?;
             failure.write_details(reply)?;
@@ -58,7 +80,8 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
     let statements = run.statements("documents")?;
     let earlier = Earlier::read(run.done()?);
     let collection = run.created(&namespace)?;
-    run.has_one_commit = statements.len() == 1;
+    // What an earlier try has done may not have been synced when its connection ended.
+    run.has_one_commit = statements.len() == 1 && earlier.is_empty();
     let mut into = Inserting { run, collection: &collection, namespace: &namespace, is_ordered };
     let (mut inserted, mut failures) = (0, Failures::default());
     let (mut chunk, mut bytes) = (Vec::new(), 0);
@@ -71,7 +94,7 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
             inserted += into.insert(&mut chunk, &mut failures)?;
             bytes = 0;
         }
-        let is_over = is_ordered && !failures.0.is_empty();
+        let is_over = is_ordered && !failures.is_empty();
         if is_over {
             break;
         }
@@ -82,7 +105,7 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
             }
             Err(failure) => {
                 inserted += into.insert(&mut chunk, &mut failures)?;
-                if failures.0.is_empty() || !is_ordered {
+                if failures.is_empty() || !is_ordered {
                     into.refuse(&mut failures, index, failure)?;
                 }
             }
@@ -91,7 +114,7 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
     inserted += into.insert(&mut chunk, &mut failures)?;
     Counters::add(&run.service.counters.inserts, inserted);
     put_count(&mut run.reply, "n", inserted)?;
-    failures.0.sort_by_key(|(index, _)| *index);
+    failures.list.sort_by_key(|(index, _)| *index);
     failures.write(&mut run.reply)
 }
 
@@ -108,8 +131,13 @@ impl Earlier {
         Self(done.into_iter().map(run).collect())
     }
 
+    const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     fn has(&self, index: usize) -> bool {
-        self.0.iter().any(|(first, end)| (*first..*end).contains(&index))
+        let before = self.0.partition_point(|(first, _)| *first <= index);
+        before > 0 && index < self.0[before - 1].1
     }
 }
 
@@ -137,7 +165,7 @@ impl Inserting<'_, '_, '_> {
         if self.run.transaction.is_some() || is_of_the_server(&failure) {
             return Err(failure);
         }
-        failures.0.push((index, failure));
+        failures.push(index, failure);
         Ok(())
     }
 
@@ -270,11 +298,11 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Outcome {
     let statements = run.statements("deletes")?;
     let earlier = run.done()?;
     let collection = run.existing(&namespace)?;
-    run.has_one_commit = statements.len() == 1;
+    run.has_one_commit = statements.len() == 1 && earlier.is_empty();
     let (mut removed, mut failures) = (0, Failures::default());
     for (index, bson) in statements.iter().enumerate() {
         let number = run.statement(index);
-        if earlier.iter().any(|(done, _)| *done == number) {
+        if earlier.binary_search_by_key(&number, |(number, _)| *number).is_ok() {
             removed += 1;
             continue;
         }
@@ -288,7 +316,7 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Outcome {
                 return Err(failure);
             }
             Err(failure) => {
-                failures.0.push((index, failure));
+                failures.push(index, failure);
                 if is_ordered {
                     break;
                 }

@@ -7,6 +7,7 @@
 //! = {"ok":1}                     the reply has these fields and maybe others, at any depth
 //! ```
 
+mod concerns;
 mod streams;
 mod users;
 
