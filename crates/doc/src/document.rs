@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// # Ok::<(), flagstone_base::Error>(())
 /// ```
 ///
-/// Each accessor answers for values of its type alone:
+/// Each accessor returns a value only of its own type:
 ///
 /// ```
 /// use flagstone_doc::Document;

@@ -22,7 +22,7 @@ use crate::value_type::ValueType;
 /// assert_eq!(post.as_map().map(|fields| fields.len()), Some(4));
 /// assert_eq!((post.value_type(), post.type_name()), (ValueType::Map, "a map"));
 ///
-/// // An accessor answers for values of its type alone, and a number for what it equals.
+/// // An accessor returns a value only of its own type; a number is read as each type it equals.
 /// assert_eq!((doc!(7.0).as_u64(), doc!(-7).as_u64(), doc!("7").as_u64()), (Some(7), None, None));
 /// assert_eq!((doc!(true).as_bool(), doc!(1).as_bool()), (Some(true), None));
 /// assert_eq!(Value::Bytes(vec![1, 2]).as_bytes(), Some([1, 2].as_slice()));

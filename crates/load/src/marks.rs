@@ -11,8 +11,8 @@
 //! dropped or cleared, or documents are removed by range or filter, flagstone removes it.
 //!
 //! A load that is complete keeps the first key, with the end and the checksum of all text, and the
-//! last one; the marks of the writers are removed. If the same command is run again, what follows
-//! that end is loaded, and the writers have marks behind it: a writer without one has come to the
+//! last one; the marks of the writers are removed. If the same command is run again, it loads what
+//! follows that end, and its writers set marks beyond it. A writer without a mark begins at that
 //! end. Documents that expire do not end the marks, so where they may, a complete load keeps none.
 
 use crate::error::LoadError;

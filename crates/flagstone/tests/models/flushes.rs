@@ -166,7 +166,7 @@ impl Fold for Listing {
     }
 }
 
-/// So many operands are noted by the get that folds them, and folded by the next merge.
+/// With this many operands, the get that folds them notes it, and the next merge stores the result.
 const OPERANDS: u8 = 32;
 
 fn opened_with_listings(world: &World) -> (Database, Keyspace) {

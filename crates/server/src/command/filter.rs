@@ -5,7 +5,7 @@ use super::args::Args;
 use super::id::ID;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, FieldKey, FieldPath, Map};
-use flagstone::query::{Hint, Matcher, Projection, SortSpec};
+use flagstone::query::{Direction, Hint, Matcher, Projection, SortSpec};
 use flagstone::{Collection, Filter, Value, View};
 use flagstone_pipeline::{Condition, FindProjection};
 
@@ -115,8 +115,8 @@ pub(crate) fn sort(args: &Args<'_>) -> Outcome<Option<SortSpec>> {
             return Err(Failure::new(Code::BadValue, "a sort with a name that is no text"));
         };
         let direction = match direction.as_f64() {
-            Some(1.0) => flagstone::internal::document::sort_key::Direction::Ascending,
-            Some(-1.0) => flagstone::internal::document::sort_key::Direction::Descending,
+            Some(1.0) => Direction::Ascending,
+            Some(-1.0) => Direction::Descending,
             _ if direction.is_map() => {
                 return Err(Failure::unsupported(format_args!("sort.{name}: $meta")));
             }
