@@ -13,6 +13,11 @@ pub mod wire;
 
 pub mod access;
 
+#[cfg(all(feature = "tls", unix))]
+mod tls;
+
+pub mod client;
+
 mod failure;
 
 mod session;

@@ -16,9 +16,13 @@ const SALT_BYTES: usize = 28;
 pub(super) const ITERATIONS: u32 = 15_000;
 /// The range that a stored user may have: clients refuse less (RFC 7677), and more would keep them
 /// busy.
-pub(super) const ITERATIONS_ALLOWED: std::ops::RangeInclusive<u32> = 4096..=10_000_000;
+pub(crate) const ITERATIONS_ALLOWED: std::ops::RangeInclusive<u32> = 4096..=10_000_000;
 
-pub(super) type Key = [u8; KEY_BYTES];
+pub(crate) type Key = [u8; KEY_BYTES];
+
+/// What is signed for the keys of the two sides.
+const CLIENT_KEY: &[u8] = b"Client Key";
+const SERVER_KEY: &[u8] = b"Server Key";
 
 /// What is stored of a password. A client that proves to know it needs none of it; from it alone
 /// nobody can log in.
@@ -42,10 +46,9 @@ impl Keys {
 
     /// Derives the keys of a password, a salt and a number of iterations.
     pub(super) fn derive(password: &str, salt: &[u8], iterations: u32) -> Self {
-        let mut salted = [0; KEY_BYTES];
-        pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, &mut salted);
-        let client_key = signature(&salted, &[b"Client Key"]);
-        let server_key = signature(&salted, &[b"Server Key"]);
+        let salted = salted(password, salt, iterations);
+        let client_key = signature(&salted, &[CLIENT_KEY]);
+        let server_key = signature(&salted, &[SERVER_KEY]);
         let stored_key = Sha256::digest(client_key).into();
         Self { salt: salt.to_vec(), iterations, stored_key, server_key }
     }
@@ -78,6 +81,28 @@ impl Keys {
     }
 }
 
+/// Derives from a password that [`prepared`] returned what all keys are derived from.
+pub(crate) fn salted(password: &str, salt: &[u8], iterations: u32) -> Key {
+    let mut salted = [0; KEY_BYTES];
+    pbkdf2::pbkdf2_hmac::<Sha256>(password.as_bytes(), salt, iterations, &mut salted);
+    salted
+}
+
+/// Returns what proves to a server that has seen these messages that a client knows the password.
+pub(crate) fn proof(salted: &Key, messages: &[&[u8]]) -> Key {
+    let mut proof = signature(salted, &[CLIENT_KEY]);
+    let stored_key: Key = Sha256::digest(proof).into();
+    for (byte, signed) in proof.iter_mut().zip(signature(&stored_key, messages)) {
+        *byte ^= signed;
+    }
+    proof
+}
+
+/// Returns what a server that knows the password answers to these messages.
+pub(crate) fn server_signature(salted: &Key, messages: &[&[u8]]) -> Key {
+    signature(&signature(salted, &[SERVER_KEY]), messages)
+}
+
 /// Signs the messages, one after the other.
 pub(super) fn signature(key: &Key, messages: &[&[u8]]) -> Key {
     // HMAC fills a key up to a block with zeros.
@@ -92,6 +117,6 @@ pub(super) fn signature(key: &Key, messages: &[&[u8]]) -> Key {
 
 /// Returns the password as clients hash it: the same text in the form that all keyboards agree on
 /// (SASLprep, RFC 4013). `None` if it has characters that are refused.
-pub(super) fn prepared(password: &str) -> Option<std::borrow::Cow<'_, str>> {
+pub(crate) fn prepared(password: &str) -> Option<std::borrow::Cow<'_, str>> {
     stringprep::saslprep(password).ok()
 }

@@ -1,11 +1,12 @@
 //! TLS: the certificate of the server, and those that clients need.
 
+use crate::tls::{certificates, refused};
 use rustls::crypto::ring;
-use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// The files of a server that speaks TLS, in PEM.
@@ -48,7 +49,7 @@ impl Tls {
 }
 
 fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
-    let certificates = certificates(&files.cert)?;
+    let chain = certificates(&files.cert)?;
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|error| refused("a private key", &files.key, &error))?;
     let provider = Arc::new(ring::default_provider());
@@ -59,7 +60,7 @@ fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let mut roots = RootCertStore::empty();
-            for certificate in self::certificates(path)? {
+            for certificate in certificates(path)? {
                 let added = roots.add(certificate);
                 added.map_err(|error| format!("{}: {error}", path.display()))?;
             }
@@ -71,21 +72,6 @@ fn load(files: &TlsFiles) -> Result<Arc<ServerConfig>, String> {
         }
     };
     let (cert, key_file) = (files.cert.display(), files.key.display());
-    let config = builder.with_single_cert(certificates, key);
+    let config = builder.with_single_cert(chain, key);
     config.map(Arc::new).map_err(|error| format!("{cert} with {key_file}: {error}"))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let read: Result<Vec<_>, pem::Error> =
-        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    match read {
-        Ok(found) if found.is_empty() => {
-            Err(format!("{}: expected certificates in PEM, found none", path.display()))
-        }
-        read => read.map_err(|error| refused("certificates", path, &error)),
-    }
-}
-
-fn refused(what: &str, path: &Path, error: &pem::Error) -> String {
-    format!("{}: expected {what} in PEM: {error}", path.display())
 }
