@@ -114,7 +114,7 @@ pub(super) fn list_databases(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 /// Returns whether the client may read a database.
-fn may_see(run: &Run<'_, '_>, database: &str) -> Outcome<bool> {
+pub(super) fn may_see(run: &Run<'_, '_>, database: &str) -> Outcome<bool> {
     Ok(match &run.client.user {
         Some(user) => user.may(Need::Read, database),
         None => !run.service.users.exist(),
@@ -277,7 +277,8 @@ pub(super) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let collection = run.created(&namespace)?;
     let before = collection.indexes().len() as u64 + 1;
     for definition in definitions {
-        definition.create(&collection)?;
+        let building = run.service.builds.begin(&namespace, &definition.name);
+        definition.create(&collection, |progress| building.report(progress))?;
     }
     let after = collection.indexes().len() as u64 + 1;
     put_count(&mut run.reply, "numIndexesBefore", before)?;

@@ -6,8 +6,9 @@ use super::id::{ID, write_value};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::FieldKey;
-use flagstone::report::IndexInfo;
+use flagstone::report::{BuildProgress, IndexInfo};
 use flagstone::{Collection, Index, Value, View};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// The name of the index that every collection has: its primary keys.
@@ -96,20 +97,30 @@ impl Definition {
         Ok(Self { name, index: Some(index) })
     }
 
-    /// Creates the index. Returns whether there was none of this definition.
-    pub(super) fn create(self, collection: &Collection) -> Outcome<bool> {
+    /// Creates the index, and tells `watch` how far it is. Returns whether there was none of this
+    /// definition.
+    pub(super) fn create(
+        self,
+        collection: &Collection,
+        mut watch: impl FnMut(BuildProgress),
+    ) -> Outcome<bool> {
         let Some(index) = self.index else { return Ok(false) };
         let before = collection.indexes().len();
-        collection.create_index(&self.name, index).map_err(|error| {
-            let text = error.to_string();
-            let is_other = error.kind() == flagstone::ErrorKind::InvalidInput
-                && collection.indexes().iter().any(|index| index.name == self.name);
-            if is_other {
-                Failure::new(Code::IndexKeySpecsConflict, text)
-            } else {
-                Failure::from(error)
-            }
-        })?;
+        let watch = |progress| {
+            watch(progress);
+            ControlFlow::Continue(())
+        };
+        let _complete =
+            collection.create_index_with(&self.name, index, watch).map_err(|error| {
+                let text = error.to_string();
+                let is_other = error.kind() == flagstone::ErrorKind::InvalidInput
+                    && collection.indexes().iter().any(|index| index.name == self.name);
+                if is_other {
+                    Failure::new(Code::IndexKeySpecsConflict, text)
+                } else {
+                    Failure::from(error)
+                }
+            })?;
         Ok(collection.indexes().len() > before)
     }
 }

@@ -6,8 +6,10 @@ pub(crate) mod name;
 
 pub(crate) mod id;
 
+mod builds;
 mod filter;
 mod index;
+mod latency;
 
 mod service;
 
@@ -29,5 +31,6 @@ mod update;
 
 mod table;
 
+pub(crate) use latency::Kind as OperationKind;
 pub(crate) use service::Counters;
 pub use service::{Client, Service, ServiceOptions};

@@ -1,18 +1,36 @@
 //! Commands for operators: counters, parameters, the list of commands.
 
+use super::args::Args;
+use super::builds::Build;
+use super::catalog::may_see;
 use super::connection::VERSION;
+use super::latency::{Kind, Latencies};
 use super::read::put_count;
 use super::run::Run;
 use super::service::now_millis;
 use super::table::TABLE;
 use crate::access::Need;
+use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
+use flagstone::report::{KeyspaceStats, Stats};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
     let service = run.service;
     let stats = service.db.stats();
+    let has_histograms = match run.args().map("opLatencies")? {
+        Some(options) => Args::new(options, "opLatencies").is("histograms")?,
+        None => false,
+    };
+    let mut builds = service.builds.list();
+    for at in (0..builds.len()).rev() {
+        if !may_see(run, &builds[at].namespace.database)? {
+            builds.remove(at);
+        }
+    }
     let reply = &mut run.reply;
     reply.text("host", &host())?;
     reply.text("version", VERSION)?;
@@ -36,6 +54,7 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
         reply.long(name, i64::try_from(read(counter)).unwrap_or(i64::MAX))?;
     }
     reply.end()?;
+    put_latencies(reply, &service.latencies, has_histograms)?;
     reply.begin_document("metrics")?;
     reply.begin_document("cursor")?;
     reply.begin_document("open")?;
@@ -64,18 +83,98 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
     for (name, number) in [
         ("memoryBudget", stats.memory_budget),
         ("memtableBytes", stats.memtable_bytes),
+        ("cacheCapacityBytes", stats.cache.capacity_bytes),
         ("cacheBytes", stats.cache.used_bytes),
+        ("cachePinnedBytes", stats.cache.pinned_bytes),
+        ("scanBytes", stats.cache.scan_bytes),
         ("cacheHits", stats.cache.hits),
         ("cacheMisses", stats.cache.misses),
         ("logBytes", stats.wal_bytes),
         ("logBytesWritten", stats.wal_bytes_written),
         ("logSyncs", stats.wal_syncs),
         ("flushes", stats.flushes),
+        ("flushBytesWritten", sum(&stats, |keyspace| keyspace.flush_bytes_written)),
         ("compactions", stats.compactions),
+        ("compactionBytesWritten", sum(&stats, |keyspace| keyspace.compaction_bytes_written)),
+        ("partitionSplits", stats.splits),
+        ("partitionMerges", stats.merges),
         ("stalls", stats.stalls),
         ("stalledMillis", u64::try_from(stats.stalled_for.as_millis()).unwrap_or(u64::MAX)),
     ] {
-        reply.long(name, i64::try_from(number).unwrap_or(i64::MAX))?;
+        put_long(reply, name, number)?;
+    }
+    put_levels(reply, &stats.keyspaces)?;
+    put_builds(reply, &builds)?;
+    Ok(reply.end()?)
+}
+
+fn put_long(reply: &mut BsonWriter<'_>, name: &str, number: u64) -> Outcome {
+    Ok(reply.long(name, i64::try_from(number).unwrap_or(i64::MAX))?)
+}
+
+fn sum(stats: &Stats, bytes: fn(&KeyspaceStats) -> u64) -> u64 {
+    stats.keyspaces.iter().map(bytes).sum()
+}
+
+/// Appends how long operations take, in microseconds.
+fn put_latencies(
+    reply: &mut BsonWriter<'_>,
+    latencies: &Latencies,
+    has_histograms: bool,
+) -> Outcome {
+    reply.begin_document("opLatencies")?;
+    for (kind, name) in Kind::ALL {
+        let histogram = latencies.of(kind);
+        reply.begin_document(name)?;
+        put_long(reply, "latency", histogram.micros())?;
+        put_long(reply, "ops", histogram.counts().map(|(_, count)| count).sum())?;
+        if has_histograms {
+            reply.begin_array("histogram")?;
+            for (micros, count) in histogram.counts() {
+                reply.begin_document("")?;
+                put_long(reply, "micros", micros)?;
+                put_long(reply, "count", count)?;
+                reply.end()?;
+            }
+            reply.end()?;
+        }
+        reply.end()?;
+    }
+    Ok(reply.end()?)
+}
+
+/// Appends the levels of all keyspaces.
+fn put_levels(reply: &mut BsonWriter<'_>, keyspaces: &[KeyspaceStats]) -> Outcome {
+    let mut levels: BTreeMap<u8, (u64, u64)> = BTreeMap::new();
+    for level in keyspaces.iter().flat_map(|keyspace| &keyspace.levels) {
+        let (tables, bytes) = levels.entry(level.level).or_default();
+        *tables += level.tables;
+        *bytes += level.bytes;
+    }
+    reply.begin_array("levels")?;
+    for (level, (tables, bytes)) in levels {
+        reply.begin_document("")?;
+        reply.int("level", i32::from(level))?;
+        put_long(reply, "tables", tables)?;
+        put_long(reply, "bytes", bytes)?;
+        reply.end()?;
+    }
+    Ok(reply.end()?)
+}
+
+/// Appends how far the indexes are that are being built.
+fn put_builds(reply: &mut BsonWriter<'_>, builds: &[Arc<Build>]) -> Outcome {
+    reply.begin_array("indexBuilds")?;
+    for build in builds {
+        let progress = build.progress();
+        reply.begin_document("")?;
+        reply.text("ns", &build.namespace.to_string())?;
+        reply.text("index", &build.index)?;
+        put_long(reply, "documents", progress.documents)?;
+        put_long(reply, "documentsTotal", progress.documents_total)?;
+        put_long(reply, "entries", progress.entries)?;
+        put_long(reply, "entriesWritten", progress.entries_written)?;
+        reply.end()?;
     }
     Ok(reply.end()?)
 }

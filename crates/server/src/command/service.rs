@@ -1,6 +1,8 @@
 //! What all connections share, what each has of its own, and how a message is answered.
 
+use super::builds::Builds;
 use super::id::Incoming;
+use super::latency::{Kind, Latencies};
 use super::run::{Command, Run};
 use super::table::{self, Entry};
 use crate::access::{Conversation, Need, User, Users};
@@ -59,6 +61,8 @@ pub struct Service {
     pub(crate) options: ServiceOptions,
     pub(crate) started: Instant,
     pub(crate) counters: Counters,
+    pub(crate) latencies: Latencies,
+    pub(crate) builds: Builds,
     request: AtomicI32,
     clients: AtomicU64,
     is_closing: AtomicBool,
@@ -171,6 +175,8 @@ impl Service {
             options,
             started: Instant::now(),
             counters: Counters::default(),
+            latencies: Latencies::default(),
+            builds: Builds::default(),
             request: AtomicI32::new(1),
             clients: AtomicU64::new(1),
             is_closing: AtomicBool::new(false),
@@ -321,7 +327,12 @@ impl Service {
         };
         run.reply.begin();
         let before = DEADLINE.replace(deadline);
+        let began = Instant::now();
         let done = interruptible(is_over, || self.run_in_session(entry, &mut run));
+        // A getMore with a time of its own waits for events: that says nothing about the server.
+        if entry.name != "getMore" || deadline.is_none() {
+            self.latencies.add(Kind::of(entry.need, entry.in_transaction), began.elapsed());
+        }
         DEADLINE.set(before);
         done?;
         run.reply.double("ok", 1.0)?;

@@ -7,7 +7,7 @@ use super::response::{JSON, Response};
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::command::id::{self, ID};
-use crate::command::{Client, Counters, Service};
+use crate::command::{Client, Counters, OperationKind, Service};
 use crate::failure::{Code, Failure, Outcome};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::JsonMode;
@@ -16,6 +16,7 @@ use flagstone::{
     Collection, Document, ErrorKind, Expect, JsonPatch, MergePatch, Space, Value, VersionToken,
     View,
 };
+use std::time::Instant;
 
 /// How often a write begins again when others have changed the document meanwhile.
 const TRIES: usize = 100;
@@ -23,11 +24,19 @@ const TRIES: usize = 100;
 /// What patches there are, by their types.
 const PATCHES: &str = "application/merge-patch+json, application/json-patch+json";
 
-pub(super) fn respond<'a>(
-    service: &'a Service,
-    client: &'a mut Client,
+pub(super) fn respond(
+    service: &Service,
+    client: &mut Client,
     asked: &Asked<'_>,
-) -> Outcome<Response<'a>> {
+) -> Outcome<Response<'static>> {
+    let began = Instant::now();
+    let answer = answer(service, client, asked);
+    let kind = if asked.method == "GET" { OperationKind::Read } else { OperationKind::Write };
+    service.latencies.add(kind, began.elapsed());
+    answer
+}
+
+fn answer(service: &Service, client: &mut Client, asked: &Asked<'_>) -> Outcome<Response<'static>> {
     let namespace = asked.namespace()?;
     let (need, what) = match asked.method {
         "GET" => (Need::Read, "find"),

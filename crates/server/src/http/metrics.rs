@@ -2,19 +2,25 @@
 
 use super::asked::Counted;
 use super::response::Response;
-use crate::command::{Client, Service};
+use crate::command::{Client, OperationKind, Service};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::report::Stats;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// A value that goes up and down, or one that only grows.
+/// A value that goes up and down, one that only grows, or counts by size.
 #[derive(Clone, Copy)]
 enum Kind {
     Gauge,
     Counter,
+    Histogram,
+}
+
+fn seconds(micros: u64) -> f64 {
+    Duration::from_micros(micros).as_secs_f64()
 }
 
 /// The text.
@@ -56,6 +62,7 @@ impl Metrics {
         self.labelled(name, Kind::Counter, "Operations by kind.", "operation", &operations)?;
         let name = "failed_commands_total";
         self.one(name, Kind::Counter, "Commands that failed.", read(&counters.failures))?;
+        self.put_latencies(service)?;
         let open = service.cursors.len() as u64;
         self.one("open_cursors", Kind::Gauge, "Cursors that clients have open.", open)?;
         self.one("open_connections", Kind::Gauge, "Connections that are open.", counted.open)?;
@@ -65,6 +72,31 @@ impl Metrics {
         let uptime = service.started.elapsed().as_secs_f64();
         self.one("uptime_seconds", Kind::Gauge, "Seconds since the start.", uptime)?;
         self.put_engine(&service.db.stats())
+    }
+
+    /// Puts how long operations take, in buckets that end at powers of four.
+    fn put_latencies(&mut self, service: &Service) -> fmt::Result {
+        let name = "operation_seconds";
+        self.begin(name, Kind::Histogram, "How long operations take.")?;
+        for (kind, label) in OperationKind::ALL {
+            let histogram = service.latencies.of(kind);
+            let counts: Vec<_> = histogram.counts().collect();
+            let below = |micros: u64| -> u64 {
+                counts.iter().filter(|(least, _)| *least < micros).map(|(_, count)| count).sum()
+            };
+            let label = format!("operation=\"{label}\"");
+            for shift in (4..=26).step_by(2) {
+                let (micros, text) = (1_u64 << shift, seconds(1 << shift));
+                let count = below(micros);
+                writeln!(self.0, "flagstone_{name}_bucket{{{label},le=\"{text}\"}} {count}")?;
+            }
+            let all = below(u64::MAX);
+            writeln!(self.0, "flagstone_{name}_bucket{{{label},le=\"+Inf\"}} {all}")?;
+            let sum = seconds(histogram.micros());
+            writeln!(self.0, "flagstone_{name}_sum{{{label}}} {sum}")?;
+            writeln!(self.0, "flagstone_{name}_count{{{label}}} {all}")?;
+        }
+        Ok(())
     }
 
     fn put_engine(&mut self, stats: &Stats) -> fmt::Result {
@@ -128,6 +160,7 @@ impl Metrics {
         let kind = match kind {
             Kind::Gauge => "gauge",
             Kind::Counter => "counter",
+            Kind::Histogram => "histogram",
         };
         writeln!(self.0, "# HELP flagstone_{name} {help}\n# TYPE flagstone_{name} {kind}")
     }

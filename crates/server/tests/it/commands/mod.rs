@@ -8,6 +8,7 @@
 //! ```
 
 mod concerns;
+mod status;
 mod streams;
 mod users;
 

@@ -167,7 +167,11 @@ fn metrics_are_lines_with_help_and_type() {
     for line in reply.body.lines() {
         let words: Vec<_> = line.split(' ').collect();
         if let ["#", "TYPE", name, kind] = words[..] {
-            assert!(known.insert(name.to_owned()), "{name} comes twice");
+            let ends: &[&str] =
+                if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            for end in ends {
+                assert!(known.insert(format!("{name}{end}")), "{name} comes twice");
+            }
             assert_eq!(name.ends_with("_total"), kind == "counter", "{name} {kind}");
         } else if words[0] != "#" {
             let (name, value) = line.rsplit_once(' ').unwrap();
@@ -179,6 +183,9 @@ fn metrics_are_lines_with_help_and_type() {
         "flagstone_operations_total{operation=\"insert\"} 1\n",
         "flagstone_connection_events_total{event=\"http\"} 2\n",
         "flagstone_table_bytes{keyspace=\"shop.things\"} ",
+        "flagstone_operation_seconds_bucket{operation=\"writes\",le=\"+Inf\"} 1\n",
+        "flagstone_operation_seconds_count{operation=\"writes\"} 1\n",
+        "flagstone_operation_seconds_count{operation=\"reads\"} 0\n",
         "flagstone_open_cursors 0\n",
         "flagstone_memtable_bytes ",
     ] {
@@ -191,7 +198,7 @@ fn paths_and_methods_that_there_are_not_are_named() {
     let serving = Serving::new(ServeOptions::default());
     let mut connection = serving.connect();
     for path in [
-        "/",
+        "/page",
         "/v1",
         "/v1/",
         "/v2/command",
