@@ -18,6 +18,8 @@ enum Work {
     Deny,
     /// The example programs of crate `flagstone`.
     Examples,
+    /// The page of the server in a browser, where one is installed.
+    Page,
     /// The Python package, where Python is installed and can get its packages.
     Python,
     /// Other systems, as far as their standard libraries are installed.
@@ -30,7 +32,7 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -95,6 +97,7 @@ const STEPS: [Step; 16] = [
     Step { name: "models", work: Work::Cargo(&crate::shuttle::LINT) },
     Step { name: "tests", work: Work::Cargo(&["test", "--locked", "--workspace"]) },
     Step { name: "examples", work: Work::Examples },
+    Step { name: "page", work: Work::Page },
     // The build of the tests does as many histories as an optimised one, which would be compiled
     // for three minutes. The seeds are always the same, so that a failure is one of the change.
     Step {
@@ -160,6 +163,7 @@ impl fmt::Display for Step {
             Work::Tidy => f.write_str("cargo xtask tidy"),
             Work::Deny => f.write_str("cargo xtask deny"),
             Work::Examples => f.write_str("cargo xtask examples"),
+            Work::Page => f.write_str("cargo xtask page"),
             Work::Python => f.write_str("cargo xtask python"),
             Work::Targets => f.write_str("cargo xtask targets"),
             Work::Xtask(words) => write!(f, "cargo xtask {}", words.join(" ")),
@@ -251,6 +255,7 @@ fn perform(root: &Path, step: &Step) -> Ending {
         Work::Tidy => (tidy::run(root), String::new()),
         Work::Deny => crate::deny::step(root),
         Work::Examples => (crate::examples::run(root), String::new()),
+        Work::Page => crate::page::step(root),
         Work::Python => crate::python::step(root),
         Work::Targets => crate::targets::run(root),
         Work::Xtask(words) => (crate::perform(root, words) == Some(true), String::new()),
@@ -344,6 +349,7 @@ bare      not run
 models    not run
 tests     not run
 examples  not run
+page      not run
 sim       not run
 counts    not run
 packages  not run
@@ -411,7 +417,7 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
                 // Formatting resolves no dependencies, and has no such option.
                 Work::Tidy | Work::Deny | Work::Cargo(["fmt", ..]) => {}
                 // Their own tests look at their words.
-                Work::Examples | Work::Python | Work::Targets => {}
+                Work::Examples | Work::Page | Work::Python | Work::Targets => {}
                 Work::Xtask(_) => {}
                 Work::Cargo(words) | Work::Docs(words) => {
                     assert_eq!(words[1], "--locked", "{step}");

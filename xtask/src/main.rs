@@ -13,6 +13,7 @@ mod deny;
 mod examples;
 mod fuzz;
 mod packages;
+mod page;
 mod peers;
 mod programs;
 mod python;
@@ -30,7 +31,8 @@ cargo xtask COMMAND
 
   ci              all checks of a change, up to the first that fails: fmt, also of peers/ and
                   python/, the lock files of both, deny (where cargo-deny is installed), tidy,
-                  clippy, also of flagstone without serde and of the models, tests, examples, sim
+                  clippy, also of flagstone without serde and of the models, tests, examples, page
+                  (where Node and Chromium are installed), sim
                   (20 s with fixed seeds, so that a failure is one of the change), counts, packages,
                   the tests of the Python package (where Python 3.10 or newer is available)
   quick           an answer within a minute (some for crate flagstone, whose tests take longest):
@@ -47,6 +49,9 @@ cargo xtask COMMAND
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples
+  page [PARTS]    tests the page of flagstone serve in a browser without a window, and leaves
+                  pictures of it in target/page/shots; needs Node and Chromium. PARTS are functions
+                  of crates/server/tests/page/page.mjs
   targets         compiles for macOS, Windows and Linux on aarch64, where rustup has them installed;
                   nothing is linked or run
   tidy            checks the house rules that the compiler and clippy do not know: arrows between
@@ -132,6 +137,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["counts"] => counts::run(root),
         ["deny"] => deny::run(root),
         ["examples"] => examples::run(root),
+        ["page", ref parts @ ..] => page::run(root, parts),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),
         ["sim", ref options @ ..] => programs::simulate(root, options),
         ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),

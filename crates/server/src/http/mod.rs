@@ -21,6 +21,7 @@ mod asked;
 mod documents;
 mod export;
 mod metrics;
+mod page;
 
 mod routes;
 

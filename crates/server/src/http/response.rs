@@ -7,6 +7,9 @@ use std::fmt;
 /// The type of documents.
 pub(super) const JSON: &str = "application/json";
 
+/// What caches may keep: nothing, if an answer has no such field.
+pub(super) const CACHE_CONTROL: &str = "Cache-Control";
+
 /// The answer to a request.
 #[derive(Debug)]
 pub struct Response<'a> {
@@ -114,7 +117,10 @@ impl Response<'_> {
             Content::Parts(_) => {}
         }
         // Neither a cache nor another page may keep or guess what a database has.
-        head.push_str("Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n");
+        if self.fields.iter().all(|(name, _)| *name != CACHE_CONTROL) {
+            head.push_str("Cache-Control: no-store\r\n");
+        }
+        head.push_str("X-Content-Type-Options: nosniff\r\n");
         if closes {
             head.push_str("Connection: close\r\n");
         }

@@ -5,7 +5,7 @@ use super::head::Head;
 use super::refusal;
 use super::response::{JSON, Response};
 use super::target::Target;
-use super::{documents, export, metrics};
+use super::{documents, export, metrics, page};
 use crate::command::{Client, Service};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{FieldKey, JsonMode};
@@ -44,6 +44,10 @@ pub(crate) fn admit(
             let text = "without users the server answers clients of its own machine only";
             Err(Response::refused(403, text))
         };
+    }
+    // The page has no data. It asks for a password, and gives it to what has.
+    if page::file(head).is_some() {
+        return Ok(());
     }
     let credentials = head.field("authorization").map_err(|bad| Response::from(&bad))?;
     let changes = service.users.changes();
@@ -94,6 +98,7 @@ pub(crate) fn respond<'a>(
     };
     let segments: Vec<_> = target.segments.iter().map(String::as_str).collect();
     let route = match segments[..] {
+        [""] | ["page", _] => Route::Page,
         ["healthz"] => Route::Health,
         ["readyz"] => Route::Ready,
         ["metrics"] => Route::Metrics,
@@ -126,6 +131,7 @@ pub(crate) fn respond<'a>(
 /// What a path means.
 #[derive(Clone, Copy)]
 enum Route {
+    Page,
     Health,
     Ready,
     Metrics,
@@ -137,7 +143,7 @@ enum Route {
 impl Route {
     const fn methods(self) -> &'static [&'static str] {
         match self {
-            Self::Health | Self::Ready | Self::Metrics | Self::Export => &["GET"],
+            Self::Page | Self::Health | Self::Ready | Self::Metrics | Self::Export => &["GET"],
             Self::Command => &["POST"],
             Self::Document => &["GET", "PUT", "PATCH", "DELETE"],
         }
@@ -150,6 +156,7 @@ impl Route {
         asked: &Asked<'_>,
     ) -> Outcome<Response<'a>> {
         match self {
+            Self::Page => Ok(page::respond(asked.request.head)),
             Self::Health => Ok(plain("ok\n")),
             Self::Ready => service.check_open().map(|()| plain("ready\n")),
             Self::Metrics => metrics::respond(service, client, &(asked.request.counted)()),

@@ -91,6 +91,16 @@ impl Address {
             Self::Unix(_) => true,
         }
     }
+
+    /// Returns where a browser of this machine finds the page.
+    pub(super) fn page(&self, scheme: &str) -> Option<String> {
+        let Self::Tcp(address) = self else { return None };
+        Some(if address.ip().is_unspecified() {
+            format!("{scheme}://localhost:{}/", address.port())
+        } else {
+            format!("{scheme}://{address}/")
+        })
+    }
 }
 
 impl fmt::Display for Address {

@@ -50,11 +50,19 @@ impl<H: Handler> Server<H> {
         options: ServeOptions,
         log: Arc<Log>,
     ) -> io::Result<Self> {
+        #[cfg(feature = "tls")]
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        #[cfg(not(feature = "tls"))]
+        let scheme = "http";
         let shared = Arc::new(Shared::new(options, log).map_err(io::Error::other)?);
         let addresses: Vec<_> =
             listeners.iter().map(|listener| listener.address().clone()).collect();
         for address in &addresses {
-            shared.log.info("listening", &[("address", address.to_string().into())]);
+            let mut fields = vec![("address", address.to_string().into())];
+            if let Some(page) = address.page(scheme) {
+                fields.push(("page", page.into()));
+            }
+            shared.log.info("listening", &fields);
         }
         let (bell, heard) = UnixStream::pair()?;
         let accepts =

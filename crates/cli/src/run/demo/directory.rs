@@ -55,7 +55,7 @@ impl Directory {
     pub(super) fn leave(self) -> Result<(), Failure> {
         let path = self.path.display();
         if self.keeps {
-            note(&format!("the database is left in {path}: try `flagstone stats {path}`"));
+            note(&format!("the database is left in {path}: try `flagstone serve {path}`"));
             return Ok(());
         }
         note(&format!("{path} is removed again; --keep leaves it"));

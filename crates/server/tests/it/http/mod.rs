@@ -3,6 +3,7 @@
 mod commands;
 mod documents;
 mod hostile;
+mod page;
 
 use flagstone::{Database, Document};
 use flagstone_server::access::{Role, RoleKind};
