@@ -29,7 +29,7 @@ const editor = new Editor({
 const main = h("main", {});
 const banner = h("div", { class: "banner", role: "status" });
 const server = h("span", { class: "server figure" });
-const who = h("span", { class: "who" });
+const who = h("span", {});
 const menu = h(
   "button",
   {
@@ -210,7 +210,7 @@ const loginNote = h("div", { "aria-live": "polite" });
 // A browser lets nobody be held by a dialog: it is opened again.
 const login = h(
   "dialog",
-  { class: "small login", close: () => isNeeded && login.showModal() },
+  { class: "small", close: () => isNeeded && login.showModal() },
   h(
     "form",
     { submit: tryLogin },

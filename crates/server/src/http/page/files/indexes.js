@@ -65,7 +65,7 @@ export class Indexes {
           { class: "table" },
           h(
             "table",
-            { class: "indexes" },
+            {},
             h(
               "thead",
               {},

@@ -98,7 +98,8 @@ function rowOf(replies) {
   const now = replies.at(-1);
   const before = replies.at(-2);
   const engine = now.flagstone;
-  const known = engine.memtableBytes + engine.cacheBytes + engine.cachePinnedBytes + engine.scanBytes;
+  const known =
+    engine.memtableBytes + engine.cacheBytes + engine.cachePinnedBytes + engine.scanBytes;
   const row = {
     time: Date.now() / 1000,
     resident: now.mem ? now.mem.resident * 2 ** 20 : known,
