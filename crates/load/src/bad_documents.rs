@@ -7,6 +7,7 @@ use crate::marks::{CopiesEnd, Marks, START_OVER};
 use flagstone::load::Refused;
 use flagstone::load::{Chunk, Place};
 use flagstone::{Batch, ErrorKind};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -43,9 +44,10 @@ impl<'a> Places<'a> {
         let is_cut = self.chunk.is_cut && at + text.len() == self.chunk.bytes.len();
         let cut = if is_cut { " (only its beginning follows)" } else { "" };
         let mut copy = format!("# {description}{cut}\n").into_bytes();
+        let described = copy.len();
         copy.extend_from_slice(text.strip_suffix(b"\n").unwrap_or(text));
         copy.push(b'\n');
-        BadCopy { at, copy }
+        BadCopy { at, copy, described }
     }
 
     /// Returns the place of the byte `at`, which must not be before that of the last call.
@@ -65,6 +67,8 @@ pub(crate) struct BadCopy {
     /// The byte of the chunk at which the document begins.
     pub(crate) at: usize,
     copy: Vec<u8>,
+    /// The bytes of the line with the reason.
+    described: usize,
 }
 
 #[cfg(test)]
@@ -85,9 +89,27 @@ impl BadCopy {
 
 /// How a load treats documents that cannot be loaded.
 #[derive(Debug)]
-pub struct BadDocuments {
-    /// The file that bad documents are copied to; without it the load stops.
-    copies: Option<(PathBuf, Mutex<Copies>)>,
+pub struct BadDocuments(To);
+
+/// Where bad documents go.
+enum To {
+    /// Nowhere: the load stops.
+    Nobody,
+    File(PathBuf, Box<Mutex<Copies>>),
+    Hearer(Box<Hear>),
+}
+
+/// A function that gets the description of a bad document, and its text.
+type Hear = dyn Fn(&str, &[u8]) + Send + Sync;
+
+impl fmt::Debug for To {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nobody => f.write_str("Nobody"),
+            Self::File(path, _) => write!(f, "File({})", path.display()),
+            Self::Hearer(_) => f.write_str("Hearer"),
+        }
+    }
 }
 
 /// The file of bad documents.
@@ -105,7 +127,14 @@ struct Copies {
 impl BadDocuments {
     /// Stops the load at the first bad document; documents acknowledged before stay.
     pub const fn stop() -> Self {
-        Self { copies: None }
+        Self(To::Nobody)
+    }
+
+    /// Passes bad documents to `hear`, each as `name:line:column: reason` and its text, and
+    /// continues the load. Several threads may call it at once. A load that can be continued
+    /// refuses it: nobody would know which documents were passed before.
+    pub fn pass_to(hear: impl Fn(&str, &[u8]) + Send + Sync + 'static) -> Self {
+        Self(To::Hearer(Box::new(hear)))
     }
 
     /// Copies bad documents to the file `path`, each after a line with its place and the reason,
@@ -140,11 +169,11 @@ impl BadDocuments {
         let (file, is_file) = opened.map_err(|error| LoadError::io("create", path, &error))?;
         let (end, synced) = (CopiesEnd::default(), CopiesEnd::default());
         let copies = Copies { file: BufWriter::new(file), is_file, end, synced };
-        Ok(Self { copies: Some((path.to_owned(), Mutex::new(copies))) })
+        Ok(Self(To::File(path.to_owned(), Box::new(Mutex::new(copies)))))
     }
 
     fn lock(&self) -> Option<(&Path, MutexGuard<'_, Copies>)> {
-        let (path, copies) = self.copies.as_ref()?;
+        let To::File(path, copies) = &self.0 else { return None };
         Some((path, copies.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
@@ -156,6 +185,11 @@ impl BadDocuments {
     /// When the file cannot be emptied; Usage when it is not the file of the load that is
     /// continued.
     pub fn begin(&self, marks: Option<&Marks>) -> Result<(), LoadError> {
+        if let (To::Hearer(_), Some(_)) = (&self.0, marks) {
+            let text = "a load that can be continued passes bad documents to nobody: expected a \
+                        file for them, or that it stops";
+            return Err(LoadError::Usage(text.to_owned()));
+        }
         let Some((path, mut copies)) = self.lock() else { return Ok(()) };
         if !copies.is_file && marks.is_some() {
             let text = format!(
@@ -188,9 +222,21 @@ impl BadDocuments {
         copies.cut().map_err(|error| LoadError::io("cut", path, &error))
     }
 
-    /// Returns whether bad documents are copied to a file.
+    /// Returns whether bad documents are copied to a file, or passed to a function, and do not stop
+    /// the load.
     pub const fn are_copied(&self) -> bool {
-        self.copies.is_some()
+        !matches!(self.0, To::Nobody)
+    }
+
+    /// Writes or passes on copies, of a load without marks.
+    pub(crate) fn add(&self, copies: &[BadCopy]) -> Result<(), LoadError> {
+        let To::Hearer(hear) = &self.0 else { return self.write(&BadCopy::text_of(copies)) };
+        for BadCopy { copy, described, .. } in copies {
+            let (described, text) = copy.split_at(*described);
+            let described = String::from_utf8_lossy(described);
+            hear(described.trim_start_matches("# ").trim_end(), text.trim_ascii_end());
+        }
+        Ok(())
     }
 
     /// Writes copies of bad documents to the file, if there is one.
@@ -212,7 +258,7 @@ impl BadDocuments {
     ) -> Result<flagstone::Result<()>, LoadError> {
         let Some((path, mut copies)) = self.lock() else { return Ok(commit(CopiesEnd::default())) };
         // A writer that panicked here has left copies whose commit is unknown: no end behind them.
-        if self.copies.as_ref().is_some_and(|(_, copies)| copies.is_poisoned()) {
+        if matches!(&self.0, To::File(_, copies) if copies.is_poisoned()) {
             return Err(LoadError::Io(format!("{}: a writer of it has ended", path.display())));
         }
         let before = copies.end;

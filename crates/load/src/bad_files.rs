@@ -196,3 +196,45 @@ fn a_descriptor_is_written_where_it_is_and_is_not_one_of_the_process_itself() {
         other => panic!("{other:?}"),
     }
 }
+
+/// A reader that fails once it is at its end.
+struct Cut(&'static [u8]);
+
+impl std::io::Read for Cut {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(buffer)? {
+            0 => Err(std::io::Error::other("the line was cut")),
+            read => Ok(read),
+        }
+    }
+}
+
+#[test]
+fn bad_documents_are_passed_on_with_their_place_and_their_text() {
+    let bench = Bench::new();
+    let text: &[u8] = b"{\"id\":1}\n{\"id\":\n{\"n\":\"#\"}\n{\"id\":2}\n";
+    let run = |input: Input, resumes| {
+        let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let to = Arc::clone(&heard);
+        let bad = BadDocuments::pass_to(move |why, text| {
+            to.lock().unwrap().push((why.to_owned(), String::from_utf8(text.to_vec()).unwrap()));
+        });
+        let plan = plan((&bench.database, &bench.collection), vec![input], (1, 2, 2));
+        let ran = Plan { bad, resumes, ..plan }.run(&mut Unwatched);
+        (ran, std::mem::take(&mut *heard.lock().unwrap()))
+    };
+    let (ran, heard) = run(Input::from_reader("it", crate::Format::Json, text), false);
+    let count = ran.unwrap().whole().unwrap();
+    assert_eq!((count.documents, count.bad), (2, 2));
+    let [(first, one), (second, two)] = &heard[..] else { panic!("{heard:?}") };
+    assert!(first.starts_with("it:2:") && second.starts_with("it:3:"), "{heard:?}");
+    assert_eq!((one.as_str(), two.as_str()), ("{\"id\":", "{\"n\":\"#\"}"));
+    let (refused, _) = run(Input::from_reader("it", crate::Format::Json, text), true);
+    assert!(matches!(refused, Err(LoadError::Usage(_))), "{refused:?}");
+    // What is cut is not whole.
+    let (cut, _) = run(Input::from_reader("it", crate::Format::Json, Cut(text)), false);
+    match cut.unwrap().whole() {
+        Err(LoadError::Io(text)) => assert!(text.contains("the line was cut"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+}

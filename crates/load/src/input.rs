@@ -110,16 +110,8 @@ impl Input {
         let name = if is_stdin { "stdin".into() } else { path.display().to_string() };
         let refused = |error: io::Error| LoadError::io("read", Path::new(&name), &error);
         let refused_text = |why: String| LoadError::Usage(format!("{name}:{why}"));
-        let mut input = Self {
-            name: name.clone(),
-            bytes: None,
-            form: Form::Stream(Mutex::new(None)),
-            format,
-            window_log: WINDOW_LOG,
-        };
         if is_stdin {
-            input.form = Form::Stream(Mutex::new(Some(Box::new(io::stdin()))));
-            return Ok(input);
+            return Ok(Self::from_reader(&name, format, io::stdin()));
         }
         let file = File::open(path).map_err(refused)?;
         let about = file.metadata().map_err(refused)?;
@@ -127,10 +119,8 @@ impl Input {
             return Err(refused(io::ErrorKind::IsADirectory.into()));
         }
         if !about.is_file() {
-            input.form = Form::Stream(Mutex::new(Some(Box::new(file))));
-            return Ok(input);
+            return Ok(Self::from_reader(&name, format, file));
         }
-        input.bytes = Some(about.len());
         let mut start = At { file: &file, offset: 0 };
         let mut head = Vec::new();
         read_head(&mut start, &mut head).map_err(refused)?;
@@ -139,7 +129,7 @@ impl Input {
             packed::check_text(&head).map_err(refused_text)?;
             // Files of the kernel have the length 0 and are not empty.
             let is_as_told = (head.len() as u64) <= about.len();
-            if is_as_told && input.format == Format::Json {
+            if is_as_told && format == Format::Json {
                 let shape = read_shape(&mut start, &mut head).map_err(|error| match error {
                     StreamError::Input(error) => refused(error),
                     StreamError::NoText(why) => refused_text(why),
@@ -148,8 +138,15 @@ impl Input {
             }
         }
         let file = Arc::new(file);
-        input.form = if is_lines { Form::Plain(file, Mutex::default()) } else { Form::File(file) };
-        Ok(input)
+        let form = if is_lines { Form::Plain(file, Mutex::default()) } else { Form::File(file) };
+        Ok(Self { name, bytes: Some(about.len()), form, format, window_log: WINDOW_LOG })
+    }
+
+    /// Returns an input that is read from `text` once, plain or compressed; `name` is for messages.
+    /// An error of `text` ends the load; what was read before it is loaded.
+    pub fn from_reader(name: &str, format: Format, text: impl Read + Send + 'static) -> Self {
+        let form = Form::Stream(Mutex::new(Some(Box::new(text))));
+        Self { name: name.into(), bytes: None, form, format, window_log: WINDOW_LOG }
     }
 
     /// Returns the text of a regular file from its start, packed or not; `None` for what can be

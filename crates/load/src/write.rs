@@ -97,7 +97,7 @@ impl Writer {
         let Some(marks) = &job.marks else {
             let committed = if batch.is_empty() { Ok(()) } else { self.commit(batch) };
             if committed.is_ok() && !copies.is_empty() {
-                job.bad.write(&BadCopy::text_of(copies))?;
+                job.bad.add(copies)?;
             }
             return Ok(committed);
         };

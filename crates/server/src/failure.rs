@@ -110,6 +110,14 @@ impl Failure {
         Self { message: format!("{context}: {}", self.message), ..self }
     }
 
+    /// Returns the number and the name of the code.
+    pub(crate) fn number(&self) -> (i32, &str) {
+        match self.of_pipeline.as_deref() {
+            Some((number, name)) => (*number, name),
+            None => (self.code as i32, self.code.name()),
+        }
+    }
+
     /// Appends the fields of the failure to the document that is open.
     pub(crate) fn write(&self, reply: &mut BsonWriter<'_>) -> Result<(), BsonError> {
         reply.text("errmsg", &self.message)?;
@@ -126,10 +134,7 @@ impl Failure {
 
     /// Appends code and details, without the message.
     pub(crate) fn write_details(&self, reply: &mut BsonWriter<'_>) -> Result<(), BsonError> {
-        let (number, name) = match self.of_pipeline.as_deref() {
-            Some((number, name)) => (*number, name.as_str()),
-            None => (self.code as i32, self.code.name()),
-        };
+        let (number, name) = self.number();
         reply.int("code", number)?;
         reply.text("codeName", name)?;
         if let Some(duplicate) = &self.duplicate {

@@ -15,7 +15,7 @@ const CRATES: [(&str, &[&str]); 16] = [
     ("flagstone", &["base", "env", "doc", "engine"]),
     ("load", &["flagstone"]),
     ("pipeline", &["flagstone"]),
-    ("server", &["flagstone", "pipeline"]),
+    ("server", &["flagstone", "load", "pipeline"]),
     ("testkit", &["base", "env", "doc", "wal", "sst", "tree", "flagstone", "load", "server"]),
     ("arrow", &["flagstone"]),
     ("comments", &[]),

@@ -79,6 +79,15 @@ pub(crate) struct LimitArgs {
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_connections: usize,
+    /// Cursors that clients have open at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) cursors: usize,
+    /// Sessions of clients at a time
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) sessions: usize,
+    /// Loads over HTTP at a time
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub(crate) max_loads: usize,
     /// The longest message before the login
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "16KiB")]
     login_bytes: u64,

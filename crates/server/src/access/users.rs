@@ -1,14 +1,14 @@
 //! The users of a database: its collection of them, and a copy in memory.
 
-use super::keys::{KEY_BYTES, Key, Keys, prepared};
+use super::keys::{KEY_BYTES, Key, Keys, prepared, signature};
 use super::record::{Record, secret_from_value, secret_key, secret_to_value};
 use super::roles::{Role, User};
 use super::scram::{Conversation, Refused};
 use flagstone::{Database, Error, ErrorKind, Result, Space, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
 /// The collection of users.
 pub const USERS: &str = "admin.system.users";
@@ -18,6 +18,8 @@ const NAME_BYTES_MAX: usize = 256;
 const PASSWORD_BYTES_MAX: usize = 1024;
 /// The most roles of a user.
 const ROLES_MAX: usize = 256;
+/// The most passwords that are remembered to be right.
+const PROVED_MAX: usize = 10_000;
 
 /// The users of a database.
 ///
@@ -42,6 +44,10 @@ pub struct Users {
     changes: AtomicU64,
     /// Held while users change.
     changing: Mutex<()>,
+    /// How many threads may try passwords besides those that do.
+    tries: Mutex<usize>,
+    /// Told when one has ended.
+    tried: Condvar,
 }
 
 /// What the collection has.
@@ -50,6 +56,8 @@ struct Known {
     /// From it come the salts of unknown names.
     secret: Key,
     is_stored: bool,
+    /// Names with their right passwords, hashed with the secret: to find out is slow by design.
+    proved: Mutex<HashSet<Key>>,
 }
 
 impl Users {
@@ -62,12 +70,15 @@ impl Users {
         let mut secret = [0; KEY_BYTES];
         getrandom::fill(&mut secret).map_err(no_random)?;
         let known = Known::read(database, secret)?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             database: database.clone(),
             exist: AtomicBool::new(!known.records.is_empty()),
             known: RwLock::new(Arc::new(known)),
             changes: AtomicU64::new(0),
             changing: Mutex::new(()),
+            tries: Mutex::new(cores.div_ceil(2)),
+            tried: Condvar::new(),
         })
     }
 
@@ -173,13 +184,40 @@ impl Users {
     }
 
     /// Returns the user `name` if this is the password, as HTTP sends it. Takes some milliseconds,
-    /// also if there is no such user.
+    /// also if there is no such user, but not for a password that was right before. At most half of
+    /// the processor's cores try passwords at a time, and the others wait.
     pub fn check_password(&self, name: &str, password: &str) -> Option<User> {
-        let (user, keys, is_known) = self.known().find(name);
-        let is_long = password.len() > PASSWORD_BYTES_MAX;
+        let known = self.known();
+        let is_long = password.len() > PASSWORD_BYTES_MAX || name.len() > NAME_BYTES_MAX;
+        let mark = known.mark(name, if is_long { "" } else { password });
+        if !is_long && known.proved().contains(&mark) {
+            return known.records.get(name).map(|record| record.user.clone());
+        }
         let prepared = prepared(password).filter(|_| !is_long);
-        let fits = keys.fit(prepared.as_deref().unwrap_or_default());
-        (fits & is_known & prepared.is_some()).then_some(user)
+        let (user, keys, is_known) = known.find(name);
+        let fits = {
+            let _try = self.begin_try();
+            keys.fit(prepared.as_deref().unwrap_or_default())
+        };
+        let is_right = fits & is_known & prepared.is_some();
+        if is_right {
+            let mut proved = known.proved();
+            if proved.len() >= PROVED_MAX {
+                proved.clear();
+            }
+            proved.insert(mark);
+        }
+        is_right.then_some(user)
+    }
+
+    /// Waits until one more may try a password.
+    fn begin_try(&self) -> Try<'_> {
+        let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
+        while *tries == 0 {
+            tries = self.tried.wait(tries).unwrap_or_else(PoisonError::into_inner);
+        }
+        *tries -= 1;
+        Try(self)
     }
 
     fn known(&self) -> Arc<Known> {
@@ -220,6 +258,16 @@ impl Users {
     }
 }
 
+/// A password that is tried.
+struct Try<'a>(&'a Users);
+
+impl Drop for Try<'_> {
+    fn drop(&mut self) {
+        *self.0.tries.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.tried.notify_one();
+    }
+}
+
 impl fmt::Debug for Users {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Users").field(&self.list()).finish()
@@ -229,7 +277,8 @@ impl fmt::Debug for Users {
 impl Known {
     /// Reads the collection; `secret` is the one until one is stored.
     fn read(database: &Database, secret: Key) -> Result<Self> {
-        let mut known = Self { records: BTreeMap::new(), secret, is_stored: false };
+        let (records, proved) = (BTreeMap::new(), Mutex::default());
+        let mut known = Self { records, secret, is_stored: false, proved };
         let Some(collection) = database.space(USERS).existing().collection()? else {
             return Ok(known);
         };
@@ -251,6 +300,16 @@ impl Known {
             }
         }
         Ok(known)
+    }
+
+    fn proved(&self) -> std::sync::MutexGuard<'_, HashSet<Key>> {
+        self.proved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what stands for a name with a password in memory.
+    fn mark(&self, name: &str, password: &str) -> Key {
+        let len = (name.len() as u64).to_le_bytes();
+        signature(&self.secret, &[b"password:", &len, name.as_bytes(), password.as_bytes()])
     }
 
     /// Returns a user, his keys, and whether he exists.

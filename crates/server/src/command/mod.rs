@@ -19,7 +19,7 @@ mod catalog;
 mod connection;
 mod operation;
 mod read;
-mod stream;
+pub(crate) mod stream;
 
 mod aggregate;
 mod target;
@@ -29,7 +29,7 @@ mod write;
 
 mod update;
 
-mod table;
+pub(crate) mod table;
 
 pub(crate) use latency::Kind as OperationKind;
 pub(crate) use service::Counters;

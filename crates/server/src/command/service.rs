@@ -3,6 +3,7 @@
 use super::builds::Builds;
 use super::id::Incoming;
 use super::latency::{Kind, Latencies};
+use super::name::Namespace;
 use super::run::{Command, Run};
 use super::table::{self, Entry};
 use crate::access::{Conversation, Need, User, Users};
@@ -12,9 +13,9 @@ use crate::session::cursors::Cursors;
 use crate::session::sessions::{SessionKey, Sessions, TRANSIENT};
 use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::internal::interruptible;
-use flagstone::{Database, Document, View};
+use flagstone::{Collection, Database, Document, View};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -26,6 +27,9 @@ pub struct ServiceOptions {
     pub cursors_max: usize,
     /// The most sessions.
     pub sessions_max: usize,
+    /// The most loads over HTTP at a time. 4: each has threads of its own, and up to some 100 MiB
+    /// of documents on their way.
+    pub loads_max: usize,
     /// The name of the replica set that the server says to be, instead of a router of a sharded
     /// cluster.
     pub replica_set: Option<String>,
@@ -33,7 +37,7 @@ pub struct ServiceOptions {
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { cursors_max: 10_000, sessions_max: 100_000, replica_set: None }
+        Self { cursors_max: 10_000, sessions_max: 100_000, loads_max: 4, replica_set: None }
     }
 }
 
@@ -63,6 +67,8 @@ pub struct Service {
     pub(crate) counters: Counters,
     pub(crate) latencies: Latencies,
     pub(crate) builds: Builds,
+    /// The loads over HTTP that run.
+    pub(crate) loads: Arc<AtomicUsize>,
     request: AtomicI32,
     clients: AtomicU64,
     is_closing: AtomicBool,
@@ -177,6 +183,7 @@ impl Service {
             counters: Counters::default(),
             latencies: Latencies::default(),
             builds: Builds::default(),
+            loads: Arc::default(),
             request: AtomicI32::new(1),
             clients: AtomicU64::new(1),
             is_closing: AtomicBool::new(false),
@@ -387,6 +394,24 @@ impl Service {
             Code::WriteConflict => failure.with_label(TRANSIENT),
             _ => failure,
         })
+    }
+
+    /// Returns a collection if there is one.
+    pub(crate) fn existing(&self, namespace: &Namespace) -> Outcome<Option<Collection>> {
+        Ok(self.db.space(&namespace.keyspace()).existing().collection()?)
+    }
+
+    /// Returns a collection, and creates it if there is none: with what change streams need, if
+    /// the database keeps changes.
+    pub(crate) fn created(&self, namespace: &Namespace) -> Outcome<Collection> {
+        if let Some(collection) = self.existing(namespace)? {
+            return Ok(collection);
+        }
+        let collection = self.db.collection(&namespace.keyspace())?;
+        if self.db.stats().changes.is_some() {
+            collection.keep_old_documents(true)?;
+        }
+        Ok(collection)
     }
 
     /// Returns the session that a command belongs to.

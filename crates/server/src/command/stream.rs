@@ -7,6 +7,7 @@ use super::args::Args;
 use super::id::{self, ID};
 use super::name::Namespace;
 use super::run::Run;
+use super::service::Service;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::{Live, Rows};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Which collections a stream is about.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Scope {
+pub(crate) enum Scope {
     Collection(Namespace),
     Database(String),
     All,
@@ -38,20 +39,21 @@ impl Scope {
 
 /// Which form of a document an event has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Image {
+pub(crate) enum Image {
     Off,
     WhenAvailable,
     Required,
 }
 
 impl Image {
-    fn parse(args: &Args<'_>, name: &str) -> Outcome<Self> {
-        match args.text(name)? {
+    /// Parses the argument `name`.
+    pub(crate) fn parse(name: &str, text: Option<&str>) -> Outcome<Self> {
+        match text {
             None | Some("default" | "off") => Ok(Self::Off),
             Some("updateLookup" | "whenAvailable") => Ok(Self::WhenAvailable),
             Some("required") => Ok(Self::Required),
             Some(other) => {
-                let text = format!("$changeStream.{name}: unknown value {other:?}");
+                let text = format!("{name}: unknown value {other:?}");
                 Err(Failure::new(Code::BadValue, text))
             }
         }
@@ -66,17 +68,35 @@ struct Event {
     is_last: bool,
 }
 
+/// A delivery of which not all events are known yet.
+struct Rest {
+    delivery: Delivery,
+    /// The position before it.
+    before: ChangeToken,
+    /// How many of its changes were looked at.
+    at: usize,
+    /// How many events they were.
+    events: usize,
+}
+
+/// The most changes of a commit that are looked at ahead, and the most bytes of their values.
+const CHANGES_AHEAD: usize = 1000;
+const BYTES_AHEAD: usize = 1 << 20;
+
 /// The events of a stream.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     changes: Changes,
     scope: Scope,
     full: Image,
     before: Image,
-    /// Events of the delivery that was read last.
+    rest: Option<Rest>,
+    /// Events that were not sent yet.
     ahead: VecDeque<Event>,
     current: Option<Value>,
     /// The token after everything that was looked at.
     token: String,
+    /// How many events of the next delivery were sent before the stream was resumed.
+    skip: usize,
     has_ended: bool,
     /// Until when a call waits for events.
     deadline: Instant,
@@ -94,21 +114,6 @@ pub(super) fn open(run: &Run<'_, '_>, stage: &Args<'_>, scope: Scope) -> Outcome
         "showExpandedEvents",
     ])?;
     stage.refuse_if("startAtOperationTime", |_| true)?;
-    let db = &run.service.db;
-    if db.stats().changes.is_none() {
-        let text = "change streams need a server that keeps changes: flagstone serve --keep 1GiB";
-        return Err(Failure::new(Code::IllegalOperation, text));
-    }
-    if let Scope::Collection(namespace) = &scope
-        && let Some(collection) = run.existing(namespace)?
-        && !collection.keeps_old_documents()
-    {
-        let text = format!(
-            "a change stream of {namespace} needs its documents before changes: \
-             collMod with changeStreamPreAndPostImages: {{enabled: true}}"
-        );
-        return Err(Failure::new(Code::IllegalOperation, text));
-    }
     let from = match (stage.map("resumeAfter")?, stage.map("startAfter")?) {
         (Some(_), Some(_)) => {
             let text = "$changeStream: expected resumeAfter or startAfter, found both";
@@ -119,35 +124,9 @@ pub(super) fn open(run: &Run<'_, '_>, stage: &Args<'_>, scope: Scope) -> Outcome
         }
         (None, None) => None,
     };
-    let (full, before) =
-        (Image::parse(stage, "fullDocument")?, Image::parse(stage, "fullDocumentBeforeChange")?);
-    let (from, skip) = match &from {
-        None => (ChangesFrom::Now, 0),
-        Some(text) => {
-            let refuse = || Failure::new(Code::BadValue, format!("no resume token: {text:?}"));
-            let (token, skip) = text.split_once('/').ok_or_else(refuse)?;
-            let token: ChangeToken = token.parse().map_err(|_malformed| refuse())?;
-            (ChangesFrom::After(token), skip.parse::<usize>().map_err(|_malformed| refuse())?)
-        }
-    };
-    let changes = db.changes(from).map_err(lost)?;
-    let token = format!("{}/0", changes.token());
-    let mut stream = Stream {
-        changes,
-        scope,
-        full,
-        before,
-        ahead: VecDeque::new(),
-        current: None,
-        token,
-        has_ended: false,
-        deadline: Instant::now(),
-    };
-    if skip > 0 {
-        // The first events of this commit were sent.
-        stream.read(Duration::from_secs(1), skip)?;
-    }
-    Ok(stream)
+    let image = |name: &str| Image::parse(&format!("$changeStream.{name}"), stage.text(name)?);
+    let images = (image("fullDocument")?, image("fullDocumentBeforeChange")?);
+    Stream::begin(run.service, scope, images, from.as_deref())
 }
 
 /// What an error of the feed means to a stream.
@@ -161,36 +140,127 @@ fn lost(error: flagstone::Error) -> Failure {
 }
 
 impl Stream {
-    /// Reads the next delivery, and leaves its first `skip` events out. Returns false if there was
-    /// none in time.
-    fn read(&mut self, wait: Duration, skip: usize) -> Outcome<bool> {
-        let before = self.changes.token();
-        let Some(delivery) = self.changes.wait(wait).map_err(lost)? else { return Ok(false) };
-        let after = format!("{}/0", delivery.token);
-        let mut events = self.events(&delivery)?;
-        let last = events.len().saturating_sub(1);
+    /// Begins a stream after a token, or now. `images`: the documents after and before changes.
+    pub(crate) fn begin(
+        service: &Service,
+        scope: Scope,
+        (full, before): (Image, Image),
+        after: Option<&str>,
+    ) -> Outcome<Self> {
+        let db = &service.db;
+        if db.stats().changes.is_none() {
+            let text =
+                "change streams need a server that keeps changes: flagstone serve --keep 1GiB";
+            return Err(Failure::new(Code::IllegalOperation, text));
+        }
+        if let Scope::Collection(namespace) = &scope
+            && let Some(collection) = service.existing(namespace)?
+            && !collection.keeps_old_documents()
+        {
+            let text = format!(
+                "a change stream of {namespace} needs its documents before changes: \
+                 collMod with changeStreamPreAndPostImages: {{enabled: true}}"
+            );
+            return Err(Failure::new(Code::IllegalOperation, text));
+        }
+        let (from, skip) = match after {
+            None => (ChangesFrom::Now, 0),
+            Some(text) => {
+                let refuse = || Failure::new(Code::BadValue, format!("no resume token: {text:?}"));
+                let (token, skip) = text.split_once('/').ok_or_else(refuse)?;
+                let token: ChangeToken = token.parse().map_err(|_malformed| refuse())?;
+                (ChangesFrom::After(token), skip.parse().map_err(|_malformed| refuse())?)
+            }
+        };
+        let changes = db.changes(from).map_err(lost)?;
+        let token = after.map_or_else(|| format!("{}/0", changes.token()), str::to_owned);
+        Ok(Self {
+            changes,
+            scope,
+            full,
+            before,
+            rest: None,
+            ahead: VecDeque::new(),
+            current: None,
+            token,
+            skip,
+            has_ended: false,
+            deadline: Instant::now(),
+        })
+    }
+
+    /// Waits for the next event until `deadline`; `None` if there was none.
+    pub(crate) fn next(&mut self, deadline: Instant) -> Outcome<Option<&Value>> {
+        self.deadline = deadline;
+        self.advance()?;
+        Ok(self.current.as_ref())
+    }
+
+    /// Returns the token after everything that was looked at.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Returns whether nothing more will come.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Looks at what comes next. Returns false if there was nothing in time.
+    fn read(&mut self, wait: Duration) -> Outcome<bool> {
+        let mut rest = match self.rest.take() {
+            Some(rest) => rest,
+            None => {
+                let before = self.changes.token();
+                let Some(delivery) = self.changes.wait(wait).map_err(lost)? else {
+                    return Ok(false);
+                };
+                Rest { delivery, before, at: 0, events: 0 }
+            }
+        };
+        let (mut events, is_whole) = self.events(&mut rest)?;
+        let last = events.len();
         for (n, event) in events.iter_mut().enumerate() {
-            event.token = if n == last { after.clone() } else { format!("{before}/{}", n + 1) };
+            rest.events += 1;
+            event.token = if is_whole && n + 1 == last {
+                format!("{}/0", rest.delivery.token)
+            } else {
+                format!("{}/{}", rest.before, rest.events)
+            };
             let token = Value::Map([("_data", event.token.as_str())].into_iter().collect());
             if let Value::Map(map) = &mut event.value {
                 map.insert(ID, token);
             }
         }
-        self.ahead.extend(events.into_iter().skip(skip));
-        if self.ahead.is_empty() {
-            self.token = after;
+        let sent = self.skip.min(events.len());
+        self.skip -= sent;
+        self.ahead.extend(events.into_iter().skip(sent));
+        if is_whole {
+            self.skip = 0;
+            if self.ahead.is_empty() {
+                self.token = format!("{}/0", rest.delivery.token);
+            }
+        } else {
+            self.rest = Some(rest);
         }
         Ok(true)
     }
 
-    /// Returns the events of a delivery.
-    fn events(&self, delivery: &Delivery) -> Outcome<Vec<Event>> {
+    /// Returns the next events of a delivery, and whether they are its last.
+    fn events(&self, rest: &mut Rest) -> Outcome<(Vec<Event>, bool)> {
         let mut events = Vec::new();
-        match &delivery.happened {
+        match &rest.delivery.happened {
             Happened::Commit(batch) => {
-                for change in batch.changes() {
+                let mut bytes = 0;
+                for change in batch.changes().skip(rest.at).take(CHANGES_AHEAD) {
+                    if bytes >= BYTES_AHEAD {
+                        break;
+                    }
+                    bytes += change.value_bytes().len();
+                    rest.at += 1;
                     events.extend(self.change(&change)?);
                 }
+                return Ok((events, rest.at >= batch.changes().len()));
             }
             Happened::Dropped { keyspace } => {
                 if let Some(namespace) = self.seen(keyspace) {
@@ -221,7 +291,7 @@ impl Stream {
             }
             _ => {}
         }
-        Ok(events)
+        Ok((events, true))
     }
 
     fn seen(&self, keyspace: &str) -> Option<Namespace> {
@@ -360,17 +430,15 @@ impl Rows for Stream {
                 self.current = Some(event.value);
                 if event.is_last {
                     self.ahead.clear();
+                    self.rest = None;
                 }
                 return Ok(true);
             }
             self.current = None;
             let left = self.deadline.saturating_duration_since(Instant::now());
-            if self.has_ended || !self.read(left, 0)? && left.is_zero() {
+            // What is there is looked at, however long it takes.
+            if self.has_ended || !self.read(left)? && left.is_zero() {
                 return Ok(false);
-            }
-            if left.is_zero() && self.ahead.is_empty() {
-                // What is there is looked at, however long it takes; then nothing is waited for.
-                continue;
             }
         }
     }

@@ -1,10 +1,10 @@
 //! A request, with what is common to all that answer one.
 
-use super::head::{BODY_BYTES_MAX, Head};
+use super::body::BODY_BYTES_MAX;
+use super::head::Head;
+use super::route::Route;
 use super::target::Target;
-use crate::access::Need;
 use crate::command::name::Namespace;
-use crate::command::{Client, Service};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::Document;
 use flagstone::doc::{JsonMode, JsonOptions};
@@ -14,7 +14,7 @@ use std::fmt;
 pub struct Request<'a> {
     /// The head.
     pub head: &'a Head,
-    /// The body.
+    /// The body, if it is taken whole.
     pub body: &'a [u8],
     /// Returns what is known of connections.
     pub counted: &'a dyn Fn() -> Counted,
@@ -37,28 +37,41 @@ impl fmt::Debug for Request<'_> {
 
 /// A request, taken apart.
 pub(super) struct Asked<'a> {
-    pub(super) method: &'a str,
+    pub(super) route: &'static Route,
     pub(super) target: &'a Target,
     pub(super) request: &'a Request<'a>,
 }
 
-impl Asked<'_> {
+impl<'a> Asked<'a> {
     /// Returns the collection that the path names.
     pub(super) fn namespace(&self) -> Outcome<Namespace> {
-        Namespace::new(&self.target.segments[1], &self.target.segments[2])
+        Namespace::new(self.segment("{db}"), self.segment("{collection}"))
+    }
+
+    /// Returns the segment of the path at `part`, such as `{key}`.
+    pub(super) fn segment(&self, part: &str) -> &'a str {
+        self.route.segment(part, self.target).unwrap_or_default()
+    }
+
+    /// Returns a parameter of the query.
+    pub(super) fn parameter(&self, name: &str) -> Option<&'a str> {
+        self.target.parameter(name)
+    }
+
+    /// Returns whether a parameter is there, and not `false`.
+    pub(super) fn is(&self, name: &str) -> Outcome<bool> {
+        match self.parameter(name) {
+            None | Some("false") => Ok(false),
+            Some("" | "true") => Ok(true),
+            Some(other) => Err(wrong(name, "true or false", other)),
+        }
     }
 }
 
-/// Refuses what the client may not do with a database.
-pub(super) fn check_access(
-    service: &Service,
-    client: &Client,
-    need: Need,
-    database: &str,
-    what: &str,
-) -> Outcome {
-    service.check_open()?;
-    service.check_access(client, need, database, what)
+/// A parameter that is not as expected.
+#[cold]
+pub(super) fn wrong(name: &str, expected: &str, found: &str) -> Failure {
+    Failure::new(Code::BadValue, format!("{name}: expected {expected}, found {found:?}"))
 }
 
 /// Parses Extended JSON.

@@ -1,7 +1,21 @@
 //! The body of a request, taken from bytes as they come.
 
-use super::head::{BODY_BYTES_MAX, Framing, HEAD_BYTES_MAX, Head, too_large};
+use super::head::{Framing, HEAD_BYTES_MAX, Head};
 use super::refusal::BadRequest;
+
+/// The longest body that is taken whole, in bytes: a document of 16 MiB, and the command around it.
+pub(super) const BODY_BYTES_MAX: u64 = (16 << 20) + (16 << 10);
+
+/// How a body is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// Not at all: the connection ends after the answer if there is one.
+    Nothing,
+    /// Whole, before it is answered.
+    Whole,
+    /// While it is answered, however long it is.
+    Stream,
+}
 
 /// The longest line that announces a chunk, in bytes.
 const LINE_BYTES_MAX: usize = 256;
@@ -25,6 +39,8 @@ enum State {
 pub struct BodyReader {
     state: State,
     is_chunked: bool,
+    /// How many bytes the body may still have.
+    left: u64,
     /// The beginning of a line.
     line: Vec<u8>,
     /// The bytes of the trailer up to here.
@@ -33,13 +49,21 @@ pub struct BodyReader {
 
 impl BodyReader {
     /// Creates a reader of the body that comes after a head.
-    pub const fn new(head: &Head) -> Self {
+    ///
+    /// # Errors
+    /// If it is too large.
+    pub fn new(head: &Head, takes: Takes) -> Result<Self, BadRequest> {
+        let left = match takes {
+            Takes::Nothing | Takes::Whole => BODY_BYTES_MAX,
+            Takes::Stream => u64::MAX,
+        };
         let (state, is_chunked) = match head.framing {
             Framing::Length(0) => (State::Done, false),
+            Framing::Length(bytes) if bytes > left => return Err(too_large()),
             Framing::Length(bytes) => (State::Bytes(bytes), false),
             Framing::Chunks => (State::Size, true),
         };
-        Self { state, is_chunked, line: Vec::new(), trailer: 0 }
+        Ok(Self { state, is_chunked, left, line: Vec::new(), trailer: 0 })
     }
 
     /// Returns how many bytes are to come at least; 0 when the body is whole.
@@ -77,7 +101,7 @@ impl BodyReader {
             self.check_length()?;
             if self.line.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.line);
-                self.state = self.take_line(&line, body.len() as u64)?;
+                self.state = self.take_line(&line)?;
             }
         }
         Ok(bytes.len() - rest.len())
@@ -96,10 +120,13 @@ impl BodyReader {
         Ok(())
     }
 
-    /// Takes a whole line. `before`: the bytes of the body up to here.
-    fn take_line(&mut self, line: &[u8], before: u64) -> Result<State, BadRequest> {
-        let Some(line) = line.strip_suffix(b"\r\n") else {
-            return Err(BadRequest::malformed("expected lines of chunks that end with \\r\\n"));
+    /// Takes a whole line.
+    fn take_line(&mut self, line: &[u8]) -> Result<State, BadRequest> {
+        // Some end lines at a bare \r as well, and would see other chunks.
+        let is_text = |line: &[u8]| line.iter().all(|byte| !byte.is_ascii_control() || *byte == 9);
+        let Some(line) = line.strip_suffix(b"\r\n").filter(|line| is_text(line)) else {
+            let text = "expected lines of chunks that are text and end with \\r\\n";
+            return Err(BadRequest::malformed(text));
         };
         match self.state {
             State::AfterChunk if line.is_empty() => Ok(State::Size),
@@ -107,17 +134,32 @@ impl BodyReader {
                 Err(BadRequest::malformed("expected the end of a chunk where its size says"))
             }
             State::Trailer if line.is_empty() => Ok(State::Done),
+            State::Trailer if !line.contains(&b':') || line.starts_with(b":") || is_space(line) => {
+                Err(BadRequest::malformed("expected fields after the last chunk"))
+            }
             State::Trailer => {
                 self.trailer += line.len() + 2;
                 Ok(State::Trailer)
             }
             _ => match chunk_size(line)? {
                 0 => Ok(State::Trailer),
-                size if size > BODY_BYTES_MAX.saturating_sub(before) => Err(too_large()),
-                size => Ok(State::Bytes(size)),
+                size => {
+                    self.left = self.left.checked_sub(size).ok_or_else(too_large)?;
+                    Ok(State::Bytes(size))
+                }
             },
         }
     }
+}
+
+#[cold]
+fn too_large() -> BadRequest {
+    BadRequest::new(413, format!("expected a body of at most {BODY_BYTES_MAX} bytes"))
+}
+
+/// Returns whether a line continues the one before it.
+fn is_space(line: &[u8]) -> bool {
+    line.first().is_some_and(u8::is_ascii_whitespace)
 }
 
 /// Returns the size that a line announces; extensions after it are ignored.
@@ -141,7 +183,8 @@ mod tests {
 
     fn reader(field: &str) -> BodyReader {
         let text = format!("POST / HTTP/1.1\r\nHost: x\r\n{field}\r\n\r\n");
-        BodyReader::new(&Head::parse(text.as_bytes()).unwrap().unwrap().0)
+        let (head, _) = Head::parse(text.as_bytes()).unwrap().unwrap();
+        BodyReader::new(&head, Takes::Whole).unwrap()
     }
 
     fn take(bytes: &[u8], step: usize) -> Result<(Vec<u8>, usize), BadRequest> {
@@ -178,6 +221,12 @@ mod tests {
             "11111111111111111\r\n",
             " 1\r\n",
             "1\r\na\n0\r\n\r\n",
+            "1;a\rb\r\na\r\n0\r\n\r\n",
+            "1;\0\r\na\r\n0\r\n\r\n",
+            "0\r\nA: b\r\n c\r\n\r\n",
+            "0\r\nno field\r\n\r\n",
+            "0\r\n: x\r\n\r\n",
+            "0\r\nA: \r b\r\n\r\n",
         ] {
             let found = take(bad.as_bytes(), 1).map_err(|bad| bad.status);
             assert_eq!(found, Err(400), "{bad:?}");
@@ -189,6 +238,19 @@ mod tests {
         assert_eq!(take(long.as_bytes(), 100).unwrap_err().status, 400);
         let fields = format!("0\r\n{}", "a: b\r\n".repeat(HEAD_BYTES_MAX / 6 + 1));
         assert_eq!(take(fields.as_bytes(), 100).unwrap_err().status, 400);
+    }
+
+    #[test]
+    fn only_a_body_that_is_taken_whole_has_a_longest_length() {
+        let text = |bytes: u64| format!("POST / HTTP/1.0\r\nContent-Length: {bytes}\r\n\r\n");
+        for (bytes, is_taken) in [(BODY_BYTES_MAX, true), (BODY_BYTES_MAX + 1, false)] {
+            let (head, _) = Head::parse(text(bytes).as_bytes()).unwrap().unwrap();
+            let reader = BodyReader::new(&head, Takes::Whole);
+            assert_eq!(reader.map_err(|bad| bad.status).is_ok(), is_taken, "{bytes}");
+            assert_eq!(BodyReader::new(&head, Takes::Stream).unwrap().missing(), bytes);
+        }
+        let (head, _) = Head::parse(text(9_999_999_999_999_999_999).as_bytes()).unwrap().unwrap();
+        assert_eq!(BodyReader::new(&head, Takes::Whole).unwrap_err().status, 413);
     }
 
     #[test]

@@ -1,85 +1,137 @@
 //! One document by its primary key: `GET`, `PUT`, `PATCH` and `DELETE`, with its version as ETag.
 
-use super::asked::{Asked, check_access, parse};
+use super::asked::{Asked, parse};
 use super::head::Head;
 use super::refusal;
 use super::response::{JSON, Response};
-use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::command::id::{self, ID};
 use crate::command::{Client, Counters, OperationKind, Service};
 use crate::failure::{Code, Failure, Outcome};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::JsonMode;
-use flagstone::internal::document::{Patcher, sort_key};
+use flagstone::internal::document::Patcher;
 use flagstone::{
-    Collection, Document, ErrorKind, Expect, JsonPatch, MergePatch, Space, Value, VersionToken,
-    View,
+    Collection, Document, ErrorKind, Expect, Expires, JsonPatch, MergePatch, Space, Value,
+    VersionToken, View,
 };
 use std::time::Instant;
 
 /// How often a write begins again when others have changed the document meanwhile.
 const TRIES: usize = 100;
 
-/// What patches there are, by their types.
-const PATCHES: &str = "application/merge-patch+json, application/json-patch+json";
+/// The path of a document.
+pub(super) const PATH: &str = "/v1/{db}/{collection}/{key}";
 
-pub(super) fn respond(
+/// What patches there are, by their types.
+pub(super) const PATCHES: &[&str] =
+    &["application/merge-patch+json", "application/json-patch+json"];
+
+/// Answers a request, and notes how long that has taken.
+fn timed<T>(
     service: &Service,
-    client: &mut Client,
-    asked: &Asked<'_>,
-) -> Outcome<Response<'static>> {
+    kind: OperationKind,
+    answer: impl FnOnce() -> Outcome<T>,
+) -> Outcome<T> {
     let began = Instant::now();
-    let answer = answer(service, client, asked);
-    let kind = if asked.method == "GET" { OperationKind::Read } else { OperationKind::Write };
+    let answer = answer();
     service.latencies.add(kind, began.elapsed());
     answer
 }
 
-fn answer(service: &Service, client: &mut Client, asked: &Asked<'_>) -> Outcome<Response<'static>> {
-    let namespace = asked.namespace()?;
-    let (need, what) = match asked.method {
-        "GET" => (Need::Read, "find"),
-        "DELETE" => (Need::Write, "delete"),
-        _ => (Need::Write, "update"),
-    };
-    check_access(service, client, need, &namespace.database, what)?;
-    let id = parse_key(&asked.target.segments[3])?;
-    let (key, _) = client.incoming.document(&bson(&id.root(), None)?)?;
-    let head = asked.request.head;
-    let space = || service.db.space(&namespace.keyspace()).existing().collection();
-    let collection = match asked.method {
-        "PUT" => Some(service.db.collection(&namespace.keyspace())?),
-        _ => space()?,
-    };
-    let Some(collection) = collection else {
-        // What there is not can still fail a condition.
-        return Ok(check(head, None)?.unwrap_or_else(|| not_found(&key)));
-    };
-    let mut one = One { service, client, collection, id, key, head };
-    match asked.method {
-        "GET" => one.get(),
-        "DELETE" => one.delete(),
-        "PUT" => {
-            let new = parse(asked.request.body, "the body")?;
-            one.put(&new)
-        }
-        _ => {
-            let Some(change) = Change::parse(head, asked.request.body)? else {
-                let text = format!("expected a Content-Type of {PATCHES}");
-                return Ok(Response::refused(415, &text).with("Accept-Patch", PATCHES));
-            };
-            one.patch(&change)
-        }
-    }
+pub(super) fn get<'a>(
+    service: &'a Service,
+    client: &'a mut Client,
+    asked: &Asked<'_>,
+) -> Outcome<Response<'a>> {
+    timed(service, OperationKind::Read, || match One::find(service, client, asked)? {
+        Ok(one) => one.get(),
+        Err(none) => Ok(none),
+    })
 }
 
-/// Reads a key: Extended JSON, or text as it is.
-fn parse_key(text: &str) -> Outcome<Document> {
-    match parse(text.as_bytes(), "the key") {
-        Ok(key) => Ok(key),
-        Err(_no_json) => Ok(Document::from_value(&Value::from(text))?),
+pub(super) fn put<'a>(
+    service: &'a Service,
+    client: &'a mut Client,
+    asked: &Asked<'_>,
+) -> Outcome<Response<'a>> {
+    timed(service, OperationKind::Write, || put_one(service, client, asked))
+}
+
+fn put_one(
+    service: &Service,
+    client: &mut Client,
+    asked: &Asked<'_>,
+) -> Outcome<Response<'static>> {
+    let (namespace, head) = (asked.namespace()?, asked.request.head);
+    let (id, key) = parse_key(client, asked.segment("{key}"))?;
+    let new = parse(asked.request.body, "the body")?;
+    let root = new.root();
+    if !root.is_map() {
+        return Err(Failure::new(Code::TypeMismatch, "the body: expected a document"));
     }
+    let named = root.get(ID)?;
+    let document = stored(client, &key, &bson(&named.unwrap_or_else(|| id.root()), Some(&root))?)?;
+    let collection = match service.existing(&namespace)? {
+        Some(collection) => collection,
+        None => match check(head, None)? {
+            // A request that is refused creates nothing.
+            Some(refused) => return Ok(refused),
+            None => service.created(&namespace)?,
+        },
+    };
+    One { service, client, collection, key, head }.put(&document)
+}
+
+pub(super) fn patch<'a>(
+    service: &'a Service,
+    client: &'a mut Client,
+    asked: &Asked<'_>,
+) -> Outcome<Response<'a>> {
+    let Some(change) = Change::parse(asked.request.head, asked.request.body)? else {
+        let patches = PATCHES.join(", ");
+        let text = format!("expected a Content-Type of {patches}");
+        return Ok(Response::refused(415, &text).with("Accept-Patch", patches));
+    };
+    timed(service, OperationKind::Write, || match One::find(service, client, asked)? {
+        Ok(mut one) => one.patch(&change),
+        Err(none) => Ok(none),
+    })
+}
+
+pub(super) fn delete<'a>(
+    service: &'a Service,
+    client: &'a mut Client,
+    asked: &Asked<'_>,
+) -> Outcome<Response<'a>> {
+    timed(service, OperationKind::Write, || match One::find(service, client, asked)? {
+        Ok(mut one) => one.delete(),
+        Err(none) => Ok(none),
+    })
+}
+
+/// Reads a key, Extended JSON or text as it is: as it came, and as it is stored.
+fn parse_key(client: &mut Client, text: &str) -> Outcome<(Document, Value)> {
+    let id = match parse(text.as_bytes(), "the key") {
+        Ok(id) => id,
+        Err(_no_json) => Document::from_value(&Value::from(text))?,
+    };
+    let (key, _) = client.incoming.document(&bson(&id.root(), None)?)?;
+    Ok((id, key))
+}
+
+/// Reads a document that is to be stored at the key.
+fn stored(client: &mut Client, expected: &Value, bson: &[u8]) -> Outcome<Document> {
+    if bson.len() > DOCUMENT_BYTES_MAX {
+        let text = format!("a document of {} bytes is larger than 16 MiB", bson.len());
+        return Err(Failure::new(Code::BsonObjectTooLarge, text));
+    }
+    let (key, document) = client.incoming.document(bson)?;
+    if id::key_bytes(&key) != id::key_bytes(expected) {
+        let text = format!("expected {expected} as the field _id, found {key}");
+        return Err(Failure::new(Code::ImmutableField, text));
+    }
+    Ok(document)
 }
 
 /// Returns a document with `id` as its field `_id`, and the fields of `rest`.
@@ -99,12 +151,6 @@ fn bson(id: &View<'_>, rest: Option<&View<'_>>) -> Outcome<Vec<u8>> {
     Ok(out)
 }
 
-fn key_bytes(key: &Value) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    sort_key::encode(key, sort_key::Direction::Ascending, &mut bytes);
-    bytes
-}
-
 /// Returns the version as an ETag.
 fn etag(version: VersionToken) -> String {
     let digits = version.to_bytes().map(|byte| format!("{byte:02x}"));
@@ -115,23 +161,78 @@ fn not_found(key: &Value) -> Response<'static> {
     Response::refused(404, &format!("there is no document with the key {key}"))
 }
 
+/// The versions that a condition names.
+enum Tags<'a> {
+    Any,
+    /// Each with its quotes, and whether it is weak.
+    These(Vec<(bool, &'a str)>),
+}
+
+impl<'a> Tags<'a> {
+    /// Reads a field: a star, or versions with commas between them.
+    fn parse(head: &'a Head, name: &str) -> Outcome<Option<Self>> {
+        let refuse = |found: &str| {
+            let text =
+                format!("{name}: expected * or versions as ETags have them, found {found:?}");
+            Err(Failure::new(Code::FailedToParse, text))
+        };
+        let mut tags = Vec::new();
+        let (mut has_any, mut fields) = (false, 0);
+        for field in head.all(name) {
+            fields += 1;
+            let mut rest = field.trim();
+            if rest == "*" {
+                has_any = true;
+                continue;
+            }
+            loop {
+                let (is_weak, quoted) = match rest.strip_prefix("W/") {
+                    Some(quoted) => (true, quoted),
+                    None => (false, rest),
+                };
+                let Some(end) = quoted.strip_prefix('"').and_then(|tag| tag.find('"')) else {
+                    return refuse(field);
+                };
+                let (tag, after) = quoted.split_at(end + 2);
+                tags.push((is_weak, tag));
+                match after.trim_start().strip_prefix(',') {
+                    Some(next) => rest = next.trim_start(),
+                    None if after.trim().is_empty() => break,
+                    None => return refuse(field),
+                }
+            }
+        }
+        match (has_any, fields) {
+            (_, 0) => Ok(None),
+            (true, 1) => Ok(Some(Self::Any)),
+            (true, _) => refuse("* and others"),
+            (false, _) => Ok(Some(Self::These(tags))),
+        }
+    }
+
+    /// Returns whether the version that there is, is one of these. `weakly`: weak ones count.
+    fn have(&self, found: Option<&str>, weakly: bool) -> bool {
+        match (self, found) {
+            (_, None) => false,
+            (Self::Any, Some(_)) => true,
+            (Self::These(tags), Some(found)) => {
+                tags.iter().any(|(is_weak, tag)| *tag == found && (weakly || !is_weak))
+            }
+        }
+    }
+}
+
 /// Returns the answer if a condition of the request does not hold. `found`: the version that there
 /// is.
 fn check(head: &Head, found: Option<&str>) -> Outcome<Option<Response<'static>>> {
-    let is_read = matches!(head.method.as_str(), "GET" | "HEAD");
-    let fits = |tag: &str| match found {
-        Some(found) => {
-            tag == "*" || tag == found || is_read && tag.strip_prefix("W/") == Some(found)
-        }
-        None => false,
-    };
-    let mut wanted = head.list("if-match").peekable();
-    if wanted.peek().is_some() && !wanted.any(fits) {
+    let (wanted, unwanted) = (Tags::parse(head, "if-match")?, Tags::parse(head, "if-none-match")?);
+    if wanted.is_some_and(|wanted| !wanted.have(found, false)) {
         return Ok(Some(refusal::changed("the document is not as If-Match says").into()));
     }
-    if !head.list("if-none-match").any(fits) {
+    if !unwanted.is_some_and(|unwanted| unwanted.have(found, true)) {
         return Ok(None);
     }
+    let is_read = matches!(head.method.as_str(), "GET" | "HEAD");
     Ok(Some(match found {
         Some(found) if is_read => Response::new(304).with("ETag", found),
         _ => refusal::changed("there is a document that If-None-Match excludes").into(),
@@ -147,9 +248,7 @@ enum Change {
 impl Change {
     /// Parses a patch; `None` if its type is unknown.
     fn parse(head: &Head, body: &[u8]) -> Outcome<Option<Self>> {
-        let kind = head.list("content-type").next().unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        Ok(match kind.as_str() {
+        Ok(match head.content_type().as_str() {
             "application/merge-patch+json" => {
                 let patch = parse(body, "the patch")?.to_value();
                 Some(Self::Merge(MergePatch::from_value(patch)?))
@@ -180,13 +279,26 @@ struct One<'a> {
     service: &'a Service,
     client: &'a mut Client,
     collection: Collection,
-    /// The key as it came.
-    id: Document,
     key: Value,
     head: &'a Head,
 }
 
-impl One<'_> {
+impl<'a> One<'a> {
+    /// Finds what a request is about; if there is no such collection, the answer to that.
+    fn find(
+        service: &'a Service,
+        client: &'a mut Client,
+        asked: &Asked<'a>,
+    ) -> Outcome<Result<Self, Response<'static>>> {
+        let (namespace, head) = (asked.namespace()?, asked.request.head);
+        let (_, key) = parse_key(client, asked.segment("{key}"))?;
+        Ok(match service.existing(&namespace)? {
+            Some(collection) => Ok(Self { service, client, collection, key, head }),
+            // What there is not can still fail a condition.
+            None => Err(check(head, None)?.unwrap_or_else(|| not_found(&key))),
+        })
+    }
+
     fn found(&self) -> Outcome<Option<(VersionToken, Document)>> {
         Ok(self.collection.get_versioned(&self.key)?)
     }
@@ -211,28 +323,7 @@ impl One<'_> {
         Ok(Response::of(200, JSON, text).with("ETag", tag))
     }
 
-    /// Reads a document that is to be stored at the key.
-    fn stored(&mut self, bson: &[u8]) -> Outcome<Document> {
-        if bson.len() > DOCUMENT_BYTES_MAX {
-            let text = format!("a document of {} bytes is larger than 16 MiB", bson.len());
-            return Err(Failure::new(Code::BsonObjectTooLarge, text));
-        }
-        let (key, document) = self.client.incoming.document(bson)?;
-        if key_bytes(&key) != key_bytes(&self.key) {
-            let text = format!("expected {} as the field _id, found {key}", self.key);
-            return Err(Failure::new(Code::ImmutableField, text));
-        }
-        Ok(document)
-    }
-
-    fn put(&mut self, new: &Document) -> Outcome<Response<'static>> {
-        let root = new.root();
-        if !root.is_map() {
-            return Err(Failure::new(Code::TypeMismatch, "the body: expected a document"));
-        }
-        let id = root.get(ID)?;
-        let bson = bson(&id.unwrap_or_else(|| self.id.root()), Some(&root))?;
-        let document = self.stored(&bson)?;
+    fn put(&mut self, document: &Document) -> Outcome<Response<'static>> {
         self.write(|_, found| {
             let status = if found.is_some() { 204 } else { 201 };
             Ok(Step::Write(Some(document.clone()), status))
@@ -245,7 +336,7 @@ impl One<'_> {
             let mut sent = Vec::new();
             let mut writer = BsonWriter::new(&mut sent);
             writer.begin();
-            id::write_fields(&mut writer, &key_bytes(&one.key), &found.root(), true)?;
+            id::write_fields(&mut writer, &id::key_bytes(&one.key), &found.root(), true)?;
             writer.end()?;
             let shown = one.client.incoming.any(&sent)?;
             let changed = match change.apply(&shown) {
@@ -260,7 +351,7 @@ impl One<'_> {
             }
             let mut bson = Vec::new();
             BsonWriter::new(&mut bson).document(&changed.root())?;
-            Ok(Step::Write(Some(one.stored(&bson)?), 204))
+            Ok(Step::Write(Some(stored(one.client, &one.key, &bson)?), 204))
         })
     }
 
@@ -290,11 +381,16 @@ impl One<'_> {
                 Step::Write(new, status) => (new, status),
                 Step::Answer(answer) => return Ok(answer),
             };
+            // As with drivers, what replaces a document expires when that would have.
+            let expiry = match &found {
+                Some(_) => self.collection.expiry(&self.key)?,
+                None => None,
+            };
             let expected = found.map_or(Expect::Absent, |(version, _)| Expect::Version(version));
             let mut batch = self.service.db.batch();
             batch.expect(&self.collection, &self.key, expected)?;
             match &new {
-                Some(new) => batch.put(&self.collection, &self.key, new)?,
+                Some(new) => batch.put(&self.collection, &self.key, new.expires(expiry))?,
                 None => batch.delete(&self.collection, &self.key)?,
             }
             tries += 1;

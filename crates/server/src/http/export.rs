@@ -1,8 +1,9 @@
 //! The documents of a collection, one on each line.
 
-use super::asked::parse;
+use super::asked::{Asked, parse, wrong};
 use super::refusal;
-use super::response::{Content, Part, Response};
+use super::response::{Content, JSON, NDJSON, Part, Response};
+use super::route::{Form, Parameter};
 use crate::bson::BsonWriter;
 use crate::command::name::Namespace;
 use crate::command::{Client, Service};
@@ -10,37 +11,41 @@ use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{JsonMode, json};
 use flagstone::{Document, Value, doc};
 
-/// The documents that are read at a time.
-const BATCH: i32 = 1000;
+/// The documents that are read at a time, which are in memory in three forms.
+const BATCH: i32 = 250;
 
-/// The parameters that there are.
-const EXPECTED: &str = "expected the parameters filter, fields, sort and limit";
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::new("filter", Form::Json, "Which documents; all without it."),
+    Parameter::new("fields", Form::Text, "Names with commas between them, or a projection."),
+    Parameter::new("sort", Form::Json, "The order."),
+    Parameter::new("limit", Form::Number, "The most documents."),
+];
 
 pub(super) fn respond<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    namespace: &Namespace,
-    parameters: &[(String, String)],
+    asked: &Asked<'_>,
 ) -> Outcome<Response<'a>> {
-    let find = command(namespace, parameters)?;
+    let namespace = asked.namespace()?;
+    let find = command(&namespace, &asked.target.parameters)?;
     let find = client.incoming.any(&find)?;
     let mut rows = Rows {
         service,
         client,
-        namespace: namespace.clone(),
+        namespace,
         batch: Document::from_value(&doc!({}))?,
         cursor: 0,
         is_first: true,
     };
-    rows.batch = rows.service.run(rows.client, &namespace.database, &find)?;
+    rows.batch = rows.service.run(rows.client, &rows.namespace.database, &find)?;
     let status = refusal::status_of_reply(&rows.batch);
     if status != 200 {
         let mut text = rows.batch.to_json_as(JsonMode::Extended)?;
         text.push('\n');
-        return Ok(Response::of(status, super::response::JSON, text));
+        return Ok(Response::of(status, JSON, text));
     }
     rows.cursor = rows.batch.int("cursor.id").unwrap_or(0);
-    let fields = vec![("Content-Type", "application/x-ndjson".to_owned())];
+    let fields = vec![("Content-Type", NDJSON.to_owned())];
     let content = Content::Parts(Box::new(move |out: &mut Vec<u8>| rows.next(out)));
     Ok(Response { status, fields, content })
 }
@@ -52,11 +57,7 @@ fn command(namespace: &Namespace, parameters: &[(String, String)]) -> Outcome<Ve
     find.begin();
     find.text("find", &namespace.collection)?;
     find.int("batchSize", BATCH)?;
-    for (at, (name, text)) in parameters.iter().enumerate() {
-        let refuse = |text: String| Err(Failure::new(Code::BadValue, text));
-        if parameters[..at].iter().any(|(other, _)| other == name) {
-            return refuse(format!("the parameter {name} comes twice"));
-        }
+    for (name, text) in parameters {
         match name.as_str() {
             "filter" | "sort" => find.value(name, &parse(text.as_bytes(), name)?.root())?,
             "fields" if text.trim_start().starts_with('{') => {
@@ -69,11 +70,10 @@ fn command(namespace: &Namespace, parameters: &[(String, String)]) -> Outcome<Ve
                 }
                 find.end()?;
             }
-            "limit" => match text.parse::<i64>() {
+            _ => match text.parse::<i64>() {
                 Ok(limit @ 1..) => find.long("limit", limit)?,
-                _ => return refuse(format!("limit: expected a number from 1, found {text:?}")),
+                _ => return Err(wrong("limit", "a number from 1 on", text)),
             },
-            _ => return refuse(format!("{EXPECTED}, found {name:?}")),
         }
     }
     find.end()?;

@@ -1,15 +1,15 @@
 //! Counters, as Prometheus reads them.
 
-use super::asked::Counted;
+use super::asked::{Asked, Counted};
 use super::response::Response;
 use crate::command::{Client, OperationKind, Service};
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::Outcome;
 use flagstone::report::Stats;
 use std::fmt::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(super) const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A value that goes up and down, one that only grows, or counts by size.
 #[derive(Clone, Copy)]
@@ -26,22 +26,14 @@ fn seconds(micros: u64) -> f64 {
 /// The text.
 struct Metrics(String);
 
-pub(super) fn respond(
-    service: &Service,
-    client: &Client,
-    counted: &Counted,
-) -> Outcome<Response<'static>> {
-    service.check_open()?;
-    // They name the collections of all databases. Each role can read.
-    let reads_all =
-        |user: &crate::access::User| user.roles.iter().any(|role| role.database.is_none());
-    if service.users.exist() && !client.user.as_ref().is_some_and(reads_all) {
-        let text = "metrics need the role read for all databases";
-        return Err(Failure::new(Code::Unauthorized, text));
-    }
+pub(super) fn respond<'a>(
+    service: &'a Service,
+    _: &'a mut Client,
+    asked: &Asked<'_>,
+) -> Outcome<Response<'a>> {
     let mut metrics = Metrics(String::new());
     // Writing to a string does not fail.
-    let _always = metrics.put_all(service, counted);
+    let _always = metrics.put_all(service, &(asked.request.counted)());
     Ok(Response::of(200, KIND, metrics.0))
 }
 
@@ -65,6 +57,8 @@ impl Metrics {
         self.put_latencies(service)?;
         let open = service.cursors.len() as u64;
         self.one("open_cursors", Kind::Gauge, "Cursors that clients have open.", open)?;
+        let loads = service.loads.load(Ordering::Relaxed) as u64;
+        self.one("running_loads", Kind::Gauge, "Loads over HTTP that run.", loads)?;
         self.one("open_connections", Kind::Gauge, "Connections that are open.", counted.open)?;
         let name = "connection_events_total";
         let help = "What has happened to connections.";

@@ -17,19 +17,26 @@ mod body;
 mod hosts;
 
 mod asked;
+mod route;
 
+mod changes;
+mod command;
 mod documents;
 mod export;
+mod load;
 mod metrics;
 mod page;
 
+mod openapi;
 mod routes;
 
+mod login;
+
 pub use asked::{Counted, Request};
-pub use body::BodyReader;
+pub use body::{BodyReader, Takes};
 pub use head::Head;
 pub use hosts::check_hosts;
+pub(crate) use login::admit;
 pub use refusal::BadRequest;
-pub use response::{Content, Part, Response};
-pub use routes::Proved;
-pub(crate) use routes::{admit, respond};
+pub use response::{Arrived, Content, Exchange, Exchanger, NDJSON, Part, Response};
+pub(crate) use routes::respond;

@@ -38,6 +38,7 @@ pub(super) const fn reason(status: u16) -> &'static str {
         405 => "Method Not Allowed",
         408 => "Request Timeout",
         409 => "Conflict",
+        410 => "Gone",
         412 => "Precondition Failed",
         413 => "Content Too Large",
         415 => "Unsupported Media Type",
@@ -68,8 +69,10 @@ pub(super) const fn status_of(code: i64) -> u16 {
         48 | 85 | 86 | 112 | 51003 | 11000 => 409,
         // MaxTimeMSExpired.
         50 => 504,
-        // ShutdownInProgress, InterruptedAtShutdown.
-        91 | 11600 => 503,
+        // ShutdownInProgress, InterruptedAtShutdown, TooManyLogicalSessions.
+        91 | 11600 | 261 => 503,
+        // ChangeStreamHistoryLost.
+        286 => 410,
         // CommandNotSupported.
         115 => 501,
         // BSONObjectTooLarge.
@@ -96,10 +99,16 @@ pub(super) fn document(text: &str) -> Vec<u8> {
 
 /// Returns the status and the document of a failure.
 pub(super) fn of_failure(failure: &Failure) -> (u16, Vec<u8>) {
-    let code = failure.code as i64;
-    let value = doc!({ "ok": 0.0, "errmsg": (failure.message.as_str()), "code": code,
-        "codeName": (failure.code.name()) });
-    (status_of(code), json(&value))
+    let (status, value) = value_of(failure);
+    (status, json(&value))
+}
+
+/// Returns the status of a failure, and what it says.
+pub(super) fn value_of(failure: &Failure) -> (u16, Value) {
+    let (number, name) = failure.number();
+    let value = doc!({ "ok": 0.0, "errmsg": (failure.message.as_str()), "code": number,
+        "codeName": name });
+    (status_of(number.into()), value)
 }
 
 /// A condition of a request that does not hold.

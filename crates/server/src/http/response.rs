@@ -3,9 +3,14 @@
 use super::refusal::{self, BadRequest, reason};
 use crate::failure::Failure;
 use std::fmt;
+use std::time::Instant;
 
 /// The type of documents.
 pub(super) const JSON: &str = "application/json";
+/// The type of documents, one on each line.
+pub const NDJSON: &str = "application/x-ndjson";
+/// The type of text.
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 
 /// What caches may keep: nothing, if an answer has no such field.
 pub(super) const CACHE_CONTROL: &str = "Cache-Control";
@@ -27,6 +32,39 @@ pub enum Content<'a> {
     Whole(Vec<u8>),
     /// Appends the next part to the buffer, each time it is called.
     Parts(Box<Producer<'a>>),
+    /// Takes the body while it comes, and answers meanwhile. Returns the status, if the head was
+    /// not sent yet, and the last line.
+    Exchange(Box<Exchanger<'a>>),
+}
+
+/// Takes a body, and answers it.
+pub type Exchanger<'a> = dyn FnOnce(&mut dyn Exchange) -> (u16, Vec<u8>) + 'a;
+
+/// A body that comes, and the answer to it.
+pub trait Exchange {
+    /// Waits for bytes of the body, at most until a moment.
+    fn read(&mut self, until: Instant) -> Arrived;
+
+    /// Returns whether the client takes lines now: many send all of the body before they read.
+    fn is_taking(&self) -> bool;
+
+    /// Sends lines, before the first the head of the answer.
+    fn send(&mut self, lines: &[u8]);
+}
+
+/// What has come of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Arrived {
+    /// Some bytes of it.
+    Bytes(Vec<u8>),
+    /// Nothing in the time.
+    Nothing,
+    /// Its end.
+    End,
+    /// Nothing more will come, and why.
+    Cut(String),
+    /// The server stops.
+    Stopping,
 }
 
 /// Appends the next part of an answer.
@@ -37,6 +75,8 @@ pub(super) type Producer<'a> = dyn FnMut(&mut Vec<u8>) -> Part + 'a;
 pub enum Part {
     /// More follow.
     More,
+    /// More may follow, and nothing is there now: where the server may end the answer.
+    Idle,
     /// It is the last one.
     Last,
     /// An error, which ends the connection: a client must not take what it has for all.
@@ -48,6 +88,7 @@ impl fmt::Debug for Content<'_> {
         match self {
             Self::Whole(bytes) => write!(f, "Whole({} bytes)", bytes.len()),
             Self::Parts(_) => f.write_str("Parts"),
+            Self::Exchange(_) => f.write_str("Exchange"),
         }
     }
 }
@@ -96,9 +137,9 @@ impl From<Failure> for Response<'_> {
 }
 
 impl Response<'_> {
-    /// Appends the head. `closes`: the connection ends after the answer. `is_chunked`: parts are
-    /// sent as chunks.
-    pub fn put_head(&self, closes: bool, is_chunked: bool, out: &mut Vec<u8>) {
+    /// Appends the head. `connection`: what the client is told of the connection. `is_chunked`:
+    /// parts are sent as chunks.
+    pub fn put_head(&self, connection: Option<&str>, is_chunked: bool, out: &mut Vec<u8>) {
         let status = self.status;
         let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
         for (name, value) in &self.fields {
@@ -113,16 +154,16 @@ impl Response<'_> {
             Content::Whole(bytes) => {
                 head.push_str(&format!("Content-Length: {}\r\n", bytes.len()));
             }
-            Content::Parts(_) if is_chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
-            Content::Parts(_) => {}
+            _ if is_chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
+            _ => {}
         }
         // Neither a cache nor another page may keep or guess what a database has.
         if self.fields.iter().all(|(name, _)| *name != CACHE_CONTROL) {
             head.push_str("Cache-Control: no-store\r\n");
         }
         head.push_str("X-Content-Type-Options: nosniff\r\n");
-        if closes {
-            head.push_str("Connection: close\r\n");
+        if let Some(connection) = connection {
+            head.push_str(&format!("Connection: {connection}\r\n"));
         }
         head.push_str("\r\n");
         out.extend_from_slice(head.as_bytes());

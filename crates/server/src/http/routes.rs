@@ -1,85 +1,104 @@
-//! Which request does what, and who may send it.
+//! The table of routes, and the choice among them.
 
-use super::asked::{Asked, Request, parse};
+use super::asked::{Asked, Request};
+use super::body::Takes;
 use super::head::Head;
-use super::refusal;
-use super::response::{JSON, Response};
+use super::response::{JSON, NDJSON, Response, TEXT};
+use super::route::Route;
 use super::target::Target;
-use super::{documents, export, metrics, page};
+use super::{changes, command, documents, export, load, metrics, openapi, page};
+use crate::access::Need;
 use crate::command::{Client, Service};
-use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::{FieldKey, JsonMode};
-use flagstone::internal::document::base64;
-use std::fmt;
-use subtle::ConstantTimeEq;
+use crate::failure::Outcome;
 
-/// What a client is asked for that has to log in.
-const CHALLENGE: &str = r#"Basic realm="flagstone", charset="UTF-8""#;
+/// All routes. Of several that fit a path, the first one counts.
+pub(super) static ROUTES: &[Route] = &[
+    Route::new("GET", "/", Need::Nothing, page::respond, "Returns the page.")
+        .parameters(page::PARAMETERS)
+        .returns(&[200, 304], page::HTML),
+    Route::new("GET", "/page/{file}", Need::Nothing, page::respond, "Returns a file of the page.")
+        .parameters(page::PARAMETERS)
+        .returns(&[200, 304], "*/*"),
+    Route::new("GET", "/healthz", Need::Nothing, healthz, "Says that the process answers.")
+        .returns(&[200], TEXT),
+    Route::new("GET", "/readyz", Need::Nothing, readyz, "Says that the database is open.")
+        .returns(&[200], TEXT),
+    Route::new(
+        "GET",
+        "/metrics",
+        Need::ReadAll,
+        metrics::respond,
+        "Returns counters, as Prometheus reads them.",
+    )
+    .returns(&[200], metrics::KIND),
+    Route::new(
+        "GET",
+        "/v1/openapi.json",
+        Need::Login,
+        openapi::respond,
+        "Describes these requests.",
+    ),
+    Route::new("POST", command::PATH, Need::Login, command::respond, "Runs a command of drivers.")
+        .takes(Takes::Whole, &[JSON]),
+    Route::new(
+        "GET",
+        "/v1/changes",
+        Need::Login,
+        changes::respond,
+        "Streams what is committed, as server-sent events.",
+    )
+    .parameters(changes::PARAMETERS)
+    .returns(&[200], changes::EVENTS),
+    Route::new("POST", LOAD, Need::Write, load::respond, "Loads documents, while they come.")
+        .parameters(load::PARAMETERS)
+        .takes(Takes::Stream, load::BODIES)
+        .returns(&[200], NDJSON),
+    Route::new("GET", EXPORT, Need::Read, export::respond, "Returns documents, one on each line.")
+        .parameters(export::PARAMETERS)
+        .returns(&[200], NDJSON),
+    Route::new(
+        "GET",
+        documents::PATH,
+        Need::Read,
+        documents::get,
+        "Returns a document, with its version as ETag.",
+    )
+    .returns(&[200, 304], JSON),
+    Route::new(
+        "PUT",
+        documents::PATH,
+        Need::Write,
+        documents::put,
+        "Stores a document, whether there is one or not.",
+    )
+    .takes(Takes::Whole, &[JSON])
+    .returns(&[201, 204], JSON),
+    Route::new(
+        "PATCH",
+        documents::PATH,
+        Need::Write,
+        documents::patch,
+        "Changes a document by a patch.",
+    )
+    .takes(Takes::Whole, documents::PATCHES)
+    .returns(&[204], JSON),
+    Route::new("DELETE", documents::PATH, Need::Write, documents::delete, "Removes a document.")
+        .returns(&[204], JSON),
+];
 
-/// The password that a connection has proved last: finding out whether one is right is slow.
-#[derive(Default)]
-pub struct Proved(Option<(String, u64)>);
+const LOAD: &str = "/v1/{db}/{collection}/load";
+const EXPORT: &str = "/v1/{db}/{collection}/export";
 
-impl fmt::Debug for Proved {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Proved(..)" } else { "Proved" })
-    }
+/// Returns the routes of the path that a request names.
+fn of_path(target: &Target) -> impl Iterator<Item = &'static Route> {
+    let first = ROUTES.iter().find(|route| route.fits(target));
+    ROUTES.iter().filter(move |route| first.is_some_and(|first| first.path == route.path))
 }
 
-/// Decides on a request by its head, and says who the client is.
-pub(crate) fn admit(
-    service: &Service,
-    (client, proved): (&mut Client, &mut Proved),
-    head: &Head,
-) -> Result<(), Response<'static>> {
-    let path = head.target.split('?').next().unwrap_or_default();
-    if head.method == "OPTIONS" || matches!(path, "/healthz" | "/readyz") {
-        return Ok(());
-    }
-    if !service.users.exist() {
-        client.user = None;
-        return if client.is_local {
-            Ok(())
-        } else {
-            let text = "without users the server answers clients of its own machine only";
-            Err(Response::refused(403, text))
-        };
-    }
-    // The page has no data. It asks for a password, and gives it to what has.
-    if page::file(head).is_some() {
-        return Ok(());
-    }
-    let credentials = head.field("authorization").map_err(|bad| Response::from(&bad))?;
-    let changes = service.users.changes();
-    if let (Some(credentials), Some((known, seen)), Some(_)) =
-        (credentials, &proved.0, &client.user)
-        && *seen == changes
-        && bool::from(known.as_bytes().ct_eq(credentials.as_bytes()))
-    {
-        return Ok(());
-    }
-    *proved = Proved::default();
-    client.user = credentials.and_then(password).and_then(|credentials| {
-        let (name, password) = credentials.split_once(':')?;
-        service.users.check_password(name, password)
-    });
-    if client.user.is_some() {
-        proved.0 = credentials.map(|credentials| (credentials.to_owned(), changes));
-        return Ok(());
-    }
-    let text = match credentials {
-        None => "expected a user and a password (Authorization: Basic)",
-        Some(_) => "expected the name and the password of a user (Authorization: Basic)",
-    };
-    let refused = Response::from(Failure::new(Code::AuthenticationFailed, text));
-    Err(refused.with("WWW-Authenticate", CHALLENGE))
-}
-
-/// Returns `name:password`.
-fn password(credentials: &str) -> Option<String> {
-    let (scheme, text) = credentials.split_once(' ')?;
-    let is_basic = scheme.eq_ignore_ascii_case("basic");
-    String::from_utf8(base64(text.trim()).filter(|_| is_basic)?).ok()
+/// Returns the route of a request.
+pub(super) fn find(head: &Head, target: &Target) -> Option<&'static Route> {
+    let method = if head.method == "HEAD" { "GET" } else { head.method.as_str() };
+    of_path(target).find(|route| route.method == method)
 }
 
 /// Answers a request that was admitted.
@@ -96,108 +115,44 @@ pub(crate) fn respond<'a>(
         Ok(target) => target,
         Err(bad) => return Response::from(&bad),
     };
-    let segments: Vec<_> = target.segments.iter().map(String::as_str).collect();
-    let route = match segments[..] {
-        [""] | ["page", _] => Route::Page,
-        ["healthz"] => Route::Health,
-        ["readyz"] => Route::Ready,
-        ["metrics"] => Route::Metrics,
-        ["v1", "command"] => Route::Command,
-        ["v1", _, _, "export"] => Route::Export,
-        ["v1", _, _, key] if !key.is_empty() => Route::Document,
-        _ => {
-            let text = "expected /v1/command, /v1/DATABASE/COLLECTION/KEY, \
-                        /v1/DATABASE/COLLECTION/export, /metrics, /healthz or /readyz";
-            return Response::refused(404, text);
-        }
-    };
-    let methods = route.methods();
-    let method = if head.method == "HEAD" { "GET" } else { head.method.as_str() };
-    let allowed = || {
-        let get = if methods.contains(&"GET") { "HEAD, " } else { "" };
-        format!("{get}{}, OPTIONS", methods.join(", "))
-    };
-    if method == "OPTIONS" {
-        return Response::new(204).with("Allow", allowed());
+    let Some(route) = find(head, &target) else { return none(head, &target) };
+    let asked = Asked { route, target: &target, request };
+    let checked =
+        route.check(service, client, &target).and_then(|()| route.check_parameters(&target));
+    if let Err(refused) = checked {
+        return refused.into();
     }
-    if !methods.contains(&method) {
-        let text = format!("expected one of the methods {}", allowed());
-        return Response::refused(405, &text).with("Allow", allowed());
+    if route.takes == Takes::Whole && !head.is_plain() {
+        let text = "expected a body without a Content-Encoding";
+        return Response::refused(415, text).with("Accept-Encoding", "identity");
     }
-    let asked = Asked { method, target: &target, request };
-    route.answer(service, client, &asked).unwrap_or_else(Response::from)
+    (route.answer)(service, client, &asked).unwrap_or_else(Response::from)
 }
 
-/// What a path means.
-#[derive(Clone, Copy)]
-enum Route {
-    Page,
-    Health,
-    Ready,
-    Metrics,
-    Command,
-    Export,
-    Document,
+/// Answers a request of no route.
+fn none(head: &Head, target: &Target) -> Response<'static> {
+    let mut methods: Vec<_> = of_path(target).map(|route| route.method).collect();
+    if methods.is_empty() {
+        let mut paths: Vec<_> = ROUTES.iter().map(|route| route.path).collect();
+        paths.dedup();
+        return Response::refused(404, &format!("expected one of the paths {}", paths.join(", ")));
+    }
+    if methods.contains(&"GET") {
+        methods.insert(0, "HEAD");
+    }
+    methods.push("OPTIONS");
+    let allowed = methods.join(", ");
+    if head.method == "OPTIONS" {
+        return Response::new(204).with("Allow", allowed);
+    }
+    let text = format!("expected one of the methods {allowed}");
+    Response::refused(405, &text).with("Allow", allowed)
 }
 
-impl Route {
-    const fn methods(self) -> &'static [&'static str] {
-        match self {
-            Self::Page | Self::Health | Self::Ready | Self::Metrics | Self::Export => &["GET"],
-            Self::Command => &["POST"],
-            Self::Document => &["GET", "PUT", "PATCH", "DELETE"],
-        }
-    }
-
-    fn answer<'a>(
-        self,
-        service: &'a Service,
-        client: &'a mut Client,
-        asked: &Asked<'_>,
-    ) -> Outcome<Response<'a>> {
-        match self {
-            Self::Page => Ok(page::respond(asked.request.head)),
-            Self::Health => Ok(plain("ok\n")),
-            Self::Ready => service.check_open().map(|()| plain("ready\n")),
-            Self::Metrics => metrics::respond(service, client, &(asked.request.counted)()),
-            Self::Command => command(service, client, asked.request.body),
-            Self::Export => {
-                export::respond(service, client, &asked.namespace()?, &asked.target.parameters)
-            }
-            Self::Document => documents::respond(service, client, asked),
-        }
-    }
+fn healthz<'a>(_: &'a Service, _: &'a mut Client, _: &Asked<'_>) -> Outcome<Response<'a>> {
+    Ok(Response::of(200, TEXT, "ok\n"))
 }
 
-fn plain(text: &str) -> Response<'static> {
-    Response::of(200, "text/plain; charset=utf-8", text)
-}
-
-/// Runs a command: `{"db": "shop", "command": {..}}`.
-fn command(service: &Service, client: &mut Client, body: &[u8]) -> Outcome<Response<'static>> {
-    const EXPECTED: &str = r#"the body: expected {"db": "..", "command": {..}}"#;
-    let malformed = |found: &str| Failure::new(Code::FailedToParse, format!("{EXPECTED}{found}"));
-    let body = parse(body, "the body")?;
-    let root = body.root();
-    if !root.is_map() {
-        return Err(malformed(""));
-    }
-    for field in root.fields()? {
-        match field? {
-            (FieldKey::Name("db" | "command"), _) => {}
-            (FieldKey::Name(name), _) => return Err(malformed(&format!(", found {name:?}"))),
-            (FieldKey::Value(_), _) => return Err(malformed("")),
-        }
-    }
-    let (database, command) = (root.get("db")?, root.get("command")?);
-    let (Some(database), Some(command)) = (
-        database.and_then(|name| name.as_str().map(str::to_owned)),
-        command.filter(|it| it.is_map()),
-    ) else {
-        return Err(malformed(""));
-    };
-    let reply = service.run_view(client, &database, &command)?;
-    let mut text = reply.to_json_as(JsonMode::Extended)?;
-    text.push('\n');
-    Ok(Response::of(refusal::status_of_reply(&reply), JSON, text))
+fn readyz<'a>(service: &'a Service, _: &'a mut Client, _: &Asked<'_>) -> Outcome<Response<'a>> {
+    service.check_open().map(|()| Response::of(200, TEXT, "ready\n"))
 }

@@ -31,6 +31,12 @@ impl Target {
             parameters: parameters.collect::<Result<_, _>>()?,
         })
     }
+
+    /// Returns a parameter.
+    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+        let mut parameters = self.parameters.iter();
+        parameters.find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
 }
 
 /// Decodes `%20` and, in forms, `+`.

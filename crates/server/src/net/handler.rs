@@ -1,7 +1,7 @@
 //! What answers messages and requests.
 
 use super::address::Address;
-use crate::http::{Head, Request, Response};
+use crate::http::{Head, Request, Response, Takes};
 use crate::wire::WireError;
 
 /// The other end of a connection.
@@ -57,10 +57,11 @@ pub trait Handler: Send + Sync + 'static {
     fn rest(&self, client: &mut Self::Client);
 
     /// Decides on a request of HTTP by its head, before its body is read. Each says who sends it.
+    /// Returns how the body is to be taken.
     ///
     /// # Errors
     /// The answer, if the request is refused.
-    fn admit(&self, client: &mut Self::Client, head: &Head) -> Result<(), Response<'static>>;
+    fn admit(&self, client: &mut Self::Client, head: &Head) -> Result<Takes, Response<'static>>;
 
     /// Answers a request that was admitted.
     fn respond<'a>(&'a self, client: &'a mut Self::Client, request: &Request<'_>) -> Response<'a>;

@@ -8,7 +8,8 @@ use super::refusal::Refusal;
 use super::shared::Shared;
 use super::socket::TICK;
 use crate::http::{
-    BadRequest, BodyReader, Content, Counted, Head, Part, Request, Response, check_hosts,
+    Arrived, BadRequest, BodyReader, Content, Counted, Exchange, Exchanger, Head, NDJSON, Part,
+    Request, Response, Takes, check_hosts,
 };
 use crate::wire::MessageReader;
 use flagstone::Value;
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// How much of a body is waited for at a time.
 const STEP_BYTES: u64 = 64 << 10;
+/// How much of a body that is taken while it comes is read at a time.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// Returns whether a stream that begins so has HTTP: a method in capitals, and a space. As the
 /// length of a message this is far beyond the longest.
@@ -56,11 +59,23 @@ pub(super) fn refuse(
         Response::refused(refusal.status, &refusal.text)
     };
     let mut out = Vec::new();
-    response.put_head(true, false, &mut out);
+    response.put_head(Some(CLOSE), false, &mut out);
     if let (Content::Whole(bytes), false) = (&response.content, method == b"HEAD") {
         out.extend_from_slice(bytes);
     }
     line.send(&out, limits.reply)
+}
+
+/// What a client is told before a connection ends.
+const CLOSE: &str = "close";
+
+/// Returns what a client is told of the connection.
+fn told(head: &Head, closes: bool) -> Option<&'static str> {
+    match (closes, head.is_told_to_stay()) {
+        (true, _) => Some(CLOSE),
+        (false, true) => Some("keep-alive"),
+        (false, false) => None,
+    }
 }
 
 /// The requests of a connection.
@@ -151,9 +166,9 @@ impl<H: Handler> Requests<'_, H> {
     }
 
     /// Reads a body.
-    fn body(&mut self, head: &Head, whole: Instant) -> Result<Vec<u8>, Ended> {
+    fn body(&mut self, mut reader: BodyReader, whole: Instant) -> Result<Vec<u8>, Ended> {
         self.line.set_deadline(whole);
-        let (mut reader, mut body) = (BodyReader::new(head), Vec::new());
+        let mut body = Vec::new();
         while reader.missing() > 0 {
             let step = reader.missing().min(STEP_BYTES) as usize;
             let taken = match self.reader.peek(&mut self.line, step) {
@@ -193,16 +208,29 @@ impl<H: Handler> Requests<'_, H> {
             // What the client is was not settled.
             catch_unwind(AssertUnwindSafe(decide)).unwrap_or_else(|_panic| Err(panicked()))
         });
-        if let Err(response) = admitted {
-            // The body is not read.
-            let closes = head.closes() || head.has_body();
-            self.send(head, response, closes)?;
-            return Ok(closes);
-        }
-        if waits {
-            self.put(b"HTTP/1.1 100 Continue\r\n\r\n")?;
-        }
-        let body = self.body(head, whole)?;
+        let takes = match admitted {
+            Ok(takes) => takes,
+            Err(response) => {
+                // The body is not read.
+                let closes = head.closes() || head.has_body();
+                self.send(head, response, closes)?;
+                return Ok(closes);
+            }
+        };
+        let reader = match BodyReader::new(head, takes) {
+            Ok(reader) => reader,
+            Err(bad) => return Err(self.malformed(&bad)),
+        };
+        let (body, streamed) = match takes {
+            Takes::Nothing => (Vec::new(), None),
+            Takes::Stream => (Vec::new(), Some(reader)),
+            Takes::Whole => {
+                if waits {
+                    self.put(CONTINUE)?;
+                }
+                (self.body(reader, whole)?, None)
+            }
+        };
         let counted = || Counted { open: shared.len() as u64, events: shared.counters.list() };
         let request = Request { head, body: &body, counted: &counted };
         let began = Instant::now();
@@ -219,16 +247,38 @@ impl<H: Handler> Requests<'_, H> {
         if shared.slow.is_some_and(|slow| took >= slow) {
             self.note_slow(&head.method, response.status, took);
         }
-        let is_endless = matches!(response.content, Content::Parts(_)) && !head.takes_chunks();
+        let is_endless = !matches!(response.content, Content::Whole(_)) && !head.takes_chunks();
+        let is_unread = takes != Takes::Whole && head.has_body();
         let closes = head.closes() || is_endless || shared.is_stopping();
-        self.send(head, response, closes)?;
-        Ok(closes)
+        let mut begin = Vec::new();
+        if let Content::Exchange(_) = &response.content {
+            response.put_head(told(head, closes), head.takes_chunks(), &mut begin);
+        }
+        match (response, streamed) {
+            (Response { content: Content::Exchange(run), .. }, Some(body)) => {
+                let exchanged = Exchanged {
+                    requests: self,
+                    head,
+                    body,
+                    begin: Some(begin),
+                    waits,
+                    heard: Instant::now(),
+                    failed: None,
+                };
+                exchanged.run(run, closes)
+            }
+            (response, _) => {
+                let closes = closes || is_unread;
+                self.send(head, response, closes)?;
+                Ok(closes)
+            }
+        }
     }
 
     fn send(&mut self, head: &Head, response: Response<'_>, closes: bool) -> Result<(), Ended> {
         let is_chunked = head.takes_chunks();
         let mut out = Vec::new();
-        response.put_head(closes, is_chunked, &mut out);
+        response.put_head(told(head, closes), is_chunked, &mut out);
         let has_content = head.method != "HEAD";
         let mut parts = match response.content {
             Content::Whole(bytes) => {
@@ -237,8 +287,8 @@ impl<H: Handler> Requests<'_, H> {
                 }
                 return self.put(&out);
             }
-            Content::Parts(_) if !has_content => return self.put(&out),
-            Content::Parts(parts) => parts,
+            Content::Parts(parts) if has_content => parts,
+            Content::Parts(_) | Content::Exchange(_) => return self.put(&out),
         };
         self.put(&out)?;
         let mut part = Vec::new();
@@ -247,21 +297,16 @@ impl<H: Handler> Requests<'_, H> {
             let Ok(is) = catch_unwind(AssertUnwindSafe(|| parts(&mut part))) else {
                 return Err(Ended::Panicked);
             };
+            let stops = is == Part::Idle && self.shared.is_stopping();
             out.clear();
-            if is_chunked && !part.is_empty() {
-                out.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
-                self.put(&out)?;
-            }
-            out.clear();
-            out.append(&mut part);
-            if is_chunked && !out.is_empty() {
-                out.extend_from_slice(b"\r\n");
-            }
-            if is == Part::Last && is_chunked {
-                out.extend_from_slice(b"0\r\n\r\n");
+            put_chunk(is_chunked, &mut part, &mut out);
+            if is_chunked && (is == Part::Last || stops) {
+                out.extend_from_slice(LAST_CHUNK);
             }
             self.put(&out)?;
             match is {
+                Part::Idle if stops => return Err(Ended::Stopped),
+                Part::Idle => self.check_there()?,
                 Part::More => {}
                 Part::Last => return Ok(()),
                 Part::Broken => {
@@ -269,6 +314,20 @@ impl<H: Handler> Requests<'_, H> {
                     return Err(Ended::Http);
                 }
             }
+        }
+    }
+
+    /// Ends the answer if nobody is there any more to take it.
+    fn check_there(&mut self) -> Result<(), Ended> {
+        if self.reader.has_more() || !self.line.wait(Some(Instant::now()))? {
+            return Ok(());
+        }
+        self.line.set_deadline(Instant::now() + TICK);
+        match self.reader.read_some(&mut self.line) {
+            Ok(0) => Err(Ended::ByClient),
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -282,7 +341,7 @@ impl<H: Handler> Requests<'_, H> {
     /// Tells the client what is wrong; the connection ends.
     fn end(&mut self, response: &Response<'_>) {
         let mut out = Vec::new();
-        response.put_head(true, false, &mut out);
+        response.put_head(Some(CLOSE), false, &mut out);
         if let Content::Whole(bytes) = &response.content {
             out.extend_from_slice(bytes);
         }
@@ -321,6 +380,153 @@ impl<H: Handler> Requests<'_, H> {
             ("status", Value::from(u64::from(status))),
         ];
         self.shared.log.warn("slow request", &fields);
+    }
+}
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+/// Moves a part of an answer behind what is to be sent.
+fn put_chunk(is_chunked: bool, part: &mut Vec<u8>, out: &mut Vec<u8>) {
+    if part.is_empty() {
+        return;
+    }
+    if is_chunked {
+        out.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+    }
+    out.append(part);
+    if is_chunked {
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A request whose body is taken while it is answered.
+struct Exchanged<'r, 'a, H: Handler> {
+    requests: &'r mut Requests<'a, H>,
+    head: &'r Head,
+    body: BodyReader,
+    /// The head of the answer, until it is sent.
+    begin: Option<Vec<u8>>,
+    /// The client waits until it is told to send the body.
+    waits: bool,
+    /// When the client has sent something last.
+    heard: Instant,
+    /// Why the client gets nothing more, or the body has no end.
+    failed: Option<Ended>,
+}
+
+impl<H: Handler> Exchange for Exchanged<'_, '_, H> {
+    fn read(&mut self, until: Instant) -> Arrived {
+        let cut = |why: &str| Arrived::Cut(why.to_owned());
+        if std::mem::take(&mut self.waits)
+            && let Err(ended) = self.requests.put(CONTINUE)
+        {
+            self.failed = Some(ended);
+        }
+        if let Some(failed) = &self.failed {
+            return Arrived::Cut(failed.to_string());
+        }
+        let Requests { shared, line, reader, .. } = &mut *self.requests;
+        let mut piece = Vec::new();
+        reader.reserve(PIECE_BYTES);
+        line.set_deadline(until);
+        while self.body.missing() > 0 && piece.is_empty() {
+            let taken = match reader.peek(line, 1) {
+                _ if shared.is_stopping() => return Arrived::Stopping,
+                Ok([]) => {
+                    self.failed = Some(Ended::ByClient);
+                    return cut("the connection has ended in it");
+                }
+                Ok(bytes) => self.body.take(bytes, &mut piece),
+                Err(error) if error.kind() != io::ErrorKind::TimedOut => {
+                    let text = error.to_string();
+                    self.failed = Some(error.into());
+                    return Arrived::Cut(text);
+                }
+                Err(_late) if self.heard.elapsed() < shared.limits.message => {
+                    return Arrived::Nothing;
+                }
+                Err(_late) => {
+                    let limit = shared.limits.message.as_secs_f64();
+                    self.failed = Some(Ended::Late(Late::Message));
+                    let text = format!("no more of it came for {limit} s (--message-timeout)");
+                    return Arrived::Cut(text);
+                }
+            };
+            match taken {
+                Ok(used) => reader.take(used),
+                Err(bad) => {
+                    self.failed = Some(Ended::Malformed(bad.text.clone()));
+                    return Arrived::Cut(bad.text);
+                }
+            }
+            self.heard = Instant::now();
+        }
+        if piece.is_empty() { Arrived::End } else { Arrived::Bytes(piece) }
+    }
+
+    fn is_taking(&self) -> bool {
+        self.failed.is_none() && self.requests.line.is_writable()
+    }
+
+    fn send(&mut self, lines: &[u8]) {
+        if self.failed.is_none() {
+            self.failed = self.put(lines, false).err();
+        }
+    }
+}
+
+impl<H: Handler> Exchanged<'_, '_, H> {
+    /// Takes the body and answers it. Returns whether the connection ends.
+    fn run(mut self, run: Box<Exchanger<'_>>, closes: bool) -> Result<bool, Ended> {
+        let ran = catch_unwind(AssertUnwindSafe(|| run(&mut self)));
+        let Ok((status, last)) = ran else {
+            if self.begin.is_some() {
+                self.requests.end(&panicked());
+            }
+            return Err(Ended::Panicked);
+        };
+        let is_unread = self.body.missing() > 0;
+        match self.begin.take() {
+            None => self.put(&last, true)?,
+            Some(_) => {
+                let closes = told(self.head, closes || is_unread);
+                let response = Response::of(status, NDJSON, last);
+                let mut out = Vec::new();
+                response.put_head(closes, false, &mut out);
+                if let Content::Whole(bytes) = &response.content {
+                    out.extend_from_slice(bytes);
+                }
+                self.requests.put(&out)?;
+            }
+        }
+        if let Some(failed) = self.failed {
+            self.requests.line.finish();
+            return Err(failed);
+        }
+        if is_unread {
+            self.discard();
+            return Ok(true);
+        }
+        Ok(closes)
+    }
+
+    /// Sends lines, before the first the head.
+    fn put(&mut self, lines: &[u8], is_last: bool) -> Result<(), Ended> {
+        let mut out = self.begin.take().unwrap_or_default();
+        let is_chunked = self.head.takes_chunks();
+        put_chunk(is_chunked, &mut lines.to_vec(), &mut out);
+        if is_last && is_chunked {
+            out.extend_from_slice(LAST_CHUNK);
+        }
+        self.requests.put(&out)
+    }
+
+    /// Reads what is left of the body, for some time: many clients send all of it before they read
+    /// the answer, and would not get it from a connection that is closed meanwhile.
+    fn discard(&mut self) {
+        let until = Instant::now() + self.requests.shared.limits.message;
+        while let Arrived::Bytes(_) = self.read(until) {}
     }
 }
 

@@ -42,6 +42,11 @@ impl Line {
         self.deadline = deadline;
     }
 
+    /// Returns whether some bytes can be sent at once.
+    pub(super) fn is_writable(&self) -> bool {
+        self.socket.is_writable()
+    }
+
     /// Waits for bytes of the client; false if `deadline` comes first.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> io::Result<bool> {
         self.socket.wait(deadline)

@@ -2,13 +2,12 @@
 
 use super::handler::{Handler, Login, Peer};
 use crate::command::{Client, Service};
-use crate::http::{self, Head, Proved, Request, Response};
+use crate::http::{self, Head, Request, Response, Takes};
 use crate::wire::WireError;
 
 impl Handler for Service {
-    /// The state of a client, the changes of users up to which it is true, and the password that it
-    /// has proved by HTTP.
-    type Client = (Client, u64, Proved);
+    /// The state of a client, and the changes of users up to which it is true.
+    type Client = (Client, u64);
 
     fn admits_remote(&self) -> bool {
         self.users().exist()
@@ -17,10 +16,10 @@ impl Handler for Service {
     fn connect(&self, peer: &Peer) -> Self::Client {
         let Peer { address, local, .. } = peer;
         let client = self.client(address.to_string(), local.to_string(), address.is_local());
-        (client, self.users().changes(), Proved::default())
+        (client, self.users().changes())
     }
 
-    fn login(&self, (client, ..): &Self::Client) -> Login {
+    fn login(&self, (client, _): &Self::Client) -> Login {
         if client.user.is_some() || client.is_local && !self.users().exist() {
             Login::Done
         } else if client.conversation.is_some() {
@@ -32,7 +31,7 @@ impl Handler for Service {
 
     fn answer(
         &self,
-        (client, seen, _): &mut Self::Client,
+        (client, seen): &mut Self::Client,
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
@@ -45,22 +44,22 @@ impl Handler for Service {
         Self::answer(self, client, message, out)
     }
 
-    fn rest(&self, (client, ..): &mut Self::Client) {
+    fn rest(&self, (client, _): &mut Self::Client) {
         // With the names of fields that it remembers.
         drop(std::mem::take(&mut client.incoming));
     }
 
     fn admit(
         &self,
-        (client, _, proved): &mut Self::Client,
+        (client, _): &mut Self::Client,
         head: &Head,
-    ) -> Result<(), Response<'static>> {
-        http::admit(self, (client, proved), head)
+    ) -> Result<Takes, Response<'static>> {
+        http::admit(self, client, head)
     }
 
     fn respond<'a>(
         &'a self,
-        (client, ..): &'a mut Self::Client,
+        (client, _): &'a mut Self::Client,
         request: &Request<'_>,
     ) -> Response<'a> {
         http::respond(self, client, request)

@@ -80,6 +80,13 @@ impl Socket {
         Ok((count > 0).then_some(first[0]))
     }
 
+    /// Returns whether some bytes can be sent at once.
+    pub(super) fn is_writable(&self) -> bool {
+        let mut fds = [PollFd::new(self, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
     /// Waits until there is something to read, or the stream ends. Returns false if `deadline`
     /// comes first.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> io::Result<bool> {

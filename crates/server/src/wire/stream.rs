@@ -94,6 +94,13 @@ impl MessageReader {
         &self.buffer[..self.used]
     }
 
+    /// Makes room for `bytes`, so that one read can return as many.
+    pub fn reserve(&mut self, bytes: usize) {
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
+    }
+
     /// Gives the memory of the buffer back, if there are no bytes after the last message.
     pub fn release(&mut self) {
         if !self.has_more() {

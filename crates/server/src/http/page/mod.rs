@@ -1,23 +1,25 @@
 //! The page at `/`: files that the program holds. It gets everything else from where other clients
 //! get it.
 
-use super::head::Head;
-use super::response::{CACHE_CONTROL, Response};
+use super::asked::Asked;
+use super::response::{CACHE_CONTROL, Response, TEXT};
+use super::route::{Form, Parameter};
+use crate::command::{Client, Service};
+use crate::failure::Outcome;
 use sha2::{Digest, Sha256};
 
 /// A file of the page.
-pub(super) struct File {
+struct File {
     /// Its path after `/page/`; empty for the page itself, at `/`.
     name: &'static str,
     kind: &'static str,
     content: &'static [u8],
 }
 
-const HTML: &str = "text/html; charset=utf-8";
+pub(super) const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const SVG: &str = "image/svg+xml";
-const TEXT: &str = "text/plain; charset=utf-8";
 
 macro_rules! files {
     ($($kind:ident $name:literal $path:literal;)*) => {
@@ -65,19 +67,20 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
                       trusted-types 'none'";
 
-/// Returns the file that a request is for.
-pub(super) fn file(head: &Head) -> Option<&'static File> {
-    let path = head.target.split('?').next().unwrap_or_default();
-    let name = match path {
-        "/" => "",
-        _ => path.strip_prefix("/page/").filter(|name| !name.is_empty())?,
-    };
-    FILES.iter().find(|file| file.name == name)
-}
+/// The page reads its own.
+pub(super) const PARAMETERS: &[Parameter] =
+    &[Parameter::new("*", Form::Text, "What the page shows.")];
 
-pub(super) fn respond(head: &Head) -> Response<'static> {
-    let Some(file) = file(head) else {
-        return Response::refused(404, "the page has no such file");
+/// Returns a file, to everybody: the page has no data. It asks for a password, and gives it to what
+/// has.
+pub(super) fn respond<'a>(
+    _: &'a Service,
+    _: &'a mut Client,
+    asked: &Asked<'_>,
+) -> Outcome<Response<'a>> {
+    let (name, head) = (asked.segment("{file}"), asked.request.head);
+    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+        return Ok(Response::refused(404, "the page has no such file"));
     };
     let sum: [u8; 32] = Sha256::digest(file.content).into();
     let digits = sum[..8].iter().map(|byte| format!("{byte:02x}"));
@@ -87,12 +90,12 @@ pub(super) fn respond(head: &Head) -> Response<'static> {
         .any(|known| known.trim_start_matches("W/") == tag || known == "*");
     let response =
         if is_known { Response::new(304) } else { Response::of(200, file.kind, file.content) };
-    response
+    Ok(response
         .with("ETag", tag)
         // A new version of the server has other files.
         .with(CACHE_CONTROL, "no-cache")
         .with("Content-Security-Policy", POLICY)
         .with("Cross-Origin-Opener-Policy", "same-origin")
         .with("Cross-Origin-Resource-Policy", "same-origin")
-        .with("Referrer-Policy", "no-referrer")
+        .with("Referrer-Policy", "no-referrer"))
 }

@@ -205,3 +205,167 @@ fn an_export_has_all_documents_and_takes_a_query() {
     let metrics = serving.ask("GET /metrics", "", "").body;
     assert!(metrics.contains("flagstone_open_cursors 0\n"), "{metrics}");
 }
+
+/// A comma within a version separated two, so that `"a,*,b"` was a star: a write that expected a
+/// version nobody has replaced any document. A weak version counted for If-Match, and none for a
+/// write with If-None-Match (RFC 9110, 13.1).
+#[test]
+fn conditions_are_lists_of_versions_or_a_star() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    let path = "/v1/shop/users/1";
+    let tag = connection.ask(&format!("PUT {path}"), "", "{}").etag().to_owned();
+    let mut status = |method: &str, fields: &str| {
+        let body = if method == "PUT" { "{}" } else { "" };
+        connection.ask(&format!("{method} {path}"), fields, body).status
+    };
+    for (fields, read) in [
+        (format!("If-Match: \"x\", W/{tag},{tag}\r\n"), 200),
+        (format!("If-Match: \"x,*,y\" ,  {tag}\r\n"), 200),
+        (format!("If-Match: \"x\"\r\nIf-Match: {tag}\r\n"), 200),
+        ("If-Match: \"a,*,b\"\r\n".to_owned(), 412),
+        (format!("If-Match: W/{tag}\r\n"), 412),
+        ("If-Match: *\r\n".to_owned(), 200),
+        (format!("If-None-Match: W/{tag}\r\n"), 304),
+        (format!("If-None-Match: \"x\",{tag}\r\n"), 304),
+        ("If-None-Match: *\r\n".to_owned(), 304),
+        ("If-None-Match: \"a,*,b\"\r\n".to_owned(), 200),
+        (format!("If-Match: {tag}\r\nIf-None-Match: \"x\"\r\n"), 200),
+        (format!("If-Match: \"x\"\r\nIf-None-Match: {tag}\r\n"), 412),
+        ("If-Match: \r\n".to_owned(), 400),
+        (format!("If-Match: {}\r\n", tag.trim_matches('"')), 400),
+        (format!("If-Match: {tag} {tag}\r\n"), 400),
+        (format!("If-Match: {tag},\r\n"), 400),
+        ("If-Match: \"x\r\n".to_owned(), 400),
+        ("If-None-Match: *, \"x\"\r\n".to_owned(), 400),
+        (format!("If-None-Match: *\r\nIf-None-Match: {tag}\r\n"), 400),
+        ("If-None-Match: w/\"x\"\r\n".to_owned(), 400),
+    ] {
+        assert_eq!(status("GET", &fields), read, "{fields}");
+        if read >= 304 {
+            let write = if read == 304 { 412 } else { read };
+            assert_eq!(status("PUT", &fields), write, "{fields}");
+            assert_eq!(status("DELETE", &fields), write, "{fields}");
+        }
+    }
+    assert_eq!(status("PUT", &format!("If-Match: {tag}\r\n")), 204);
+}
+
+/// Patches and replacements dropped the expiry of a document, which stayed for ever then.
+#[test]
+fn what_is_changed_expires_when_it_would_have() {
+    use flagstone::{Expires, Space};
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    let db = serving.service.database();
+    let users = db.collection("shop.users").unwrap();
+    let later = db.now().after(std::time::Duration::from_secs(3600));
+    users.put("ada", flagstone::doc!({ "n": 1 }).expires(later)).unwrap();
+    let path = "/v1/shop/users/ada";
+    assert_eq!(connection.ask(&format!("PATCH {path}"), MERGE, "{\"n\":2}").status, 204);
+    assert_eq!(users.expiry("ada").unwrap(), Some(later));
+    assert_eq!(connection.ask(&format!("PUT {path}"), "", "{\"n\":3}").status, 204);
+    assert_eq!(users.expiry("ada").unwrap(), Some(later));
+    // What has expired is not there: neither for conditions nor for what is put in its place.
+    let before = db.now();
+    let tag = connection.ask(&format!("PUT {path}"), "", "{}").etag().to_owned();
+    users.put("ada", flagstone::doc!({ "n": 4 }).expires(before)).unwrap();
+    for method in ["GET", "DELETE"] {
+        let mut status =
+            |fields: &str| connection.ask(&format!("{method} {path}"), fields, "").status;
+        assert_eq!(status(""), 404, "{method}");
+        assert_eq!(status(&format!("If-Match: {tag}\r\n")), 412, "{method}");
+        assert_eq!(status("If-Match: *\r\n"), 412, "{method}");
+        assert_eq!(status("If-None-Match: *\r\n"), 404, "{method}");
+    }
+    let made = connection.ask(&format!("PUT {path}"), "If-None-Match: *\r\n", "{}");
+    assert_eq!(made.status, 201);
+    assert_eq!(users.expiry("ada").unwrap(), None);
+}
+
+#[test]
+fn keys_of_every_type_are_read_as_they_are_put() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    for (key, shown) in [
+        ("7", "7"),
+        ("-0", "0"),
+        ("1.5", "1.5"),
+        ("\"7\"", "\"7\""),
+        ("true", "true"),
+        ("null", "null"),
+        ("\"\"", "\"\""),
+        ("\"a\\u0000b\"", "\"a\\u0000b\""),
+        ("a/b", "\"a/b\""),
+        ("a\0b", "\"a\\u0000b\""),
+        ("export", "\"export\""),
+        ("..", "\"..\""),
+        ("%", "\"%\""),
+        ("é😀", "\"é😀\""),
+        ("{\"$oid\":\"0123456789abcdef01234567\"}", "{\"$oid\":\"0123456789abcdef01234567\"}"),
+        ("{\"$date\":\"1970-01-01T00:00:00Z\"}", "{\"$date\":\"1970-01-01T00:00:00Z\"}"),
+        ("{\"$uuid\":\"01234567-89ab-cdef-0123-456789abcdef\"}", "\"$uuid\""),
+        ("{\"a\":1,\"b\":[2]}", "{\"a\":1,\"b\":[2]}"),
+        ("{\"$numberDecimal\":\"1.10\"}", "1.10"),
+    ] {
+        let key = if key == "export" { "\"export\"" } else { key };
+        let path: String = key.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let path = format!("/v1/shop/keys/{path}");
+        let made = connection.ask(&format!("PUT {path}"), "", "{\"n\":1}");
+        assert_eq!(made.status, 201, "{key} {made:?}");
+        let read = connection.ask(&format!("GET {path}"), "", "");
+        assert_eq!(read.etag(), made.etag(), "{key}");
+        assert!(read.body.contains(shown), "{key} {}", read.body);
+        // What was read can be put there, and found by its key.
+        assert_eq!(connection.ask(&format!("PUT {path}"), "", &read.body).status, 204, "{key}");
+        assert_eq!(connection.ask(&format!("PATCH {path}"), MERGE, "{\"n\":2}").status, 204);
+        assert!(get(&mut connection, &path).contains("\"n\":2"), "{key}");
+        assert_eq!(connection.ask(&format!("DELETE {path}"), "", "").status, 204, "{key}");
+        assert_eq!(connection.ask(&format!("GET {path}"), "", "").status, 404, "{key}");
+    }
+    for key in [
+        "%5B1%5D",
+        "%7B%22$regularExpression%22:%7B%22pattern%22:%22a%22,%22options%22:%22%22%7D%7D",
+    ] {
+        let reply = connection.ask(&format!("PUT /v1/shop/keys/{key}"), "", "{}");
+        assert_eq!(reply.status, 400, "{key} {reply:?}");
+    }
+}
+
+/// A PUT made the collection before its body was read, and one without what change streams need.
+#[test]
+fn only_a_request_that_is_done_creates_a_collection() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    for (fields, body) in [("", "{"), ("", "[]"), ("", "{\"_id\":2}"), ("If-Match: *\r\n", "{}")] {
+        let reply = connection.ask("PUT /v1/shop/new/1", fields, body);
+        assert!(matches!(reply.status, 400 | 412), "{body} {reply:?}");
+    }
+    assert_eq!(connection.ask("GET /v1/shop/new/1", "", "").status, 404);
+    connection.ask("DELETE /v1/shop/new/1", "", "");
+    connection.ask("GET /v1/shop/new/export", "", "");
+    connection.ask("PATCH /v1/shop/new/1", MERGE, "{}");
+    let names = serving.service.database().keyspaces();
+    assert!(names.iter().all(|info| !info.name.contains("new")), "{names:?}");
+}
+
+/// A collection that is dropped while it is exported is exported to its end, or the last line says
+/// that it was not.
+#[test]
+fn an_export_of_what_is_dropped_says_how_it_ends() {
+    let serving = Serving::new(ServeOptions::default());
+    let lines: String =
+        (0..100_000).map(|n| format!("{{\"id\":{n},\"text\":\"{n:0200}\"}}\n")).collect();
+    assert_eq!(serving.ask("POST /v1/shop/things/load", "", &lines).status, 200);
+    let mut connection = serving.connect();
+    connection.send("GET /v1/shop/things/export", "", "");
+    let mut first = String::new();
+    std::io::BufRead::read_line(&mut connection.reader, &mut first).unwrap();
+    let drop = r#"{"db":"shop","command":{"drop":"things"}}"#;
+    assert_eq!(serving.ask("POST /v1/command", "", drop).status, 200);
+    let mut rest = String::new();
+    connection.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    connection.reader.read_to_string(&mut rest).unwrap();
+    let is_whole = rest.contains("\"id\":99999,") && rest.ends_with("\r\n0\r\n\r\n");
+    assert!(is_whole || rest.contains("{\"$error\":"), "{}", &rest[rest.len() - 300..]);
+}

@@ -153,3 +153,72 @@ fn garbage_does_no_harm() {
     assert_eq!(serving.count("panics"), 0);
     assert_eq!(serving.ask("GET /healthz", "", "").status, 200);
 }
+
+/// A client of HTTP/1.0 waits for the end of the connection unless it is told that it goes on.
+#[test]
+fn an_old_client_is_told_that_the_connection_goes_on() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    let old = b"GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+    for _ in 0..2 {
+        connection.stream.write_all(old).unwrap();
+        let reply = connection.reply(false).unwrap();
+        assert_eq!((reply.status, reply.field("connection")), (200, Some("keep-alive")));
+    }
+    connection.stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n").unwrap();
+    assert_eq!(connection.reply(false).unwrap().field("connection"), Some("close"));
+    connection.ended();
+}
+
+/// OPTIONS and `/healthz` are for everybody, and so were 16 MiB of memory for each connection.
+#[test]
+fn a_body_that_nothing_wants_is_not_read() {
+    let serving = Serving::with_users();
+    for start in ["OPTIONS *", "OPTIONS /v1/a/b/c", "GET /healthz", "GET /v1/a/b/c", "POST /x"] {
+        let mut connection = serving.connect();
+        let text = format!(
+            "{start} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\nsome of it"
+        );
+        connection.stream.write_all(text.as_bytes()).unwrap();
+        let reply = connection.reply(false).unwrap();
+        assert_eq!(reply.field("connection"), Some("close"), "{start} {reply:?}");
+        connection.ended();
+    }
+}
+
+/// Who has logged in by a command of drivers was that user for the requests after it, whatever
+/// they said.
+#[test]
+fn each_request_is_of_the_user_in_its_head() {
+    let serving = Serving::with_users();
+    let mut connection = serving.connect();
+    let payload = r#"{"$binary":{"base64":"bixzLG49Ym9iLHI9YWJj","subType":"00"}}"#;
+    let start = format!(r#"{{"saslStart":1,"mechanism":"SCRAM-SHA-256","payload":{payload}}}"#);
+    let text = format!(r#"{{"db":"admin","command":{start}}}"#);
+    connection.ask("POST /v1/command", super::ADA, &text);
+    let insert = r#"{"db":"shop","command":{"insert":"a","documents":[{}]}}"#;
+    assert_eq!(connection.ask("POST /v1/command", super::ADA, insert).status, 403);
+    assert_eq!(connection.ask("POST /v1/command", super::BOB, insert).status, 200);
+    let logout = r#"{"db":"admin","command":{"logout":1}}"#;
+    assert_eq!(connection.ask("POST /v1/command", super::BOB, logout).status, 200);
+    assert_eq!(connection.ask("POST /v1/command", super::ADA, insert).status, 403);
+    assert_eq!(connection.ask("POST /v1/command", "", insert).status, 401);
+}
+
+#[test]
+fn a_client_that_does_not_read_an_export_is_ended() {
+    let options = limits(|limits| limits.reply = Duration::from_millis(500));
+    let serving = Serving::new(options);
+    let lines: String =
+        (0..50_000).map(|n| format!("{{\"id\":{n},\"text\":\"{n:0500}\"}}\n")).collect();
+    assert_eq!(serving.ask("POST /v1/shop/things/load", "", &lines).status, 200);
+    let mut connection = serving.connect();
+    connection.send("GET /v1/shop/things/export", "", "");
+    let ended = (0..4000).any(|_| {
+        std::thread::sleep(Duration::from_millis(5));
+        serving.count("reply_timeouts") == 1
+    });
+    assert!(ended);
+    let metrics = serving.ask("GET /metrics", "", "").body;
+    assert!(metrics.contains("flagstone_open_cursors 0\n"), "{metrics}");
+}

@@ -1,11 +1,14 @@
 //! HTTP: what answers requests, and what is refused.
 
+mod changes;
 mod commands;
 mod documents;
 mod hostile;
+mod load;
+mod openapi;
 mod page;
 
-use flagstone::{Database, Document};
+use flagstone::{Database, Document, Options};
 use flagstone_server::access::{Role, RoleKind};
 use flagstone_server::command::{Service, ServiceOptions};
 use flagstone_server::net::{Address, Listen, Listener, Log, LogForm, ServeOptions, Server};
@@ -17,7 +20,7 @@ use std::sync::Arc;
 struct Serving {
     server: Server<Service>,
     service: Arc<Service>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Serving {
@@ -27,26 +30,51 @@ impl Serving {
         serving
     }
 
-    fn recovering(options: ServeOptions) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let service =
-            Service::new(Database::open(dir.path()).unwrap(), ServiceOptions::default()).unwrap();
+    /// Over a database with these options.
+    fn of(options: Options, serve: ServeOptions) -> Self {
+        let serving = Self::over(tempfile::tempdir().unwrap(), options, serve);
+        serving.server.ready(Arc::clone(&serving.service));
+        serving
+    }
+
+    fn recovering(serve: ServeOptions) -> Self {
+        Self::over(tempfile::tempdir().unwrap(), Options::new(), serve)
+    }
+
+    fn over(dir: tempfile::TempDir, options: Options, serve: ServeOptions) -> Self {
+        let database = Database::builder(dir.path()).options(options).open().unwrap();
+        let service = Service::new(database, ServiceOptions::default()).unwrap();
         let listeners = Listener::bind(&"127.0.0.1:0".parse::<Listen>().unwrap()).unwrap();
         let log = Arc::new(Log::new(LogForm::Text, std::io::sink()));
-        let server = Server::start(listeners, options, log).unwrap();
-        Self { server, service, _dir: dir }
+        let server = Server::start(listeners, serve, log).unwrap();
+        Self { server, service, dir }
+    }
+
+    /// Ends the server and closes the database, and opens it again.
+    fn restarted(self, options: Options, serve: ServeOptions) -> Self {
+        self.server.stop(std::time::Duration::from_secs(10));
+        self.service.close();
+        self.service.database().clone().close().unwrap();
+        let Self { server, service, dir } = self;
+        drop((server, service));
+        let serving = Self::over(dir, options, serve);
+        serving.server.ready(Arc::clone(&serving.service));
+        serving
+    }
+
+    fn with_users() -> Self {
+        Self::new(ServeOptions::default()).peopled()
     }
 
     /// With `ada`, who may read all, and `bob`, who may write in `shop`.
-    fn with_users() -> Self {
-        let serving = Self::new(ServeOptions::default());
+    fn peopled(self) -> Self {
         let role = |kind, database: Option<&str>| {
             vec![Role { kind, database: database.map(str::to_owned) }]
         };
-        let users = serving.service.users();
+        let users = self.service.users();
         users.create("ada", "lovelace", role(RoleKind::Read, None)).unwrap();
         users.create("bob", "p:q", role(RoleKind::ReadWrite, Some("shop"))).unwrap();
-        serving
+        self
     }
 
     fn connect(&self) -> Connection {

@@ -8,7 +8,7 @@ mod service;
 mod tls;
 
 use flagstone_server::bson::BsonWriter;
-use flagstone_server::http::{Head, Request as HttpRequest, Response};
+use flagstone_server::http::{Head, Request as HttpRequest, Response, Takes};
 use flagstone_server::net::{
     Address, Counters, Handler, Limits, Listen, Listener, Log, LogForm, Login, Peer, ServeOptions,
     Server,
@@ -112,8 +112,8 @@ impl Handler for Toy {
         self.rests.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn admit(&self, _client: &mut Login, _head: &Head) -> Result<(), Response<'static>> {
-        Ok(())
+    fn admit(&self, _client: &mut Login, _head: &Head) -> Result<Takes, Response<'static>> {
+        Ok(Takes::Whole)
     }
 
     fn respond<'a>(&'a self, _client: &'a mut Login, request: &HttpRequest<'_>) -> Response<'a> {

@@ -1,0 +1,614 @@
+//! `load`: documents from the body into a collection, while it comes.
+//!
+//! ```text
+//! socket --> this thread --> Feed (some pieces) --> the load's own threads
+//!              ^   |
+//!              +---+ a line a second, if the client takes one; the last line in any case
+//! ```
+//! The pieces are bounded, so a body that comes faster than it is loaded waits in the socket.
+
+use super::asked::{Asked, wrong};
+use super::refusal;
+use super::response::{Arrived, Content, Exchange, NDJSON, Response};
+use super::route::{Form, Parameter};
+use crate::command::{Client, Service};
+use crate::failure::{Code, Failure, Outcome};
+use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
+use flagstone::doc::{JsonMode, JsonOptions, Map};
+use flagstone::internal::durability;
+use flagstone::{Document, Value};
+use flagstone_load::{
+    BadDocuments, Count, FieldType, Format, Input, Key, LoadError, Mode, Plan, TableFormat, Watcher,
+};
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The name of the body in messages.
+const NAME: &str = "the body";
+/// How many pieces of the body are between the socket and the load.
+const PIECES_AHEAD: usize = 4;
+/// How often a client gets a line.
+const SECOND: Duration = Duration::from_secs(1);
+/// The most bytes of bad documents that wait to be sent. The others are counted.
+const BAD_BYTES_MAX: usize = 1 << 20;
+/// The most bytes of one bad document that are returned.
+const BAD_TEXT_MAX: usize = 64 << 10;
+/// The window of zstd that every receiver of HTTP has, as a power of two (RFC 9659), and the
+/// largest that a request may ask for.
+const WINDOW_LOG: u32 = 23;
+const WINDOW_LOG_MAX: u32 = 27;
+
+pub(super) const CSV: &str = "text/csv";
+pub(super) const TSV: &str = "text/tab-separated-values";
+
+/// The types of bodies. Others are read as JSON.
+pub(super) const BODIES: &[&str] = &[NDJSON, "application/json", CSV, TSV];
+
+const FLAG: Form = Form::Flag;
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::new(
+        "key",
+        Form::Text,
+        "The path of the primary key in each document, several with commas between them, or auto \
+         for a new key; id without it.",
+    ),
+    Parameter::new(
+        "mode",
+        Form::OneOf(&["upsert", "insert", "merge"]),
+        "What to do with a document whose key may exist.",
+    ),
+    Parameter::new(
+        "type",
+        Form::OneOf(&["json", "csv", "tsv"]),
+        "The format; without it, that of Content-Type.",
+    ),
+    Parameter::new("extended-json", FLAG, "Read the forms of Extended JSON as values."),
+    Parameter::new(
+        "bad-lines",
+        Form::OneOf(&["skip", "return"]),
+        "Leave out documents that cannot be loaded, or return them, and continue.",
+    ),
+    Parameter::new("stop-on-error", FLAG, "With mode insert, stop at a key that exists."),
+    Parameter::new(
+        "resume",
+        FLAG,
+        "Continue a load of the same body that was cut and had this, too.",
+    ),
+    Parameter::new(
+        "progress",
+        Form::OneOf(&["json", "none"]),
+        "A line a second, or the last line alone.",
+    ),
+    Parameter::new(
+        "fields",
+        Form::Text,
+        "The names of a table's fields: its first record is data then.",
+    ),
+    Parameter::new("delimiter", Form::Text, "The character between the fields of a table, or tab."),
+    Parameter::new("types", Form::Text, "Types of columns, as in zip=text,n=int."),
+    Parameter::new("all-text", FLAG, "Every field of a table stays text."),
+    Parameter::new("ignore-blanks", FLAG, "Leave out empty fields of a table."),
+    Parameter::new(
+        "long",
+        Form::Number,
+        "Allow windows of zstd of 2^LOG bytes, 10 to 27; 23 without it.",
+    ),
+];
+
+pub(super) fn respond<'a>(
+    service: &'a Service,
+    _: &'a mut Client,
+    asked: &Asked<'_>,
+) -> Outcome<Response<'a>> {
+    let namespace = asked.namespace()?;
+    let Some(packing) = Packing::of(asked) else {
+        let text = "expected the Content-Encoding gzip or zstd, or none";
+        return Ok(Response::refused(415, text).with("Accept-Encoding", "gzip, zstd"));
+    };
+    let window_log = window_log(asked)?;
+    let (format, json) = (format(asked)?, json(asked)?);
+    let is = |name| asked.is(name);
+    let (mode, stops_on_error) = (mode(asked)?, is("stop-on-error")?);
+    if stops_on_error && mode != Mode::Insert {
+        return Err(Failure::new(Code::InvalidOptions, "stop-on-error is for mode insert"));
+    }
+    let (bad, returned) = bad_documents(asked)?;
+    let has_progress = match asked.parameter("progress") {
+        None | Some("json") => true,
+        Some("none") => false,
+        Some(other) => return Err(wrong("progress", "json or none", other)),
+    };
+    let Some(permit) = Permit::new(&service.loads, service.options.loads_max) else {
+        let most = service.options.loads_max;
+        let text = format!("expected at most {most} loads at a time (--max-loads): try again");
+        return Ok(Response::refused(503, &text).with("Retry-After", "5"));
+    };
+    let (pieces, received) = bounded(PIECES_AHEAD);
+    let feed = Feed { pieces: received, packing, piece: Vec::new(), at: 0, has_ended: false };
+    let input = Input::from_reader(NAME, format, feed).window_log(window_log);
+    let collection = service.created(&namespace)?;
+    let plan = Plan {
+        key: Key::parse(asked.parameter("key").unwrap_or("id")),
+        mode,
+        stops_on_error,
+        resumes: is("resume")?,
+        durability: durability(&service.db),
+        memory_budget: service.db.stats().memory_budget,
+        bad,
+        json,
+        ..Plan::new(&service.db, &collection, vec![input])
+    };
+    let input_bytes = asked.request.head.length();
+    let run = move |exchange: &mut dyn Exchange| {
+        let _permit = permit;
+        let told = Told { returned, has_progress, input_bytes, next: Instant::now() + SECOND };
+        match Running::start(plan, pieces) {
+            Ok(running) => running.run(exchange, told),
+            Err(error) => told.last(&Err(error), Duration::ZERO, Count::default(), false),
+        }
+    };
+    Ok(Response {
+        status: 200,
+        fields: vec![("Content-Type", NDJSON.to_owned())],
+        content: Content::Exchange(Box::new(run)),
+    })
+}
+
+fn mode(asked: &Asked<'_>) -> Outcome<Mode> {
+    Ok(match asked.parameter("mode") {
+        None | Some("upsert") => Mode::Upsert,
+        Some("insert") => Mode::Insert,
+        Some("merge") => Mode::Merge,
+        Some(other) => return Err(wrong("mode", "upsert, insert or merge", other)),
+    })
+}
+
+fn window_log(asked: &Asked<'_>) -> Outcome<u32> {
+    let Some(text) = asked.parameter("long") else { return Ok(WINDOW_LOG) };
+    let log = text.parse().ok().filter(|log| (10..=WINDOW_LOG_MAX).contains(log));
+    log.ok_or_else(|| wrong("long", "a number from 10 to 27", text))
+}
+
+fn json(asked: &Asked<'_>) -> Outcome<JsonOptions> {
+    let is_extended = asked.is("extended-json")?;
+    let mode = if is_extended { JsonMode::Extended } else { JsonMode::default() };
+    Ok(JsonOptions::new().mode(mode))
+}
+
+/// Returns the format of the body: that of `type`, or of its Content-Type.
+fn format(asked: &Asked<'_>) -> Outcome<Format> {
+    let kind = asked.request.head.content_type();
+    let mut table = match (asked.parameter("type"), kind.as_str()) {
+        (Some("csv"), _) | (None, CSV) => Some(TableFormat::csv()),
+        (Some("tsv"), _) | (None, TSV) => Some(TableFormat::tsv()),
+        (Some("json") | None, _) => None,
+        (Some(other), _) => return Err(wrong("type", "json, csv or tsv", other)),
+    };
+    for name in ["fields", "delimiter", "types", "all-text", "ignore-blanks"] {
+        let (Some(text), Some(table)) = (asked.parameter(name), &mut table) else {
+            if asked.parameter(name).is_none() {
+                continue;
+            }
+            let text = format!("{name} is for tables: expected the type csv or tsv");
+            return Err(Failure::new(Code::InvalidOptions, text));
+        };
+        let list = || text.split(',').map(str::to_owned).collect();
+        match name {
+            "fields" => table.fields = Some(list()),
+            "delimiter" => table.delimiter = delimiter(text)?,
+            "types" => table.types = text.split(',').map(column).collect::<Outcome<_>>()?,
+            "all-text" => table.is_text = asked.is(name)?,
+            _ => table.ignores_blanks = asked.is(name)?,
+        }
+    }
+    Ok(table.map_or(Format::Json, Format::Table))
+}
+
+fn delimiter(text: &str) -> Outcome<u8> {
+    match text.as_bytes() {
+        b"tab" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(*byte),
+        _ => Err(wrong("delimiter", "one ASCII character, no quote or line end, or tab", text)),
+    }
+}
+
+fn column(text: &str) -> Outcome<(String, FieldType)> {
+    let parsed = text
+        .rsplit_once('=')
+        .and_then(|(name, kind)| FieldType::parse(kind).map(|kind| (name.to_owned(), kind)));
+    let expected = "NAME=TYPE with the type text, int, number, bool or json";
+    parsed.ok_or_else(|| wrong("types", expected, text))
+}
+
+/// Returns what becomes of documents that cannot be loaded, and those that are to be returned.
+fn bad_documents(asked: &Asked<'_>) -> Outcome<(BadDocuments, Option<Arc<Returned>>)> {
+    match asked.parameter("bad-lines") {
+        None => Ok((BadDocuments::stop(), None)),
+        _ if asked.is("resume")? => {
+            let text = "bad-lines: expected a load without resume, which would not know which \
+                        documents were left out before";
+            Err(Failure::new(Code::InvalidOptions, text))
+        }
+        Some("skip") => Ok((BadDocuments::pass_to(|_, _| {}), None)),
+        Some("return") => {
+            let returned = Arc::new(Returned::default());
+            let to = Arc::clone(&returned);
+            Ok((BadDocuments::pass_to(move |why, text| to.add(why, text)), Some(returned)))
+        }
+        Some(other) => Err(wrong("bad-lines", "skip or return", other)),
+    }
+}
+
+/// A load that runs.
+struct Permit(Arc<AtomicUsize>);
+
+impl Permit {
+    /// Adds a load to those that run, at most `most`.
+    fn new(running: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        let before = running.fetch_add(1, Ordering::AcqRel);
+        let permit = Self(Arc::clone(running));
+        (before < most).then_some(permit)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Bad documents that are to be returned.
+#[derive(Default)]
+struct Returned(Mutex<Lines>);
+
+#[derive(Default)]
+struct Lines {
+    text: Vec<u8>,
+    left_out: u64,
+}
+
+impl Returned {
+    fn lines(&self) -> std::sync::MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, why: &str, text: &[u8]) {
+        let shown = String::from_utf8_lossy(text.get(..BAD_TEXT_MAX).unwrap_or(text));
+        let mut map = Map::new();
+        map.insert("$bad", why);
+        map.insert("text", &*shown);
+        if text.len() > BAD_TEXT_MAX {
+            map.insert("bytes", text.len() as u64);
+        }
+        let line = line(map);
+        let mut lines = self.lines();
+        if lines.text.len() + line.len() > BAD_BYTES_MAX {
+            lines.left_out += 1;
+        } else {
+            lines.text.extend_from_slice(&line);
+        }
+    }
+
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.lines().text)
+    }
+}
+
+/// Returns a map as a line of JSON.
+fn line(map: Map) -> Vec<u8> {
+    let text = Document::from_value(&Value::Map(map)).and_then(|map| map.to_json());
+    let mut line = text.unwrap_or_default().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+/// How a body is compressed, as its head says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    /// As its first bytes say.
+    Any,
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    /// Returns `None` if the head says anything else.
+    fn of(asked: &Asked<'_>) -> Option<Self> {
+        let head = asked.request.head;
+        let mut codings = head.list("content-encoding").map(str::to_ascii_lowercase);
+        match (codings.next().as_deref(), codings.next()) {
+            (None | Some("identity"), None) => {}
+            (Some("gzip" | "x-gzip"), None) => return Some(Self::Gzip),
+            (Some("zstd"), None) => return Some(Self::Zstd),
+            _ => return None,
+        }
+        Some(match head.content_type().as_str() {
+            "application/gzip" | "application/x-gzip" => Self::Gzip,
+            "application/zstd" => Self::Zstd,
+            _ => Self::Any,
+        })
+    }
+
+    fn fits(self, head: &[u8]) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Gzip => head.starts_with(&[0x1F, 0x8B]),
+            Self::Zstd => matches!(head, [0x28 | 0x50..=0x5F, 0xB5 | 0x2A, ..]),
+        }
+    }
+}
+
+/// What goes from the socket to the load.
+enum Piece {
+    Bytes(Vec<u8>),
+    End,
+    Cut(String),
+}
+
+/// The body as the load reads it.
+struct Feed {
+    pieces: Receiver<Piece>,
+    /// What the first bytes must be.
+    packing: Packing,
+    piece: Vec<u8>,
+    at: usize,
+    has_ended: bool,
+}
+
+impl Feed {
+    /// Receives the next piece. Returns false at the end.
+    fn receive(&mut self) -> io::Result<bool> {
+        match self.pieces.recv() {
+            Ok(Piece::Bytes(bytes)) => {
+                self.piece.drain(..self.at);
+                self.at = 0;
+                if self.piece.is_empty() {
+                    self.piece = bytes;
+                } else {
+                    self.piece.extend_from_slice(&bytes);
+                }
+                Ok(true)
+            }
+            Ok(Piece::End) => {
+                self.has_ended = true;
+                Ok(false)
+            }
+            Ok(Piece::Cut(why)) => Err(io::Error::other(why)),
+            Err(_dropped) => Err(io::Error::other("the connection has ended in it")),
+        }
+    }
+
+    /// Refuses a body that is not compressed as its head says.
+    fn check_packing(&mut self) -> io::Result<()> {
+        while self.packing != Packing::Any && !self.has_ended && self.piece.len() < 2 {
+            self.receive()?;
+        }
+        if !(self.packing.fits(&self.piece) || self.piece.is_empty()) {
+            let text = "it is not compressed as Content-Encoding or Content-Type says";
+            return Err(io::Error::other(text));
+        }
+        self.packing = Packing::Any;
+        Ok(())
+    }
+}
+
+impl Read for Feed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.check_packing()?;
+        while self.at == self.piece.len() {
+            if self.has_ended || !self.receive()? {
+                return Ok(0);
+            }
+        }
+        let count = (&self.piece[self.at..]).read(buffer)?;
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// What a load has done by now, and whether it is to stop.
+#[derive(Default)]
+struct State {
+    done: Mutex<(Duration, Count)>,
+    stops: AtomicBool,
+}
+
+struct Watched(Arc<State>);
+
+impl Watcher for Watched {
+    fn tick(&mut self, took: Duration, count: Count) {
+        *self.0.done.lock().unwrap_or_else(PoisonError::into_inner) = (took, count);
+    }
+
+    fn end(&mut self, took: Duration, count: Count) {
+        self.tick(took, count);
+    }
+
+    fn stops(&self) -> bool {
+        self.0.stops.load(Ordering::Acquire)
+    }
+}
+
+/// A load that runs on a thread of its own.
+struct Running {
+    state: Arc<State>,
+    /// `None` when the load has all of the body.
+    pieces: Option<Sender<Piece>>,
+    ended: Receiver<Result<flagstone_load::Outcome, LoadError>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Nothing of a load goes on when its connection has ended.
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.state.stops.store(true, Ordering::Release);
+        self.pieces = None;
+        if let Some(thread) = self.thread.take() {
+            // Its panic was printed.
+            let _ended = thread.join();
+        }
+    }
+}
+
+impl Running {
+    fn start(plan: Plan, pieces: Sender<Piece>) -> Result<Self, LoadError> {
+        let state = Arc::<State>::default();
+        let (sender, ended) = bounded(1);
+        let mut watched = Watched(Arc::clone(&state));
+        let run = move || {
+            // Who waited for it may be gone.
+            let _told = sender.send(plan.run(&mut watched));
+        };
+        let thread = std::thread::Builder::new().name("load".to_owned()).spawn(run);
+        let thread =
+            thread.map_err(|error| LoadError::Io(format!("cannot start a thread: {error}")))?;
+        Ok(Self { state, pieces: Some(pieces), ended, thread: Some(thread) })
+    }
+
+    fn run(mut self, exchange: &mut dyn Exchange, mut told: Told) -> (u16, Vec<u8>) {
+        let mut ahead = None;
+        let mut stops = false;
+        while let Some(pieces) = &self.pieces {
+            let piece = ahead.take().unwrap_or_else(|| match exchange.read(told.next) {
+                Arrived::Bytes(bytes) => Some(Piece::Bytes(bytes)),
+                Arrived::Nothing => None,
+                Arrived::End => Some(Piece::End),
+                Arrived::Cut(why) => Some(Piece::Cut(why)),
+                Arrived::Stopping => {
+                    stops = true;
+                    Some(Piece::Cut("the server is shutting down".to_owned()))
+                }
+            });
+            let is_last = matches!(piece, Some(Piece::End | Piece::Cut(_)));
+            match piece.map(|piece| pieces.send_deadline(piece, told.next)) {
+                None => {}
+                Some(Err(SendTimeoutError::Timeout(piece))) => ahead = Some(Some(piece)),
+                // The load has ended before.
+                Some(Err(SendTimeoutError::Disconnected(_))) => self.pieces = None,
+                Some(Ok(())) if is_last => self.pieces = None,
+                Some(Ok(())) => {}
+            }
+            told.tell(exchange, &self.state);
+            if !self.ended.is_empty() {
+                break;
+            }
+        }
+        let ended = loop {
+            match self.ended.recv_deadline(told.next) {
+                Ok(ended) => break ended,
+                Err(RecvTimeoutError::Timeout) => told.tell(exchange, &self.state),
+                Err(RecvTimeoutError::Disconnected) => {
+                    break Err(LoadError::Io("a thread of the load ended by a panic".into()));
+                }
+            }
+        };
+        let (took, count) = *self.state.done.lock().unwrap_or_else(PoisonError::into_inner);
+        told.last(&ended, took, count, stops)
+    }
+}
+
+/// What the client is told.
+struct Told {
+    returned: Option<Arc<Returned>>,
+    has_progress: bool,
+    /// The length of the body, if it was announced.
+    input_bytes: Option<u64>,
+    /// When the next line is due.
+    next: Instant,
+}
+
+impl Told {
+    /// Sends what is due, if the client takes it.
+    fn tell(&mut self, exchange: &mut dyn Exchange, state: &State) {
+        let now = Instant::now();
+        if now < self.next {
+            return;
+        }
+        self.next = now + SECOND;
+        if !self.has_progress || !exchange.is_taking() {
+            return;
+        }
+        let mut lines = self.returned.as_ref().map_or_else(Vec::new, |returned| returned.take());
+        let (took, count) = *state.done.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut map = counted("documents", took, count);
+        if let Some(bytes) = self.input_bytes {
+            map.insert("input_bytes_total", bytes);
+        }
+        lines.extend_from_slice(&line(map));
+        exchange.send(&lines);
+    }
+
+    /// Returns the status and the last lines.
+    fn last(
+        &self,
+        ended: &Result<flagstone_load::Outcome, LoadError>,
+        took: Duration,
+        count: Count,
+        stops: bool,
+    ) -> (u16, Vec<u8>) {
+        let mut lines = self.returned.as_ref().map_or_else(Vec::new, |returned| returned.take());
+        let failure = match ended {
+            Ok(outcome) => outcome.failure.as_ref(),
+            Err(error) => Some(error),
+        };
+        let (count, took) = match ended {
+            Ok(outcome) => (outcome.count, outcome.took),
+            Err(_) => (count, took),
+        };
+        let mut map = Map::new();
+        let mut status = 200;
+        let is_interrupted = ended.as_ref().is_ok_and(|outcome| outcome.is_interrupted);
+        let failure = match failure {
+            _ if stops || is_interrupted => {
+                let text = "the load was stopped: the server is shutting down";
+                Some(Failure::new(Code::InterruptedAtShutdown, text))
+            }
+            None => None,
+            Some(LoadError::Usage(text)) => Some(Failure::new(Code::FailedToParse, text.as_str())),
+            Some(LoadError::Exists(text)) => Some(Failure::new(Code::DuplicateKey, text.as_str())),
+            Some(LoadError::Engine(error)) => Some(error.clone().into()),
+            Some(error) => Some(Failure::new(Code::OperationFailed, error.to_string())),
+        };
+        if let Some(failure) = failure {
+            let (of_failure, error) = refusal::value_of(&failure);
+            status = of_failure;
+            map.insert("$error", error);
+        }
+        for (name, value) in counted("loaded", took, count) {
+            map.insert(name, value);
+        }
+        if let Ok(outcome) = ended {
+            if let Some((_, offset)) = &outcome.resumed_at {
+                map.insert("resumed_at", *offset);
+            }
+            if outcome.was_complete {
+                map.insert("was_complete", true);
+            }
+        }
+        let left_out = self.returned.as_ref().map_or(0, |returned| returned.lines().left_out);
+        if left_out > 0 {
+            map.insert("bad_documents_not_returned", left_out);
+        }
+        lines.extend_from_slice(&line(map));
+        (status, lines)
+    }
+}
+
+/// Returns what a load has done, by the names that the tool gives it.
+fn counted(name: &str, took: Duration, count: Count) -> Map {
+    let seconds = took.as_secs_f64();
+    let rate = |n: u64| if seconds > 0.0 { (n as f64 / seconds) as u64 } else { 0 };
+    let mut map = Map::new();
+    map.insert(name, count.documents);
+    map.insert("bad_documents", count.bad);
+    map.insert("existing_documents", count.existing);
+    map.insert("json_bytes", count.json_bytes);
+    map.insert("input_bytes", count.input_bytes);
+    map.insert("seconds", (seconds * 1000.0).round() / 1000.0);
+    map.insert("documents_per_second", rate(count.documents));
+    map
+}
