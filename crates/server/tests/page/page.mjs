@@ -287,6 +287,25 @@ async function pipelinesRun(page, server) {
   await page.locator("main").getByText("100 rows, and there are more").waitFor();
   await page.getByRole("button", { name: "More", exact: true }).click();
   await page.locator("main").getByText("200 rows, and there are more").waitFor();
+  // Another form is drawn without another run; the plan is beside it.
+  let runs = 0;
+  page.on("request", (request) => {
+    if (/"aggregate":"orders"/.test(request.postData() ?? "")) runs += 1;
+  });
+  await page.getByRole("button", { name: "Documents", exact: true }).click();
+  await page.locator("article pre").nth(199).waitFor();
+  assert.equal(runs, 0);
+  await box.fill('[{ $match: { total: 7 } }, { $group: { _id: "$note" } }, { $limit: 5 }]');
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page.locator(".node").nth(4).waitFor();
+  const titles = await page.locator(".node strong").allTextContents();
+  assert.deepEqual(titles.slice(0, 4), [
+    "$limit",
+    "$group",
+    "Input of the pipeline",
+    "Read and filter",
+  ]);
+  await page.locator("main").getByText("5 rows").waitFor();
   // A link does not write.
   for (const stage of [
     '{ $out: "x" }',

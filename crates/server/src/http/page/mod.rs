@@ -45,11 +45,13 @@ files! {
     SCRIPT "document.js" "document.js";
     SCRIPT "dom.js" "dom.js";
     SCRIPT "explain.js" "explain.js";
+    SCRIPT "find.js" "find.js";
     SCRIPT "indexes.js" "indexes.js";
     SCRIPT "jobs.js" "jobs.js";
     SCRIPT "json.js" "json.js";
     SCRIPT "load.js" "load.js";
     SCRIPT "overview.js" "overview.js";
+    SCRIPT "pipeline.js" "pipeline.js";
     SCRIPT "query.js" "query.js";
     SCRIPT "rows.js" "rows.js";
     SCRIPT "sampler.js" "sampler.js";

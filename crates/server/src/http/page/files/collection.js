@@ -2,9 +2,10 @@
 
 import { command } from "./api.js";
 import { alarm, bytes, count, fill, h, tabs } from "./dom.js";
+import { Find } from "./find.js";
 import { Indexes } from "./indexes.js";
 import { Load } from "./load.js";
-import { Find, Pipeline } from "./query.js";
+import { Pipeline } from "./pipeline.js";
 import { change, go } from "./state.js";
 
 const TABS = [

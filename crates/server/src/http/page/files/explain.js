@@ -2,9 +2,10 @@
 
 import { h, count } from "./dom.js";
 
-// Returns the tree of a reply of explain.
-export function drawPlan(reply, { limit, skip }) {
-  const { winningPlan } = reply.queryPlanner;
+// Returns the tree of a reply of explain. Of a pipeline, the first stages are a query.
+export function drawPlan(reply) {
+  const [query, ...stages] = reply.stages ?? [{ $cursor: reply }];
+  const { winningPlan } = query.$cursor.queryPlanner;
   const own = winningPlan.flagstone;
   if (!own) {
     return h("div", { class: "plan" }, h("p", { class: "empty" }, "There is no such collection."));
@@ -60,10 +61,12 @@ export function drawPlan(reply, { limit, skip }) {
       [tree],
     );
   }
+  const { skip, limit } = reply.command ?? {};
   const cut = [skip ? `skip ${count(skip)}` : null, limit ? `limit ${count(limit)}` : null];
+  const isWhole = stages.length === 0;
   tree = branch(
-    node("Result", {
-      kind: "result",
+    node(isWhole ? "Result" : "Input of the pipeline", {
+      kind: isWhole ? "result" : "",
       facts: [`order: ${order}`, ...cut.filter(Boolean)],
       flow: actual?.rows,
       unit: "rows",
@@ -71,6 +74,11 @@ export function drawPlan(reply, { limit, skip }) {
     }),
     [tree],
   );
+  for (const [at, stage] of stages.entries()) {
+    const [name, argument] = Object.entries(stage)[0];
+    const kind = at === stages.length - 1 ? "result" : "";
+    tree = branch(node(name, { kind, notes: [JSON.stringify(argument)], most }), [tree]);
+  }
   return h("div", { class: "plan" }, h("ul", { class: "tree" }, tree));
 }
 
