@@ -111,7 +111,7 @@ impl<'r> Run<'r, '_> {
 
     /// Returns a collection if there is one.
     pub(crate) fn existing(&self, namespace: &Namespace) -> Outcome<Option<Collection>> {
-        Ok(self.service.db.space(&namespace.keyspace()).existing().collection()?)
+        self.service.existing(namespace)
     }
 
     /// Returns a collection that must be there.
@@ -121,17 +121,9 @@ impl<'r> Run<'r, '_> {
         })
     }
 
-    /// Returns a collection, and creates it if there is none: with what change streams need, if
-    /// the database keeps changes.
+    /// Returns a collection, and creates it if there is none.
     pub(crate) fn created(&self, namespace: &Namespace) -> Outcome<Collection> {
-        if let Some(collection) = self.existing(namespace)? {
-            return Ok(collection);
-        }
-        let collection = self.service.db.collection(&namespace.keyspace())?;
-        if self.service.db.stats().changes.is_some() {
-            collection.keep_old_documents(true)?;
-        }
-        Ok(collection)
+        self.service.created(namespace)
     }
 
     /// Returns the statements of this name.
@@ -171,7 +163,11 @@ impl<'r> Run<'r, '_> {
         };
         for _try in 0..TRIES_MAX {
             let mut transaction = options.begin(&self.service.db)?;
-            let done = work(self, &mut transaction)?;
+            let done = match work(self, &mut transaction) {
+                // Another plan finds what it looks for.
+                Err(failure) if failure.code == Code::QueryPlanKilled => continue,
+                done => done?,
+            };
             match transaction.commit() {
                 Ok(()) => return Ok(done),
                 Err(error) if error.kind() == ErrorKind::Conflict => {}

@@ -3,6 +3,7 @@
 use super::builds::Builds;
 use super::id::Incoming;
 use super::latency::{Kind, Latencies};
+use super::name::Namespace;
 use super::run::{Command, Run};
 use super::table::{self, Entry};
 use crate::access::{Conversation, Need, User, Users};
@@ -12,7 +13,7 @@ use crate::session::cursors::Cursors;
 use crate::session::sessions::{SessionKey, Sessions, TRANSIENT};
 use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::internal::interruptible;
-use flagstone::{Database, Document, View};
+use flagstone::{Collection, Database, Document, View};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -144,6 +145,9 @@ impl std::fmt::Debug for Client {
 
 /// The label of errors after which a driver sends a write again.
 const RETRYABLE: &str = "RetryableWriteError";
+
+/// How often a query is planned, at most, if indexes are dropped all the time.
+const PLANS_MAX: usize = 16;
 
 /// The least that open transactions may have written together.
 const TRANSACTION_BYTES_MIN: usize = 16 << 20;
@@ -281,13 +285,36 @@ impl Service {
         Counters::add(&self.counters.commands, 1);
         let mut incoming = std::mem::take(&mut client.incoming);
         let done = Command::parse(command, sequences, database, &mut incoming)
-            .and_then(|command| self.execute_parsed(client, &command, &mut incoming, out));
+            .and_then(|command| self.execute_planned(client, &command, &mut incoming, out));
         client.incoming = incoming;
         if let Err(failure) = done {
             out.truncate(start);
             Counters::add(&self.counters.failures, 1);
             put_failure(&failure, out);
         }
+    }
+
+    /// As [`Service::execute_parsed`]. A query whose index is dropped before its first documents
+    /// are there is planned again.
+    fn execute_planned(
+        &self,
+        client: &mut Client,
+        command: &Command<'_>,
+        incoming: &mut Incoming,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let start = out.len();
+        let is_query = matches!(command.name, "find" | "aggregate" | "count" | "distinct");
+        for _ in 1..PLANS_MAX {
+            let done = self.execute_parsed(client, command, incoming, out);
+            let is_killed = matches!(&done, Err(one) if one.code == Code::QueryPlanKilled);
+            // A transaction has ended with the error.
+            if !is_killed || !is_query || command.body.root().get("autocommit")?.is_some() {
+                return done;
+            }
+            out.truncate(start);
+        }
+        self.execute_parsed(client, command, incoming, out)
     }
 
     fn execute_parsed(
@@ -384,7 +411,7 @@ impl Service {
             session.give_back(transaction, held);
         }
         done.map_err(|failure| match failure.code {
-            Code::WriteConflict => failure.with_label(TRANSIENT),
+            Code::WriteConflict | Code::QueryPlanKilled => failure.with_label(TRANSIENT),
             _ => failure,
         })
     }
@@ -395,6 +422,24 @@ impl Service {
             Some(lsid) => session_key(&lsid, run.client).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Returns a collection if there is one.
+    pub(crate) fn existing(&self, namespace: &Namespace) -> Outcome<Option<Collection>> {
+        Ok(self.db.space(&namespace.keyspace()).existing().collection()?)
+    }
+
+    /// Returns a collection, and creates it if there is none: with what change streams need, if
+    /// the database keeps changes.
+    pub(crate) fn created(&self, namespace: &Namespace) -> Outcome<Collection> {
+        if let Some(collection) = self.existing(namespace)? {
+            return Ok(collection);
+        }
+        let collection = self.db.collection(&namespace.keyspace())?;
+        if self.db.stats().changes.is_some() {
+            collection.keep_old_documents(true)?;
+        }
+        Ok(collection)
     }
 
     /// Refuses everything once the server stops.

@@ -46,11 +46,11 @@ fn answer(service: &Service, client: &mut Client, asked: &Asked<'_>) -> Outcome<
     check_access(service, client, need, &namespace.database, what)?;
     let id = parse_key(&asked.target.segments[3])?;
     let (key, _) = client.incoming.document(&bson(&id.root(), None)?)?;
+    let key = id::canonical(key)?;
     let head = asked.request.head;
-    let space = || service.db.space(&namespace.keyspace()).existing().collection();
     let collection = match asked.method {
-        "PUT" => Some(service.db.collection(&namespace.keyspace())?),
-        _ => space()?,
+        "PUT" => Some(service.created(&namespace)?),
+        _ => service.existing(&namespace)?,
     };
     let Some(collection) = collection else {
         // What there is not can still fail a condition.
