@@ -79,9 +79,18 @@ pub(crate) struct LimitArgs {
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_connections: usize,
+    /// Cursors at a time
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub(crate) max_cursors: usize,
+    /// Sessions at a time
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) max_sessions: usize,
     /// The longest message before the login
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "16KiB")]
     login_bytes: u64,
+    /// Memory of messages that arrive or are not answered yet, of all clients; more wait
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256MiB")]
+    message_memory: u64,
     /// The time for a first message, and for a login
     #[arg(long, value_name = "TIME", value_parser = units::duration_of, default_value = "10s")]
     login_timeout: Duration,
@@ -105,6 +114,7 @@ impl LimitArgs {
         Limits {
             connections: self.max_connections,
             login_bytes: usize::try_from(self.login_bytes).unwrap_or(usize::MAX),
+            messages: usize::try_from(self.message_memory).unwrap_or(usize::MAX),
             login: self.login_timeout,
             message: self.message_timeout,
             reply: self.reply_timeout,

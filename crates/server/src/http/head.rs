@@ -7,7 +7,7 @@ pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The most fields of a head.
 const FIELDS_MAX: usize = 100;
 /// The longest body, in bytes: a document of 16 MiB, and the command around it.
-pub(super) const BODY_BYTES_MAX: u64 = (16 << 20) + (16 << 10);
+pub(crate) const BODY_BYTES_MAX: u64 = (16 << 20) + (16 << 10);
 
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +150,11 @@ impl Head {
     /// Returns whether there is a body.
     pub fn has_body(&self) -> bool {
         self.framing != Framing::Length(0)
+    }
+
+    /// Returns whether the length of the body is known only at its end.
+    pub(crate) fn is_chunked(&self) -> bool {
+        self.framing == Framing::Chunks
     }
 
     /// Returns whether the answer may come in chunks.

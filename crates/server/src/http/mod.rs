@@ -27,6 +27,7 @@ mod routes;
 
 pub use asked::{Counted, Request};
 pub use body::BodyReader;
+pub(crate) use head::BODY_BYTES_MAX;
 pub use head::Head;
 pub use hosts::check_hosts;
 pub use refusal::BadRequest;

@@ -2,13 +2,15 @@
 
 use super::ended::{Ended, Late};
 use super::handler::Handler;
+use super::held::Held;
 use super::limits::Limits;
 use super::line::Line;
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::socket::TICK;
 use crate::http::{
-    BadRequest, BodyReader, Content, Counted, Head, Part, Request, Response, check_hosts,
+    BODY_BYTES_MAX, BadRequest, BodyReader, Content, Counted, Head, Part, Request, Response,
+    check_hosts,
 };
 use crate::wire::MessageReader;
 use flagstone::Value;
@@ -150,10 +152,15 @@ impl<H: Handler> Requests<'_, H> {
         }
     }
 
-    /// Reads a body.
-    fn body(&mut self, head: &Head, whole: Instant) -> Result<Vec<u8>, Ended> {
+    /// Reads a body, which counts as long as it is held.
+    fn body(&mut self, head: &Head, whole: Instant) -> Result<(Vec<u8>, Held), Ended> {
         self.line.set_deadline(whole);
         let (mut reader, mut body) = (BodyReader::new(head), Vec::new());
+        let len = if head.is_chunked() { BODY_BYTES_MAX } else { reader.missing() };
+        let goes_on = || !self.shared.is_stopping();
+        let Some(held) = self.shared.messages.take(len as usize, whole, goes_on) else {
+            return Err(self.full());
+        };
         while reader.missing() > 0 {
             let step = reader.missing().min(STEP_BYTES) as usize;
             let taken = match self.reader.peek(&mut self.line, step) {
@@ -167,7 +174,7 @@ impl<H: Handler> Requests<'_, H> {
                 Err(bad) => return Err(self.malformed(&bad)),
             }
         }
-        Ok(body)
+        Ok((body, held))
     }
 
     /// Answers one request. Returns whether the connection ends then.
@@ -202,7 +209,7 @@ impl<H: Handler> Requests<'_, H> {
         if waits {
             self.put(b"HTTP/1.1 100 Continue\r\n\r\n")?;
         }
-        let body = self.body(head, whole)?;
+        let (body, _held) = self.body(head, whole)?;
         let counted = || Counted { open: shared.len() as u64, events: shared.counters.list() };
         let request = Request { head, body: &body, counted: &counted };
         let began = Instant::now();
@@ -294,6 +301,14 @@ impl<H: Handler> Requests<'_, H> {
     fn malformed(&mut self, bad: &BadRequest) -> Ended {
         self.end(&Response::from(bad));
         Ended::Malformed(bad.text.clone())
+    }
+
+    /// The end because there is no room for the body.
+    fn full(&mut self) -> Ended {
+        let refusal = Refusal::full(&self.shared.limits);
+        self.shared.counters.refused_messages.add();
+        self.end(&Response::refused(refusal.status, &refusal.text));
+        Ended::Refused(refusal.text)
     }
 
     /// The end by an error of reading.
