@@ -55,6 +55,7 @@ codes! {
     OperationFailed = 96,
     WriteConflict = 112,
     CommandNotSupported = 115,
+    QueryPlanKilled = 175,
     InterruptedAtShutdown = 11600,
     ExceededMemoryLimit = 146,
     TransactionTooOld = 225,
@@ -102,6 +103,18 @@ impl Failure {
     pub(crate) fn with_label(mut self, label: &'static str) -> Self {
         self.labels.push(label);
         self
+    }
+
+    /// What ends a query whose collection, or whose index, is dropped while it is read.
+    #[cold]
+    pub(crate) fn of_reading(error: flagstone::Error) -> Self {
+        match error.kind() {
+            ErrorKind::InvalidInput => {
+                let text = format!("the query has lost what it reads: {error}");
+                Self::new(Code::QueryPlanKilled, text)
+            }
+            _ => error.into(),
+        }
     }
 
     /// The same failure with the text `context: text`.

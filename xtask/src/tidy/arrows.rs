@@ -16,7 +16,10 @@ const CRATES: [(&str, &[&str]); 16] = [
     ("load", &["flagstone"]),
     ("pipeline", &["flagstone"]),
     ("server", &["flagstone", "load", "pipeline"]),
-    ("testkit", &["base", "env", "doc", "wal", "sst", "tree", "flagstone", "load", "server"]),
+    (
+        "testkit",
+        &["base", "env", "doc", "wal", "sst", "tree", "flagstone", "load", "pipeline", "server"],
+    ),
     ("arrow", &["flagstone"]),
     ("comments", &[]),
     ("cli", &["flagstone", "load", "pipeline", "server", "arrow", "comments"]),

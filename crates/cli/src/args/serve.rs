@@ -79,18 +79,21 @@ pub(crate) struct LimitArgs {
     /// Connections at a time
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_connections: usize,
-    /// Cursors that clients have open at a time
+    /// Cursors at a time
     #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub(crate) cursors: usize,
-    /// Sessions of clients at a time
+    pub(crate) max_cursors: usize,
+    /// Sessions at a time
     #[arg(long, value_name = "N", default_value_t = 100_000)]
-    pub(crate) sessions: usize,
+    pub(crate) max_sessions: usize,
     /// Loads over HTTP at a time
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) max_loads: usize,
     /// The longest message before the login
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "16KiB")]
     login_bytes: u64,
+    /// Memory of messages that arrive or are not answered yet, of all clients; more wait
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256MiB")]
+    message_memory: u64,
     /// The time for a first message, and for a login
     #[arg(long, value_name = "TIME", value_parser = units::duration_of, default_value = "10s")]
     login_timeout: Duration,
@@ -114,6 +117,7 @@ impl LimitArgs {
         Limits {
             connections: self.max_connections,
             login_bytes: usize::try_from(self.login_bytes).unwrap_or(usize::MAX),
+            messages: usize::try_from(self.message_memory).unwrap_or(usize::MAX),
             login: self.login_timeout,
             message: self.message_timeout,
             reply: self.reply_timeout,

@@ -53,8 +53,8 @@ fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), F
     let database = open(args)?;
     let mut options = ServiceOptions::default();
     options.replica_set.clone_from(&args.replica_set);
-    options.cursors_max = args.limits.cursors;
-    options.sessions_max = args.limits.sessions;
+    options.cursors_max = args.limits.max_cursors;
+    options.sessions_max = args.limits.max_sessions;
     options.loads_max = args.limits.max_loads;
     let service = Service::new(database.clone(), options)?;
     let remote = server.addresses().iter().find(|address| !address.is_local());

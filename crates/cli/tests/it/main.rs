@@ -4,7 +4,11 @@
 
 mod bad_input;
 mod commands;
+#[cfg(all(feature = "server", unix))]
+mod crashes;
 mod extended;
+#[cfg(all(feature = "server", target_os = "linux"))]
+mod hostile;
 mod kill;
 mod load;
 mod overview;

@@ -4,7 +4,7 @@ use super::keys::{KEY_BYTES, Key, Keys, prepared, signature};
 use super::record::{Record, secret_from_value, secret_key, secret_to_value};
 use super::roles::{Role, User};
 use super::scram::{Conversation, Refused};
-use flagstone::{Database, Error, ErrorKind, Result, Space, Value};
+use flagstone::{Database, Durability, Error, ErrorKind, Result, Space, TransactionOptions, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -235,16 +235,17 @@ impl Users {
         let known = self.known();
         let Some((name, record)) = decide(&known)? else { return Ok(false) };
         let collection = self.database.collection(USERS)?;
-        let mut batch = self.database.batch();
+        // Also where the database does not log.
+        let options = TransactionOptions::new().durability(Durability::Group);
+        let mut transaction = options.begin(&self.database)?;
         if !known.is_stored {
-            batch.put(&collection, secret_key(), secret_to_value(&known.secret))?;
+            transaction.put(&collection, secret_key(), secret_to_value(&known.secret))?;
         }
         match &record {
-            Some(record) => batch.put(&collection, name, record.to_value())?,
-            None => batch.delete(&collection, name)?,
+            Some(record) => transaction.put(&collection, name, record.to_value())?,
+            None => transaction.delete(&collection, name)?,
         }
-        self.database.commit(batch)?;
-        self.database.sync()?;
+        transaction.commit()?;
         self.reread()?;
         Ok(true)
     }

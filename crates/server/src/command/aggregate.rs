@@ -13,7 +13,7 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Rows;
 use flagstone::doc::Map;
 use flagstone::{Document, Error, Value};
-use flagstone_pipeline::{Aggregate, Aggregation};
+use flagstone_pipeline::{Aggregate, Aggregation, PipelineError};
 
 /// The rows of a pipeline.
 struct Piped {
@@ -23,7 +23,7 @@ struct Piped {
 
 impl Rows for Piped {
     fn advance(&mut self) -> Outcome<bool> {
-        self.current = self.rows.next().transpose()?;
+        self.current = self.rows.next().transpose().map_err(of_reading)?;
         Ok(self.current.is_some())
     }
 
@@ -32,6 +32,14 @@ impl Rows for Piped {
             Some(row) => put_row(row, out),
             None => Ok(()),
         }
+    }
+}
+
+/// What ends a pipeline while it is read.
+fn of_reading(error: PipelineError) -> Failure {
+    match error.database_error() {
+        Some(error) => Failure::of_reading(error.clone()),
+        None => error.into(),
     }
 }
 
@@ -84,7 +92,7 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         Some(tx) => {
             let mut listed = Listed::new(Vec::new());
             for row in aggregate.transaction(tx).run()? {
-                let row = row?;
+                let row = row.map_err(of_reading)?;
                 listed.add(|out| put_row(&row, out))?;
             }
             Box::new(listed)
@@ -153,7 +161,8 @@ pub(super) fn find(
     let stages = stages_of(&args, "filter")?;
     let mut listed = Listed::new(Vec::new());
     for row in run_stages(run, stages, collection)? {
-        let projected = Document::from_value(&fields.project(&row?.to_value(), None)?)?;
+        let row = row.map_err(of_reading)?;
+        let projected = Document::from_value(&fields.project(&row.to_value(), None)?)?;
         listed.add(|out| put_row(&projected, out))?;
     }
     super::read::answer(run, namespace, Box::new(listed))
@@ -163,7 +172,7 @@ pub(super) fn find(
 pub(super) fn count(run: &Run<'_, '_>, collection: Option<&flagstone::Collection>) -> Outcome<u64> {
     let mut n = 0;
     for row in run_stages(run, stages_of(&run.args(), "query")?, collection)? {
-        row?;
+        row.map_err(of_reading)?;
         n += 1;
     }
     Ok(n)

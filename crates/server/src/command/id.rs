@@ -236,13 +236,22 @@ pub(crate) fn is_scalar(value: &View<'_>) -> bool {
     !matches!(value.value_type(), ValueType::Map | ValueType::Array)
 }
 
+/// Returns a key as it is stored, whatever form of it was asked for: `1` for `1.0` and for the
+/// int64 1, so that nothing takes that form over.
+pub(crate) fn canonical(key: Value) -> Outcome<Value> {
+    match key {
+        Value::Int(_) | Value::Number(_) | Value::Float(_) => stored_again(&key),
+        key => Ok(key),
+    }
+}
+
 /// Returns the key that a filter asks for, if it asks for nothing else.
 pub(crate) fn only_key(filter: &View<'_>) -> Outcome<Option<Value>> {
     let mut fields = filter.fields()?;
     let (Some(first), None) = (fields.next(), fields.next()) else { return Ok(None) };
     match first? {
         (flagstone::doc::FieldKey::Name(ID), value) if is_scalar(&value) => {
-            Ok(Some(value.to_value()?))
+            canonical(value.to_value()?).map(Some)
         }
         _ => Ok(None),
     }

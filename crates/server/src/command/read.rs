@@ -24,6 +24,10 @@ struct Found<'t> {
 }
 
 impl Found<'_> {
+    fn advance(&mut self) -> Outcome<bool> {
+        self.cursor.advance().map_err(Failure::of_reading)
+    }
+
     fn put(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
         let with_key = self.fields.has_key();
         let key = self.cursor.key_bytes().to_vec();
@@ -48,7 +52,7 @@ impl Found<'_> {
 /// Returns all documents of a query.
 fn all(mut found: Found<'_>) -> Outcome<Listed> {
     let mut listed = Listed::new(Vec::new());
-    while found.cursor.advance()? {
+    while found.advance()? {
         listed.add(|out| found.put(out))?;
     }
     Ok(listed)
@@ -56,7 +60,7 @@ fn all(mut found: Found<'_>) -> Outcome<Listed> {
 
 impl Rows for Found<'static> {
     fn advance(&mut self) -> Outcome<bool> {
-        Ok(self.cursor.advance()?)
+        Found::advance(self)
     }
 
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
@@ -413,7 +417,7 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
         let start = run.reply.len();
         if key == ID {
             let mut cursor = find.run()?;
-            while cursor.advance()? {
+            while cursor.advance().map_err(Failure::of_reading)? {
                 id::write_key(&mut run.reply, "", cursor.key_bytes())?;
                 check_values(&run.reply, start)?;
             }

@@ -163,7 +163,11 @@ impl<'r> Run<'r, '_> {
         };
         for _try in 0..TRIES_MAX {
             let mut transaction = options.begin(&self.service.db)?;
-            let done = work(self, &mut transaction)?;
+            let done = match work(self, &mut transaction) {
+                // Another plan finds what it looks for.
+                Err(failure) if failure.code == Code::QueryPlanKilled => continue,
+                done => done?,
+            };
             match transaction.commit() {
                 Ok(()) => return Ok(done),
                 Err(error) if error.kind() == ErrorKind::Conflict => {}

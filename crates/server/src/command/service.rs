@@ -151,6 +151,9 @@ impl std::fmt::Debug for Client {
 /// The label of errors after which a driver sends a write again.
 const RETRYABLE: &str = "RetryableWriteError";
 
+/// How often a query is planned, at most, if indexes are dropped all the time.
+const PLANS_MAX: usize = 16;
+
 /// The least that open transactions may have written together.
 const TRANSACTION_BYTES_MIN: usize = 16 << 20;
 
@@ -288,13 +291,36 @@ impl Service {
         Counters::add(&self.counters.commands, 1);
         let mut incoming = std::mem::take(&mut client.incoming);
         let done = Command::parse(command, sequences, database, &mut incoming)
-            .and_then(|command| self.execute_parsed(client, &command, &mut incoming, out));
+            .and_then(|command| self.execute_planned(client, &command, &mut incoming, out));
         client.incoming = incoming;
         if let Err(failure) = done {
             out.truncate(start);
             Counters::add(&self.counters.failures, 1);
             put_failure(&failure, out);
         }
+    }
+
+    /// As [`Service::execute_parsed`]. A query whose index is dropped before its first documents
+    /// are there is planned again.
+    fn execute_planned(
+        &self,
+        client: &mut Client,
+        command: &Command<'_>,
+        incoming: &mut Incoming,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let start = out.len();
+        let is_query = matches!(command.name, "find" | "aggregate" | "count" | "distinct");
+        for _ in 1..PLANS_MAX {
+            let done = self.execute_parsed(client, command, incoming, out);
+            let is_killed = matches!(&done, Err(one) if one.code == Code::QueryPlanKilled);
+            // A transaction has ended with the error.
+            if !is_killed || !is_query || command.body.root().get("autocommit")?.is_some() {
+                return done;
+            }
+            out.truncate(start);
+        }
+        self.execute_parsed(client, command, incoming, out)
     }
 
     fn execute_parsed(
@@ -391,7 +417,7 @@ impl Service {
             session.give_back(transaction, held);
         }
         done.map_err(|failure| match failure.code {
-            Code::WriteConflict => failure.with_label(TRANSIENT),
+            Code::WriteConflict | Code::QueryPlanKilled => failure.with_label(TRANSIENT),
             _ => failure,
         })
     }

@@ -66,7 +66,7 @@ impl<'a> Target<'a> {
         let find = self.find_in(tx);
         let find = if self.condition.is_none() { find.limit(1) } else { find };
         let mut cursor = find.run()?;
-        while cursor.advance()? {
+        while cursor.advance().map_err(Failure::of_reading)? {
             if self.holds(&mut cursor)? {
                 return Ok(Some(cursor.key()?));
             }
@@ -101,7 +101,7 @@ impl<'a> Target<'a> {
     pub(super) fn all(&self, tx: &Transaction) -> Outcome<Vec<Value>> {
         let mut cursor = self.find_in(tx).run()?;
         let (mut keys, mut bytes) = (Vec::new(), 0);
-        while cursor.advance()? {
+        while cursor.advance().map_err(Failure::of_reading)? {
             bytes += cursor.key_bytes().len() + size_of::<Value>();
             if bytes > KEYS_BYTES_MAX {
                 let text = "more documents match than a transaction can change";

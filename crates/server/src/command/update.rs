@@ -270,7 +270,7 @@ fn update_all(run: &mut Run<'_, '_>, change: &Change<'_>, target: &Target<'_>) -
         }
         None => {
             let mut cursor = target.find(target.collection.find(target.filter.clone())).run()?;
-            while cursor.advance()? {
+            while cursor.advance().map_err(Failure::of_reading)? {
                 let key = cursor.key()?;
                 cursor.park();
                 if let Some(changed) = run.atomically(|_run, tx| change.one(tx, target, &key))? {

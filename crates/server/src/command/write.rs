@@ -79,6 +79,10 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
     let is_ordered = is_ordered(&args)?;
     let statements = run.statements("documents")?;
     let earlier = Earlier::read(run.done()?);
+    if !earlier.is_empty() && (0..statements.len()).all(|index| earlier.has(index)) {
+        // The collection may have been dropped since.
+        return put_count(&mut run.reply, "n", statements.len() as u64);
+    }
     let collection = run.created(&namespace)?;
     // What an earlier try has done may not have been synced when its connection ended.
     run.has_one_commit = statements.len() == 1 && earlier.is_empty();
@@ -86,17 +90,19 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
     let (mut inserted, mut failures) = (0, Failures::default());
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     for (index, bson) in statements.iter().enumerate() {
-        if earlier.has(index) {
-            inserted += 1;
-            continue;
-        }
-        if chunk.len() == CHUNK_DOCUMENTS || bytes >= CHUNK_BYTES {
+        let is_done = earlier.has(index);
+        // The note of a chunk says its first statement, and how many there are.
+        if is_done || chunk.len() == CHUNK_DOCUMENTS || bytes >= CHUNK_BYTES {
             inserted += into.insert(&mut chunk, &mut failures)?;
             bytes = 0;
         }
         let is_over = is_ordered && !failures.is_empty();
         if is_over {
             break;
+        }
+        if is_done {
+            inserted += 1;
+            continue;
         }
         match into.read(bson) {
             Ok((key, document)) => {

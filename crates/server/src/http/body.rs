@@ -4,7 +4,7 @@ use super::head::{Framing, HEAD_BYTES_MAX, Head};
 use super::refusal::BadRequest;
 
 /// The longest body that is taken whole, in bytes: a document of 16 MiB, and the command around it.
-pub(super) const BODY_BYTES_MAX: u64 = (16 << 20) + (16 << 10);
+pub(crate) const BODY_BYTES_MAX: u64 = (16 << 20) + (16 << 10);
 
 /// How a body is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

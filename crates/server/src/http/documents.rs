@@ -117,7 +117,7 @@ fn parse_key(client: &mut Client, text: &str) -> Outcome<(Document, Value)> {
         Err(_no_json) => Document::from_value(&Value::from(text))?,
     };
     let (key, _) = client.incoming.document(&bson(&id.root(), None)?)?;
-    Ok((id, key))
+    Ok((id, id::canonical(key)?))
 }
 
 /// Reads a document that is to be stored at the key.

@@ -160,7 +160,7 @@ impl Head {
     }
 
     /// Returns the length of the body, if it is announced.
-    pub(super) const fn length(&self) -> Option<u64> {
+    pub(crate) const fn length(&self) -> Option<u64> {
         match self.framing {
             Framing::Length(bytes) => Some(bytes),
             Framing::Chunks => None,

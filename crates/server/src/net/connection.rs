@@ -3,6 +3,7 @@
 use super::address::Address;
 use super::ended::{Ended, Late};
 use super::handler::{Handler, Login, Peer};
+use super::held::Held;
 use super::http::{self, Requests};
 use super::line::Line;
 use super::log::Level;
@@ -108,8 +109,8 @@ impl<H: Handler> Connection<H> {
             let text = "a client speaks it, and the server has no certificate (--tls-cert)";
             return Err(Ended::Tls(text.to_owned()));
         }
-        let mut client =
-            Served { connection: self, line, reader, out: Vec::new(), login: Some(first) };
+        let (out, held, login) = (Vec::new(), None, Some(first));
+        let mut client = Served { connection: self, line, reader, out, held, login };
         match &self.verdict {
             Ok(handler) => client.run(handler, &mut handler.connect(&self.peer(is_encrypted)?)),
             Err(refusal) => {
@@ -173,6 +174,8 @@ struct Served<'a, H: Handler> {
     line: Line,
     reader: MessageReader,
     out: Vec<u8>,
+    /// The room that a long message takes.
+    held: Option<Held>,
     /// When the login, or the first message, must be complete.
     login: Option<Instant>,
 }
@@ -196,6 +199,7 @@ impl<H: Handler> Served<'_, H> {
                 return Err(Ended::Stopped);
             }
             self.answer(handler, client)?;
+            self.held = None;
             self.login = match (handler.login(client), self.login.filter(|_| login == Login::Begun))
             {
                 (Login::Begun, None) => Some(Instant::now() + shared.limits.login),
@@ -248,6 +252,7 @@ impl<H: Handler> Served<'_, H> {
         let deadline = self.login.map_or(message, |login| login.min(message));
         self.line.set_deadline(deadline);
         let is_late = |login: &Instant| Instant::now() >= *login;
+        self.take_room(deadline)?;
         match self.reader.read(&mut self.line).map(|message| message.is_some()) {
             // What goes on in time, message by message, has an end as well.
             Ok(true) if self.login.as_ref().is_some_and(is_late) => {
@@ -278,6 +283,26 @@ impl<H: Handler> Served<'_, H> {
                 Err(Ended::Malformed(text))
             }
         }
+    }
+
+    /// Takes room for the message whose header comes next.
+    fn take_room(&mut self, deadline: Instant) -> Result<(), Ended> {
+        // What goes wrong with it is told when the message is read.
+        let Ok(header) = self.reader.peek(&mut self.line, HEADER_BYTES) else { return Ok(()) };
+        let len = header.first_chunk().map_or(0, |len| u32::from_le_bytes(*len) as usize);
+        if len > MESSAGE_BYTES_MAX {
+            return Ok(());
+        }
+        let shared = &self.connection.shared;
+        self.held = shared.messages.take(len, deadline, || !shared.is_stopping());
+        if self.held.is_some() {
+            return Ok(());
+        }
+        let refusal = Refusal::full(&shared.limits);
+        shared.counters.refused_messages.add();
+        self.reader.take(HEADER_BYTES);
+        self.refuse(&refusal);
+        Err(Ended::Refused(refusal.text))
     }
 
     /// Answers the received message.

@@ -61,6 +61,8 @@ counters! {
     http_requests,
     /// Messages and requests that are damaged, or longer than allowed.
     bad_messages,
+    /// Messages and requests for which there was no room in memory.
+    refused_messages,
     /// Clients that took too long to log in.
     login_timeouts,
     /// Clients that took too long to send a message.

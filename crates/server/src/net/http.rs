@@ -2,14 +2,15 @@
 
 use super::ended::{Ended, Late};
 use super::handler::Handler;
+use super::held::Held;
 use super::limits::Limits;
 use super::line::Line;
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::socket::TICK;
 use crate::http::{
-    Arrived, BadRequest, BodyReader, Content, Counted, Exchange, Exchanger, Head, NDJSON, Part,
-    Request, Response, Takes, check_hosts,
+    Arrived, BODY_BYTES_MAX, BadRequest, BodyReader, Content, Counted, Exchange, Exchanger, Head,
+    NDJSON, Part, Request, Response, Takes, check_hosts,
 };
 use crate::wire::MessageReader;
 use flagstone::Value;
@@ -165,10 +166,20 @@ impl<H: Handler> Requests<'_, H> {
         }
     }
 
-    /// Reads a body.
-    fn body(&mut self, mut reader: BodyReader, whole: Instant) -> Result<Vec<u8>, Ended> {
+    /// Reads a body, which counts as long as it is held.
+    fn body(
+        &mut self,
+        mut reader: BodyReader,
+        is_chunked: bool,
+        whole: Instant,
+    ) -> Result<(Vec<u8>, Held), Ended> {
         self.line.set_deadline(whole);
         let mut body = Vec::new();
+        let len = if is_chunked { BODY_BYTES_MAX } else { reader.missing() };
+        let goes_on = || !self.shared.is_stopping();
+        let Some(held) = self.shared.messages.take(len as usize, whole, goes_on) else {
+            return Err(self.full());
+        };
         while reader.missing() > 0 {
             let step = reader.missing().min(STEP_BYTES) as usize;
             let taken = match self.reader.peek(&mut self.line, step) {
@@ -182,7 +193,7 @@ impl<H: Handler> Requests<'_, H> {
                 Err(bad) => return Err(self.malformed(&bad)),
             }
         }
-        Ok(body)
+        Ok((body, held))
     }
 
     /// Answers one request. Returns whether the connection ends then.
@@ -221,14 +232,15 @@ impl<H: Handler> Requests<'_, H> {
             Ok(reader) => reader,
             Err(bad) => return Err(self.malformed(&bad)),
         };
-        let (body, streamed) = match takes {
-            Takes::Nothing => (Vec::new(), None),
-            Takes::Stream => (Vec::new(), Some(reader)),
+        let (body, _held, streamed) = match takes {
+            Takes::Nothing => (Vec::new(), None, None),
+            Takes::Stream => (Vec::new(), None, Some(reader)),
             Takes::Whole => {
                 if waits {
                     self.put(CONTINUE)?;
                 }
-                (self.body(reader, whole)?, None)
+                let (body, held) = self.body(reader, head.length().is_none(), whole)?;
+                (body, Some(held), None)
             }
         };
         let counted = || Counted { open: shared.len() as u64, events: shared.counters.list() };
@@ -353,6 +365,14 @@ impl<H: Handler> Requests<'_, H> {
     fn malformed(&mut self, bad: &BadRequest) -> Ended {
         self.end(&Response::from(bad));
         Ended::Malformed(bad.text.clone())
+    }
+
+    /// The end because there is no room for the body.
+    fn full(&mut self) -> Ended {
+        let refusal = Refusal::full(&self.shared.limits);
+        self.shared.counters.refused_messages.add();
+        self.end(&Response::refused(refusal.status, &refusal.text));
+        Ended::Refused(refusal.text)
     }
 
     /// The end by an error of reading.

@@ -11,6 +11,9 @@ pub struct Limits {
     /// The longest message of a client that has to log in and has not, in bytes. 16 KiB: the
     /// greeting of a driver has up to a few hundred bytes.
     pub login_bytes: usize,
+    /// The bytes of all messages that arrive or are not answered yet; the first 64 KiB of each do
+    /// not count. One more waits, as long as it may take to arrive. 256 MiB.
+    pub messages: usize,
     /// The time from the connection to the first whole message, and from the first message of a
     /// login to its last. 10 s.
     pub login: Duration,
@@ -31,6 +34,7 @@ impl Default for Limits {
         Self {
             connections: 10_000,
             login_bytes: 16 << 10,
+            messages: 256 << 20,
             login: Duration::from_secs(10),
             message: Duration::from_secs(30),
             reply: Duration::from_secs(60),

@@ -21,6 +21,8 @@ mod log;
 mod address;
 mod socket;
 
+mod held;
+
 #[cfg(feature = "tls")]
 mod tls;
 

@@ -35,6 +35,15 @@ impl Refusal {
         Self::new((462, "IngressRequestRateLimitExceeded"), 503, text)
     }
 
+    pub(super) fn full(limits: &Limits) -> Self {
+        let most = limits.messages;
+        let text = format!(
+            "expected room for the message among at most {most} bytes of messages of all clients \
+             (--message-memory)"
+        );
+        Self::new((146, "ExceededMemoryLimit"), 503, text)
+    }
+
     pub(super) fn remote() -> Self {
         let text = "without users the server answers clients of its own machine only: expected a \
                     user (flagstone user add)";

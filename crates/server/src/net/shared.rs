@@ -1,6 +1,7 @@
 //! What the connections of a server share.
 
 use super::counters::Counters;
+use super::held::Room;
 use super::limits::Limits;
 use super::log::Log;
 use super::options::ServeOptions;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 /// What the connections of a server share.
 pub(super) struct Shared<H> {
     pub(super) limits: Limits,
+    pub(super) messages: Arc<Room>,
     pub(super) slow: Option<Duration>,
     pub(super) http_hosts: Vec<String>,
     pub(super) log: Arc<Log>,
@@ -35,6 +37,7 @@ impl<H> Shared<H> {
         Ok(Self {
             #[cfg(feature = "tls")]
             tls: options.tls.as_ref().map(Tls::open).transpose()?,
+            messages: Room::new(options.limits.messages),
             limits: options.limits,
             slow: options.slow,
             http_hosts: options.http_hosts,

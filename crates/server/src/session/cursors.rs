@@ -153,7 +153,7 @@ impl Cursors {
     pub(crate) fn keep(&self, cursor: Cursor) -> Outcome<i64> {
         let mut open = self.open();
         if open.len() >= self.most {
-            let text = format!("{} cursors are open, the most (--cursors)", open.len());
+            let text = format!("{} cursors are open, the most (--max-cursors)", open.len());
             return Err(Failure::new(Code::OperationFailed, text));
         }
         let id = loop {

@@ -111,7 +111,7 @@ impl Sessions {
             });
         }
         if open.len() >= self.most {
-            let text = format!("{} sessions are open, the most (--sessions)", open.len());
+            let text = format!("{} sessions are open, the most (--max-sessions)", open.len());
             return Err(Failure::new(Code::TooManyLogicalSessions, text));
         }
         let used = Instant::now();

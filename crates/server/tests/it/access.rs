@@ -1,8 +1,9 @@
 //! Users of a database, and the conversation by which one logs in.
 
 use flagstone::internal::document::{base64, put_base64};
-use flagstone::{Database, ErrorKind, Space, Value, doc};
+use flagstone::{Database, Durability, ErrorKind, Options, Space, Value, doc};
 use flagstone_server::access::{Refused, Role, RoleKind, USERS, User, Users};
+use flagstone_testkit::World;
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
@@ -128,6 +129,27 @@ fn users_are_created_changed_and_removed_for_good() {
     assert!(users.remove("ada").unwrap() && !users.remove("ada").unwrap());
     assert!(!users.exist() && users.get("ada").is_none());
     assert_eq!(log_in(&users, "ada", "countess"), Err(Refused::Wrong));
+}
+
+/// A sync does not save what is not logged: with `--durability none` a user, or its removal, was
+/// lost by a power cut.
+#[test]
+fn users_survive_a_power_cut_whatever_the_database_does() {
+    for durability in [Durability::None, Durability::Buffered] {
+        let world = World::new(1);
+        let options = Options::new().durability(durability);
+        let session = world.open(&options).unwrap();
+        let users = Users::open(&session.db).unwrap();
+        users.create("ada", "lovelace", vec![role(RoleKind::Root, None)]).unwrap();
+        users.create("eve", "p", Vec::new()).unwrap();
+        users.remove("eve").unwrap();
+        let world = world.after_power_cut(0);
+        drop((users, session));
+        let session = world.open(&options).unwrap();
+        let users = Users::open(&session.db).unwrap();
+        assert_eq!(users.list().len(), 1, "{durability:?}");
+        assert!(users.check_password("ada", "lovelace").is_some());
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ mod golden;
 #[cfg(unix)]
 mod http;
 mod messages;
+mod model;
 #[cfg(unix)]
 mod net;
 mod oracle;

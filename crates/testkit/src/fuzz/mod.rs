@@ -12,11 +12,13 @@
 
 mod bson;
 mod bulk;
+mod command;
 mod coverage;
 mod database;
 mod document;
 mod edit;
 mod filter;
+mod http;
 mod index;
 mod json;
 mod json_patch;
@@ -24,12 +26,16 @@ mod jsonpath;
 mod load;
 mod mutate;
 mod patch;
+mod pipeline;
 mod query;
 mod run;
+mod scram;
+mod served;
 mod sort_key;
 mod table;
 mod token;
 mod tools;
+mod update;
 
 pub use mutate::Mutator;
 pub use run::{Failure, Limits, Report, corpus, fuzz, run_once};
@@ -69,7 +75,7 @@ const fn checked(
 }
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 24] = [
     checked("table", "a table: frame, index, filter, blocks", table::body, table::seeds),
     checked("log", "segments and the operations in them", database::log, database::log_seeds),
     checked("manifest", "a manifest", database::manifest, database::manifest_seeds),
@@ -89,6 +95,11 @@ pub const TARGETS: [Target; 19] = [
     plain("load", "a file of JSON or a table, plain or compressed", load::body, load::seeds),
     plain("bson", "a document of BSON", bson::body, bson::seeds),
     plain("wire", "messages of a MongoDB driver", bson::wire, bson::wire_seeds),
+    plain("command", "commands of a MongoDB driver", command::body, command::seeds),
+    plain("http", "a request of HTTP", http::body, http::seeds),
+    plain("update", "a document and an update of a driver", update::body, update::seeds),
+    plain("pipeline", "a pipeline", pipeline::body, pipeline::seeds),
+    plain("scram", "messages of a login", scram::body, scram::seeds),
 ];
 
 /// Returns the target of this name.

@@ -85,6 +85,31 @@ fn hostile_messages_do_no_harm() {
 }
 
 #[test]
+fn hostile_commands_do_no_harm() {
+    replay("command", 300);
+}
+
+#[test]
+fn hostile_requests_of_http_do_no_harm() {
+    replay("http", 2000);
+}
+
+#[test]
+fn hostile_updates_do_no_harm() {
+    replay("update", 3000);
+}
+
+#[test]
+fn hostile_pipelines_do_no_harm() {
+    replay("pipeline", 500);
+}
+
+#[test]
+fn hostile_logins_do_no_harm() {
+    replay("scram", 3000);
+}
+
+#[test]
 fn hostile_filters_do_no_harm() {
     replay("filter", 4000);
 }

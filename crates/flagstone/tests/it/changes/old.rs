@@ -82,6 +82,23 @@ fn every_kind_of_write_delivers_the_document_before_it() {
     assert!(batch.changes().all(|change| !change.has_old()));
 }
 
+/// Several threads that write the first document of a new collection, as clients of a server do,
+/// each make it keep old documents. All but one were told that there was a keyspace already.
+#[test]
+fn threads_that_ask_for_old_documents_at_once_all_get_them() {
+    let world = World::new(1);
+    let db = kept(&world).db;
+    for round in 0..20 {
+        let users = db.collection(&format!("users{round}")).unwrap();
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| users.keep_old_documents(true).unwrap());
+            }
+        });
+        assert!(users.keeps_old_documents());
+    }
+}
+
 #[test]
 fn where_changes_are_not_kept_no_old_document_is_logged() {
     let world = World::new(1);

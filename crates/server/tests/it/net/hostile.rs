@@ -17,7 +17,9 @@ fn a_client_that_sends_byte_by_byte_is_ended() {
     let mut writer = stream.try_clone().unwrap();
     let told = std::thread::scope(|threads| {
         threads.spawn(move || {
-            for byte in sent {
+            // With its header, which an answer needs.
+            writer.write_all(&sent[..20]).unwrap();
+            for byte in sent.into_iter().skip(20) {
                 if writer.write_all(&[byte]).is_err() {
                     return;
                 }
@@ -114,6 +116,38 @@ fn a_login_that_goes_on_and_on_is_ended() {
         std::thread::sleep(Duration::from_millis(10));
     }
     running.wait_for("login_timeouts", 1);
+}
+
+/// Halves of long messages.
+#[test]
+fn all_clients_share_the_memory_of_messages() {
+    let running = Running::new(limits(|limits| {
+        limits.messages = 1 << 20;
+        limits.message = Duration::from_secs(2);
+    }));
+    let long = command("ping", &"x".repeat(800_000));
+    let mut first = running.connect();
+    first.write_all(&long[..700_000]).unwrap();
+    // It waits, until the first has its answer.
+    let mut second = running.connect();
+    let mut writer = second.try_clone().unwrap();
+    std::thread::scope(|threads| {
+        threads.spawn(|| writer.write_all(&long).unwrap());
+        std::thread::sleep(SHORT);
+        works(&mut running.connect());
+        first.write_all(&long[700_000..]).unwrap();
+        assert!(reply(&mut first).is_some());
+    });
+    assert!(reply(&mut second).is_some());
+    // There is none in time.
+    first.write_all(&long[..20]).unwrap();
+    running.wait_for("bad_messages", 0);
+    std::thread::sleep(SHORT);
+    second.write_all(&long[..20]).unwrap();
+    let told = [reply(&mut first).unwrap(), reply(&mut second).unwrap()].concat();
+    assert!(told.contains("--message-timeout") && told.contains("(--message-memory)"), "{told}");
+    running.wait_for("refused_messages", 1);
+    works(&mut running.connect());
 }
 
 #[test]
