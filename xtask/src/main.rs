@@ -8,6 +8,7 @@
 )]
 
 mod ci;
+mod clients;
 mod counts;
 mod deny;
 mod examples;
@@ -71,6 +72,12 @@ cargo xtask COMMAND
   python --bench [-- ARGUMENTS]
                   measures a release build of the package beside other packages, and writes
                   docs/bench/python.md; with ARGUMENTS (see python/bench/figures.py) it prints only
+  clients [--mongo-tools DIR] [NAMES]
+                  lets pymongo, node, go, java, mongoose, mongosh, mongo-tools, mongo-express and
+                  mongoku work on a server, each through the steps that
+                  crates/server/tests/clients/steps.txt lists. Installs packages into
+                  target/clients, and names a client that is not to be had. DIR has mongodump and
+                  its kin
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it
@@ -146,6 +153,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["memory", ref options @ ..] => programs::run(root, &["memory"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
         ["python", ref options @ ..] => python::run(root, options),
+        ["clients", ref options @ ..] => clients::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),
         ["miri", ref packages @ ..] => sanitize::interpret(root, packages),
         ["sanitize", ref words @ ..] => sanitize::run(root, words),

@@ -211,7 +211,7 @@ fn with(mut command: Command, words: &[&str]) -> Command {
 }
 
 /// Returns the folder of builds for tests.
-fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
@@ -316,7 +316,7 @@ fn wheel(root: &Path, python: &Path, is_release: bool) -> Option<PathBuf> {
 }
 
 /// Returns a Python that is new enough and can make virtual environments.
-fn system_python() -> Option<String> {
+pub(crate) fn system_python() -> Option<String> {
     const PROBE: &str = "import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))";
     let named = std::env::var("PYTHON").ok();
     let candidates = named.map_or(vec!["python3".into(), "python".into()], |named| vec![named]);

@@ -17,8 +17,14 @@ use std::fmt::{self, Write};
 /// a condition.
 pub(super) fn is_special(map: &Map) -> bool {
     let first = map.iter().next().and_then(|(key, _)| key.as_str());
-    first.is_some_and(|name| is_form(name) || name != REGEX_FORM && StoredForm::has_name(map))
+    first.is_some_and(|name| {
+        name == REFERENCE || is_form(name) || name != REGEX_FORM && StoredForm::has_name(map)
+    })
 }
+
+/// The first name of a reference to another document, which Extended JSON leaves as the map that it
+/// is: `{"$ref":"films","$id":1}`.
+const REFERENCE: &str = "$ref";
 
 /// Returns whether a name of a map begins with a dollar sign.
 pub(super) fn has_dollar(map: &Map) -> bool {
@@ -61,6 +67,7 @@ fn special(cursor: &mut Cursor<'_>, map: &Map) -> Result<Value, FilterError> {
             }
             Err(_) => Err(cursor.refuse(NO_VALUE)),
         },
+        (_, REFERENCE) => fields(cursor, map).map(Value::Map),
         // What documents store as a map, such as a timestamp.
         _ if StoredForm::has_name(map) => Ok(Value::Map(map.clone())),
         _ => Err(cursor.refuse(NO_VALUE)),

@@ -61,49 +61,11 @@ fn by_key(filter: Value) -> Outcome<Value> {
             }
             "$comment" => {}
             _ => {
-                out.insert(name, with_references(value));
+                out.insert(name, value);
             }
         }
     }
     Ok(Value::Map(out))
-}
-
-/// Marks references, maps that begin with `$ref`, as values: no operators.
-fn with_references(condition: Value) -> Value {
-    let literal = |value: Value| {
-        let mut map = Map::default();
-        map.insert("$literal", value);
-        Value::Map(map)
-    };
-    match condition {
-        Value::Map(map) if is_reference(&map) => {
-            let mut equal = Map::default();
-            equal.insert("$eq", literal(Value::Map(map)));
-            Value::Map(equal)
-        }
-        Value::Map(map) => {
-            let marked = map.into_iter().map(|(name, operand)| {
-                let operand = match operand {
-                    Value::Map(map) if is_reference(&map) => literal(Value::Map(map)),
-                    Value::Array(items) => {
-                        let marked = items.into_iter().map(|item| match item {
-                            Value::Map(map) if is_reference(&map) => literal(Value::Map(map)),
-                            item => item,
-                        });
-                        Value::Array(marked.collect())
-                    }
-                    operand => operand,
-                };
-                (name, operand)
-            });
-            Value::Map(marked.collect())
-        }
-        condition => condition,
-    }
-}
-
-fn is_reference(map: &Map) -> bool {
-    map.iter().next().is_some_and(|(name, _)| name.as_str() == Some("$ref"))
 }
 
 /// Returns the order that a document is; `None` for no order.

@@ -124,10 +124,14 @@ pub(crate) fn check_key(key: &Value) -> Outcome {
                 Value::Text(name) if name.starts_with('$') => Some(name),
                 _ => None,
             });
-            let is_form = map.len() == 1
-                && ["$timestamp", "$minKey", "$maxKey", "$binary", "$code", "$symbol"]
-                    .iter()
-                    .any(|form| map.get(form).is_some());
+            let has = |form: &str| map.get(form).is_some();
+            const FORMS: [&str; 7] =
+                ["$timestamp", "$minKey", "$maxKey", "$binary", "$code", "$symbol", "$dbPointer"];
+            let is_form = match map.len() {
+                1 => FORMS.into_iter().any(has),
+                2 => has("$code") && has("$scope"),
+                _ => false,
+            };
             if let (Some(name), false) = (bad, is_form) {
                 let text = format!("_id fields may not contain '$'-prefixed fields: {name}");
                 return Err(Failure::new(Code::DollarPrefixedFieldName, text));

@@ -6,8 +6,9 @@ use super::id::{ID, write_value};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::FieldKey;
+use flagstone::internal::interrupt_check;
 use flagstone::report::{BuildProgress, IndexInfo};
-use flagstone::{Collection, Index, Value, View};
+use flagstone::{Collection, ErrorKind, Index, Value, View};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -106,22 +107,35 @@ impl Definition {
     ) -> Outcome<bool> {
         let Some(index) = self.index else { return Ok(false) };
         let before = collection.indexes().len();
-        let watch = |progress| {
+        let mut watch = |progress| {
             watch(progress);
             ControlFlow::Continue(())
         };
-        let _complete =
-            collection.create_index_with(&self.name, index, watch).map_err(|error| {
-                let text = error.to_string();
-                let is_other = error.kind() == flagstone::ErrorKind::InvalidInput
-                    && collection.indexes().iter().any(|index| index.name == self.name);
-                if is_other {
-                    Failure::new(Code::IndexKeySpecsConflict, text)
-                } else {
-                    Failure::from(error)
-                }
-            })?;
+        let create = || collection.create_index_with(&self.name, index.clone(), &mut watch);
+        let _complete = after_others(create).map_err(|error| {
+            let text = error.to_string();
+            let is_other = error.kind() == ErrorKind::InvalidInput
+                && collection.indexes().iter().any(|index| index.name == self.name);
+            if is_other {
+                Failure::new(Code::IndexKeySpecsConflict, text)
+            } else {
+                Failure::from(error)
+            }
+        })?;
         Ok(collection.indexes().len() > before)
+    }
+}
+
+/// Creates an index, once no other client is creating it.
+fn after_others<T>(mut create: impl FnMut() -> flagstone::Result<T>) -> flagstone::Result<T> {
+    loop {
+        match create() {
+            Err(error) if error.kind() == ErrorKind::Busy => {
+                interrupt_check()?;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            created => return created,
+        }
     }
 }
 

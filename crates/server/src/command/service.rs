@@ -354,6 +354,7 @@ impl Service {
         let args = run.args();
         args.check(entry.fields)?;
         args.refuse_collation()?;
+        super::run::check_concerns(&args)?;
         let deadline = match args.count("maxTimeMS")? {
             None | Some(0) => None,
             Some(millis) => Instant::now().checked_add(Duration::from_millis(millis)),

@@ -147,7 +147,8 @@ table! {
         ["showCredentials", "showPrivileges", "showCustomData", "showAuthenticationRestrictions",
          "filter"],
         "Returns users.";
-    "validate" Read catalog::validate, ["full", "repair", "metadata", "checkBSONConformance"],
+    "validate" Read catalog::validate,
+        ["full", "scandata", "repair", "metadata", "checkBSONConformance"],
         "Checks a collection and its indexes.";
     "whatsmyuri" Nothing connection::my_uri, [], "Returns the address of the client.";
 }

@@ -1,6 +1,7 @@
 //! What writes and their failures may cost.
 
 use super::Fixture;
+use flagstone::changes::ChangeRetention;
 use flagstone::{Durability, Options};
 
 #[test]
@@ -27,4 +28,29 @@ fn the_texts_of_many_failures_are_bounded() {
     assert_eq!(refused.int("n"), Some(0));
     assert_eq!(refused.int("writeErrors.1999.code"), Some(11000));
     assert!(refused.as_bytes().len() < 2 << 20, "{} bytes", refused.as_bytes().len());
+}
+
+/// Two programs that began at once failed: one was told that the other was building the index, or,
+/// where changes are kept, that the collection kept its old documents already.
+#[test]
+fn clients_that_create_the_same_at_once_all_succeed() {
+    let fixture = Fixture::with(Options::new().change_retention(ChangeRetention::bytes(1 << 20)));
+    for round in 0..20 {
+        std::thread::scope(|scope| {
+            for client in 0..4 {
+                let service = &fixture.service;
+                scope.spawn(move || {
+                    let mut at = service.client("there".to_owned(), "here".to_owned(), true);
+                    let index = r#"{"key":{"a":1},"name":"a"}"#;
+                    let create = format!(r#"{{"createIndexes":"c{round}","indexes":[{index}]}}"#);
+                    let insert =
+                        format!(r#"{{"insert":"c{round}","documents":[{{"_id":{client}}}]}}"#);
+                    for command in [create, insert] {
+                        let reply = service.run(&mut at, "test", &super::parse(&command)).unwrap();
+                        assert_eq!(reply.int("ok"), Some(1), "{command}: {reply:?}");
+                    }
+                });
+            }
+        });
+    }
 }
