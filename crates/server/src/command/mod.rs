@@ -32,5 +32,5 @@ mod update;
 pub(crate) mod table;
 
 pub(crate) use latency::Kind as OperationKind;
-pub(crate) use service::Counters;
 pub use service::{Client, Service, ServiceOptions};
+pub(crate) use service::{Counters, Loads};

@@ -15,8 +15,9 @@ use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::internal::interruptible;
 use flagstone::{Collection, Database, Document, View};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How a [`Service`] answers.
@@ -67,12 +68,14 @@ pub struct Service {
     pub(crate) counters: Counters,
     pub(crate) latencies: Latencies,
     pub(crate) builds: Builds,
-    /// The loads over HTTP that run.
-    pub(crate) loads: Arc<AtomicUsize>,
+    pub(crate) loads: Loads,
     request: AtomicI32,
     clients: AtomicU64,
     is_closing: AtomicBool,
 }
+
+/// The loads over HTTP that run: of each keyspace how many, and whether one runs alone.
+pub(crate) type Loads = Arc<Mutex<HashMap<String, (usize, bool)>>>;
 
 /// What was done since the start.
 #[derive(Default)]

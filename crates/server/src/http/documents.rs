@@ -250,8 +250,12 @@ impl Change {
     fn parse(head: &Head, body: &[u8]) -> Outcome<Option<Self>> {
         Ok(match head.content_type().as_str() {
             "application/merge-patch+json" => {
-                let patch = parse(body, "the patch")?.to_value();
-                Some(Self::Merge(MergePatch::from_value(patch)?))
+                let patch = parse(body, "the patch")?;
+                if !patch.root().is_map() {
+                    let text = "the patch: expected a document";
+                    return Err(Failure::new(Code::TypeMismatch, text));
+                }
+                Some(Self::Merge(MergePatch::from_value(patch.to_value())?))
             }
             "application/json-patch+json" => {
                 let patch = parse(body, "the patch")?.to_value();

@@ -18,7 +18,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("filter", Form::Json, "Which documents; all without it."),
     Parameter::new("fields", Form::Text, "Names with commas between them, or a projection."),
     Parameter::new("sort", Form::Json, "The order."),
-    Parameter::new("limit", Form::Number, "The most documents."),
+    Parameter::new("limit", Form::Number(1, i64::MAX), "The most documents."),
 ];
 
 pub(super) fn respond<'a>(

@@ -86,6 +86,8 @@ mod tests {
             "db.example:80",
             "DB.example",
             "localhost.",
+            "localhost:",
+            "[::ffff:127.0.0.1]:1",
         ] {
             assert!(is_allowed(&format!("Host: {own}\r\n"), false), "{own}");
         }
@@ -97,6 +99,16 @@ mod tests {
             "notlocalhost",
             "db.example.evil",
             "[::1",
+            "[::1]x",
+            "[::1]:1:2",
+            "::1",
+            "localhost:1:2",
+            "localhost:x",
+            "localhost@evil.example",
+            "0x7f.1",
+            "127.1",
+            "[localhost]",
+            ".",
         ] {
             assert!(!is_allowed(&format!("Host: {foreign}\r\n"), false), "{foreign}");
             assert!(is_allowed(&format!("Host: {foreign}\r\n"), true), "{foreign}");
@@ -110,6 +122,12 @@ mod tests {
             ("localhost:27017", "https://LOCALHOST:27017", true),
             ("localhost", "http://localhost:80", true),
             ("localhost:443", "https://localhost", true),
+            ("[::1]:27017", "http://[::1]:27017", true),
+            ("[::1]", "http://[::1]:80", true),
+            ("[::1]:27017", "http://[::1]", false),
+            ("localhost:443", "http://localhost", false),
+            ("localhost:27017", "http://localhost:27017/", false),
+            ("localhost:27017", "http://user@localhost:27017", false),
             ("localhost:27017", "http://localhost:8080", false),
             ("localhost:27017", "http://localhost", false),
             ("localhost:27017", "http://evil.example", false),

@@ -11,7 +11,7 @@ use super::asked::{Asked, wrong};
 use super::refusal;
 use super::response::{Arrived, Content, Exchange, NDJSON, Response};
 use super::route::{Form, Parameter};
-use crate::command::{Client, Service};
+use crate::command::{Client, Counters, Loads, Service};
 use crate::failure::{Code, Failure, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use flagstone::doc::{JsonMode, JsonOptions, Map};
@@ -21,7 +21,7 @@ use flagstone_load::{
     BadDocuments, Count, FieldType, Format, Input, Key, LoadError, Mode, Plan, TableFormat, Watcher,
 };
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -43,6 +43,9 @@ const WINDOW_LOG_MAX: u32 = 27;
 
 pub(super) const CSV: &str = "text/csv";
 pub(super) const TSV: &str = "text/tab-separated-values";
+
+/// The path of loads.
+pub(super) const PATH: &str = "/v1/{db}/{collection}/load";
 
 /// The types of bodies. Others are read as JSON.
 pub(super) const BODIES: &[&str] = &[NDJSON, "application/json", CSV, TSV];
@@ -94,7 +97,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("ignore-blanks", FLAG, "Leave out empty fields of a table."),
     Parameter::new(
         "long",
-        Form::Number,
+        Form::Number(10, 27),
         "Allow windows of zstd of 2^LOG bytes, 10 to 27; 23 without it.",
     ),
 ];
@@ -122,10 +125,10 @@ pub(super) fn respond<'a>(
         Some("none") => false,
         Some(other) => return Err(wrong("progress", "json or none", other)),
     };
-    let Some(permit) = Permit::new(&service.loads, service.options.loads_max) else {
-        let most = service.options.loads_max;
-        let text = format!("expected at most {most} loads at a time (--max-loads): try again");
-        return Ok(Response::refused(503, &text).with("Retry-After", "5"));
+    let resumes = is("resume")?;
+    let permit = match Permit::new(service, &namespace.keyspace(), resumes) {
+        Ok(permit) => permit,
+        Err(text) => return Ok(Response::refused(503, &text).with("Retry-After", "5")),
     };
     let (pieces, received) = bounded(PIECES_AHEAD);
     let feed = Feed { pieces: received, packing, piece: Vec::new(), at: 0, has_ended: false };
@@ -135,7 +138,7 @@ pub(super) fn respond<'a>(
         key: Key::parse(asked.parameter("key").unwrap_or("id")),
         mode,
         stops_on_error,
-        resumes: is("resume")?,
+        resumes,
         durability: durability(&service.db),
         memory_budget: service.db.stats().memory_budget,
         bad,
@@ -145,7 +148,8 @@ pub(super) fn respond<'a>(
     let input_bytes = asked.request.head.length();
     let run = move |exchange: &mut dyn Exchange| {
         let _permit = permit;
-        let told = Told { returned, has_progress, input_bytes, next: Instant::now() + SECOND };
+        let next = Instant::now() + SECOND;
+        let mut told = Told { service, returned, has_progress, input_bytes, next, inserted: 0 };
         match Running::start(plan, pieces) {
             Ok(running) => running.run(exchange, told),
             Err(error) => told.last(&Err(error), Duration::ZERO, Count::default(), false),
@@ -244,20 +248,41 @@ fn bad_documents(asked: &Asked<'_>) -> Outcome<(BadDocuments, Option<Arc<Returne
 }
 
 /// A load that runs.
-struct Permit(Arc<AtomicUsize>);
+struct Permit {
+    loads: Loads,
+    keyspace: String,
+}
 
 impl Permit {
-    /// Adds a load to those that run, at most `most`.
-    fn new(running: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
-        let before = running.fetch_add(1, Ordering::AcqRel);
-        let permit = Self(Arc::clone(running));
-        (before < most).then_some(permit)
+    /// Adds a load to those that run. One that can be continued runs alone on its collection: how
+    /// far it has come is stored for the collection.
+    fn new(service: &Service, keyspace: &str, resumes: bool) -> Result<Self, String> {
+        let most = service.options.loads_max;
+        let mut loads = service.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let running: usize = loads.values().map(|(running, _)| running).sum();
+        if running >= most {
+            let text = format!("expected at most {most} loads at a time (--max-loads): try again");
+            return Err(text);
+        }
+        if loads.get(keyspace).is_some_and(|(_, is_alone)| resumes || *is_alone) {
+            let text = "another load of the collection runs, and one with resume runs alone: try \
+                        again";
+            return Err(text.to_owned());
+        }
+        loads.entry(keyspace.to_owned()).or_insert((0, resumes)).0 += 1;
+        Ok(Self { loads: Arc::clone(&service.loads), keyspace: keyspace.to_owned() })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((running, _)) = loads.get_mut(&self.keyspace) {
+            *running -= 1;
+            if *running == 0 {
+                loads.remove(&self.keyspace);
+            }
+        }
     }
 }
 
@@ -469,7 +494,7 @@ impl Running {
         Ok(Self { state, pieces: Some(pieces), ended, thread: Some(thread) })
     }
 
-    fn run(mut self, exchange: &mut dyn Exchange, mut told: Told) -> (u16, Vec<u8>) {
+    fn run(mut self, exchange: &mut dyn Exchange, mut told: Told<'_>) -> (u16, Vec<u8>) {
         let mut ahead = None;
         let mut stops = false;
         while let Some(pieces) = &self.pieces {
@@ -512,16 +537,19 @@ impl Running {
 }
 
 /// What the client is told.
-struct Told {
+struct Told<'a> {
+    service: &'a Service,
     returned: Option<Arc<Returned>>,
     has_progress: bool,
     /// The length of the body, if it was announced.
     input_bytes: Option<u64>,
     /// When the next line is due.
     next: Instant,
+    /// The documents that the server's counters know of.
+    inserted: u64,
 }
 
-impl Told {
+impl Told<'_> {
     /// Sends what is due, if the client takes it.
     fn tell(&mut self, exchange: &mut dyn Exchange, state: &State) {
         let now = Instant::now();
@@ -529,11 +557,12 @@ impl Told {
             return;
         }
         self.next = now + SECOND;
+        let (took, count) = *state.done.lock().unwrap_or_else(PoisonError::into_inner);
+        self.count(count);
         if !self.has_progress || !exchange.is_taking() {
             return;
         }
         let mut lines = self.returned.as_ref().map_or_else(Vec::new, |returned| returned.take());
-        let (took, count) = *state.done.lock().unwrap_or_else(PoisonError::into_inner);
         let mut map = counted("documents", took, count);
         if let Some(bytes) = self.input_bytes {
             map.insert("input_bytes_total", bytes);
@@ -542,9 +571,16 @@ impl Told {
         exchange.send(&lines);
     }
 
+    /// Adds what was loaded since the last time to the server's counters.
+    fn count(&mut self, count: Count) {
+        let new = count.documents.saturating_sub(self.inserted);
+        Counters::add(&self.service.counters.inserts, new);
+        self.inserted += new;
+    }
+
     /// Returns the status and the last lines.
     fn last(
-        &self,
+        &mut self,
         ended: &Result<flagstone_load::Outcome, LoadError>,
         took: Duration,
         count: Count,
@@ -559,6 +595,7 @@ impl Told {
             Ok(outcome) => (outcome.count, outcome.took),
             Err(_) => (count, took),
         };
+        self.count(count);
         let mut map = Map::new();
         let mut status = 200;
         let is_interrupted = ended.as_ref().is_ok_and(|outcome| outcome.is_interrupted);

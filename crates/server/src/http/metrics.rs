@@ -6,6 +6,7 @@ use crate::command::{Client, OperationKind, Service};
 use crate::failure::Outcome;
 use flagstone::report::Stats;
 use std::fmt::{self, Write};
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -57,7 +58,8 @@ impl Metrics {
         self.put_latencies(service)?;
         let open = service.cursors.len() as u64;
         self.one("open_cursors", Kind::Gauge, "Cursors that clients have open.", open)?;
-        let loads = service.loads.load(Ordering::Relaxed) as u64;
+        let loads = service.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        let loads: usize = loads.values().map(|(running, _)| running).sum();
         self.one("running_loads", Kind::Gauge, "Loads over HTTP that run.", loads)?;
         self.one("open_connections", Kind::Gauge, "Connections that are open.", counted.open)?;
         let name = "connection_events_total";

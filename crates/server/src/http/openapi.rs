@@ -3,7 +3,7 @@
 
 use super::asked::Asked;
 use super::changes::EVENTS;
-use super::load::{CSV, TSV};
+use super::load::{self, CSV, TSV};
 use super::response::{JSON, NDJSON, Response, TEXT};
 use super::route::{Form, Parameter, Route};
 use super::routes::ROUTES;
@@ -57,8 +57,14 @@ fn describe() -> Value {
                     "code": { "type": "integer" }, "codeName": { "type": "string" } } },
                 "Command": { "anyOf": (TABLE.iter().map(command_of).collect::<Vec<_>>()) },
             },
-            "responses": { "Error": { "description": "The request failed.",
-                "content": (content(JSON, reference("Error"))) } },
+            "responses": {
+                "Error": { "description": "The request failed.",
+                    "content": (content(JSON, reference("Error"))) },
+                "LoadError": { "description": "The load was refused, or its last line says why it \
+                    failed.", "content": {
+                        JSON: { "schema": (reference("Error")) },
+                        NDJSON: { "schema": { "type": "string" } } } },
+            },
         },
     })
 }
@@ -115,27 +121,32 @@ fn parameter(parameter: &Parameter) -> Value {
             return doc!({ "name": name, "in": "query", "description": help, "content": content });
         }
         Form::Text => doc!({ "type": "string" }),
-        Form::Number => doc!({ "type": "integer", "minimum": 1 }),
+        Form::Number(least, most) => {
+            doc!({ "type": "integer", "minimum": (*least), "maximum": (*most) })
+        }
         Form::Flag => doc!({ "type": "boolean" }),
         Form::OneOf(values) => doc!({ "type": "string", "enum": (values.to_vec()) }),
     };
     doc!({ "name": name, "in": "query", "description": help, "schema": schema })
 }
 
-/// Returns a field of the head.
-fn field(name: &str, help: &str) -> Value {
-    doc!({ "name": name, "in": "header", "description": help, "schema": { "type": "string" } })
+/// Returns a field of the head; `pattern`: what it looks like.
+fn field(name: &str, pattern: &str, help: &str) -> Value {
+    doc!({ "name": name, "in": "header", "description": help,
+        "schema": { "type": "string", "pattern": pattern } })
 }
 
 fn operation(route: &Route) -> Value {
     let named = route.parameters.iter().filter(|parameter| parameter.name != "*");
     let mut parameters: Vec<Value> = named.map(parameter).collect();
     if route.path == documents::PATH {
-        parameters.push(field("If-Match", "The versions of which one must be there."));
-        parameters.push(field("If-None-Match", "The versions of which none may be there."));
+        const TAGS: &str = "^(\\*|(W/)?\"[!#-~]*\"( *, *(W/)?\"[!#-~]*\")*)$";
+        parameters.push(field("If-Match", TAGS, "The versions of which one must be there."));
+        let help = "The versions of which none may be there.";
+        parameters.push(field("If-None-Match", TAGS, help));
     }
     if route.returns == EVENTS {
-        parameters.push(field("Last-Event-ID", "The token to begin after."));
+        parameters.push(field("Last-Event-ID", "^.+/[0-9]+$", "The token to begin after."));
     }
     let mut operation = Map::new();
     operation.insert("summary", route.help);
@@ -168,7 +179,8 @@ fn operation(route: &Route) -> Value {
         };
         responses.insert(status.to_string(), response);
     }
-    responses.insert("default", doc!({ "$ref": "#/components/responses/Error" }));
+    let error = if route.path == load::PATH { "LoadError" } else { "Error" };
+    responses.insert("default", doc!({ "$ref": (format!("#/components/responses/{error}")) }));
     operation.insert("responses", Value::Map(responses));
     Value::Map(operation)
 }

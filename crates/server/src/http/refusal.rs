@@ -73,8 +73,6 @@ pub(super) const fn status_of(code: i64) -> u16 {
         91 | 11600 | 261 => 503,
         // ChangeStreamHistoryLost.
         286 => 410,
-        // CommandNotSupported.
-        115 => 501,
         // BSONObjectTooLarge.
         10334 => 413,
         14031 => 507,

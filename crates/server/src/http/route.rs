@@ -48,8 +48,8 @@ pub(super) enum Form {
     Text,
     /// A document in Extended JSON.
     Json,
-    /// A whole number from 1 on.
-    Number,
+    /// A whole number, within these.
+    Number(i64, i64),
     Flag,
     OneOf(&'static [&'static str]),
 }

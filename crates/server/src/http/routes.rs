@@ -49,7 +49,7 @@ pub(super) static ROUTES: &[Route] = &[
     )
     .parameters(changes::PARAMETERS)
     .returns(&[200], changes::EVENTS),
-    Route::new("POST", LOAD, Need::Write, load::respond, "Loads documents, while they come.")
+    Route::new("POST", load::PATH, Need::Write, load::respond, "Loads documents, while they come.")
         .parameters(load::PARAMETERS)
         .takes(Takes::Stream, load::BODIES)
         .returns(&[200], NDJSON),
@@ -86,7 +86,6 @@ pub(super) static ROUTES: &[Route] = &[
         .returns(&[204], JSON),
 ];
 
-const LOAD: &str = "/v1/{db}/{collection}/load";
 const EXPORT: &str = "/v1/{db}/{collection}/export";
 
 /// Returns the routes of the path that a request names.

@@ -88,7 +88,7 @@ pub(super) struct Requests<'a, H: Handler> {
     pub(super) reader: MessageReader,
 }
 
-impl<H: Handler> Requests<'_, H> {
+impl<'a, H: Handler> Requests<'a, H> {
     /// Answers requests until the connection ends. `first`: when the head of the first must be
     /// whole.
     pub(super) fn run(
@@ -268,23 +268,30 @@ impl<H: Handler> Requests<'_, H> {
         }
         match (response, streamed) {
             (Response { content: Content::Exchange(run), .. }, Some(body)) => {
-                let exchanged = Exchanged {
-                    requests: self,
-                    head,
-                    body,
-                    begin: Some(begin),
-                    waits,
-                    heard: Instant::now(),
-                    failed: None,
-                };
+                let mut exchanged = self.exchanged(head, body, waits);
+                exchanged.begin = Some(begin);
                 exchanged.run(run, closes)
             }
-            (response, _) => {
+            (response, streamed) => {
                 let closes = closes || is_unread;
                 self.send(head, response, closes)?;
+                if let Some(body) = streamed {
+                    self.exchanged(head, body, waits).discard();
+                }
                 Ok(closes)
             }
         }
+    }
+
+    /// Begins to take a body while it comes.
+    fn exchanged<'r>(
+        &'r mut self,
+        head: &'r Head,
+        body: BodyReader,
+        waits: bool,
+    ) -> Exchanged<'r, 'a, H> {
+        let heard = Instant::now();
+        Exchanged { requests: self, head, body, begin: None, waits, heard, failed: None }
     }
 
     fn send(&mut self, head: &Head, response: Response<'_>, closes: bool) -> Result<(), Ended> {
@@ -545,6 +552,10 @@ impl<H: Handler> Exchanged<'_, '_, H> {
     /// Reads what is left of the body, for some time: many clients send all of it before they read
     /// the answer, and would not get it from a connection that is closed meanwhile.
     fn discard(&mut self) {
+        if self.waits {
+            // The client was not told to send it.
+            return;
+        }
         let until = Instant::now() + self.requests.shared.limits.message;
         while let Arrived::Bytes(_) = self.read(until) {}
     }

@@ -222,3 +222,52 @@ fn a_client_that_does_not_read_an_export_is_ended() {
     let metrics = serving.ask("GET /metrics", "", "").body;
     assert!(metrics.contains("flagstone_open_cursors 0\n"), "{metrics}");
 }
+
+/// A stream of requests means the same however it is cut, and to its end: where a proxy and the
+/// server saw different ends, one could hide a request from the other.
+#[test]
+fn requests_are_the_same_however_they_are_cut() {
+    use flagstone_server::http::{BodyReader, Head, Takes};
+    let mut random = crate::random("requests_are_the_same_however_they_are_cut");
+    let whole = b"PUT /v1/a/b/%7B%7D?x=%20 HTTP/1.1\r\nHost: [::1]:1\r\nOrigin: http://[::1]:1\r\n\
+                  Transfer-Encoding: chunked\r\n\r\n\
+                  8;a=\"b\"\r\n{\"a\":1}\n\r\n1\r\nx\r\n0\r\nA: b\r\n\r\n\
+                  POST / HTTP/1.0\r\nContent-Length: 3\r\nConnection: keep-alive, x\r\n\r\nabc\
+                  GET / HTTP/1.1\r\nHost: x\r\nIf-Match: \"a,b\" , *\r\n\r\n";
+    let read = |bytes: &[u8], step: usize, takes: Takes| {
+        let (mut rest, mut seen) = (bytes, Vec::new());
+        while let Ok(Some((head, len))) = Head::parse(rest) {
+            assert!(matches!(Head::parse(&rest[..len - 1]), Ok(None)), "its end is needed");
+            rest = &rest[len..];
+            let Ok(mut reader) = BodyReader::new(&head, takes) else { break };
+            let mut body = Vec::new();
+            while reader.missing() > 0 && !rest.is_empty() {
+                let piece = &rest[..step.min(rest.len())];
+                let Ok(used) = reader.take(piece, &mut body) else {
+                    return (seen, "bad chunks", false);
+                };
+                assert!(used == piece.len() || reader.missing() == 0, "a body takes what is its");
+                rest = &rest[used..];
+            }
+            let is_whole = reader.missing() == 0;
+            seen.push((head.method.clone(), head.target.clone(), head.closes(), body, is_whole));
+            if !is_whole {
+                break;
+            }
+        }
+        let end = if Head::parse(rest).is_err() { "a bad head" } else { "the end" };
+        (seen, end, rest.is_empty())
+    };
+    let (seen, end, is_done) = read(whole, 1, Takes::Whole);
+    assert_eq!((seen.len(), end, is_done), (3, "the end", true));
+    assert_eq!(seen[0].3, b"{\"a\":1}\nx");
+    for _ in 0..20_000 {
+        let mut bytes = whole.to_vec();
+        crate::mutate(&mut random, &mut bytes);
+        let takes = *random.pick(&[Takes::Whole, Takes::Stream]);
+        let all = read(&bytes, usize::MAX, takes);
+        for step in [1, 2, 7, 64] {
+            assert_eq!(read(&bytes, step, takes), all, "{step} {}", bytes.escape_ascii());
+        }
+    }
+}

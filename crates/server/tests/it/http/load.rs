@@ -335,6 +335,33 @@ fn a_load_that_was_cut_is_continued() {
     assert_eq!(count(&serving), 50_000);
 }
 
+/// Waits until so many loads run.
+fn wait_for(serving: &Serving, loads: usize) {
+    let line = format!("flagstone_running_loads {loads}\n");
+    let is_so = (0..1000).any(|_| serving.ask("GET /metrics", "", "").body.contains(&line));
+    assert!(is_so, "{line}");
+}
+
+/// How far a load has come is stored for the collection: of two, the second would continue where
+/// the first was.
+#[test]
+fn a_load_that_can_be_continued_runs_alone() {
+    let serving = Serving::new(ServeOptions::default());
+    for (first, second) in [("?resume", ""), ("", "?resume"), ("?resume", "?resume")] {
+        let mut connection = serving.connect();
+        begin(&mut connection, first, "");
+        wait_for(&serving, 1);
+        let refused = serving.ask(&format!("{LOAD}{second}"), "", "{\"id\":1}");
+        assert_eq!(refused.status, 503, "{refused:?}");
+        assert!(refused.body.contains("resume"), "{refused:?}");
+        let other = format!("POST /v1/shop/others/load{second}");
+        assert_eq!(serving.ask(&other, "", "{\"id\":1}").status, 200);
+        drop(connection);
+        wait_for(&serving, 0);
+    }
+    assert_eq!(serving.ask(LOAD, "", "{\"id\":1}").status, 200);
+}
+
 #[test]
 fn few_loads_run_at_a_time_and_they_end_with_the_server() {
     let serving = Serving::new(ServeOptions::default());
@@ -346,20 +373,13 @@ fn few_loads_run_at_a_time_and_they_end_with_the_server() {
             connection
         })
         .collect();
-    let full = (0..1000).find_map(|_| {
-        let metrics = serving.ask("GET /metrics", "", "").body;
-        metrics.contains("flagstone_running_loads 4\n").then_some(())
-    });
-    assert!(full.is_some());
+    wait_for(&serving, 4);
     let refused = serving.ask(LOAD, "", "{\"id\":9}");
     assert_eq!((refused.status, refused.field("retry-after")), (503, Some("5")), "{refused:?}");
     assert!(refused.body.contains("--max-loads"));
     drop(loads.pop());
-    let again = (0..1000).find_map(|_| {
-        let reply = serving.ask(LOAD, "", "{\"id\":9}");
-        (reply.status == 200).then_some(())
-    });
-    assert!(again.is_some());
+    wait_for(&serving, 3);
+    assert_eq!(serving.ask(LOAD, "", "{\"id\":9}").status, 200);
     assert_eq!(serving.server.stop(Duration::from_secs(30)), 0);
     for mut load in loads {
         let reply = load.reply(false).unwrap();
