@@ -47,11 +47,7 @@ impl Collection {
     /// Poisoned, Closed.
     pub fn keep_old_documents(&self, on: bool) -> Result<()> {
         match (on, self.keeps_old_documents()) {
-            // Another thread may have marked it meanwhile.
-            (true, false) => match mark(&self.0) {
-                Err(_) if self.keeps_old_documents() => Ok(()),
-                marked => marked,
-            },
+            (true, false) => mark(&self.0),
             (false, true) => unmark(&self.0),
             _ => Ok(()),
         }

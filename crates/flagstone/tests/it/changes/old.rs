@@ -29,22 +29,6 @@ fn all(db: &Database) -> Vec<String> {
     found
 }
 
-/// The second of two threads failed: the keyspace of the old documents was there already.
-#[test]
-fn threads_that_begin_to_keep_old_documents_at_once_all_succeed() {
-    let world = World::new(1);
-    let session = kept(&world);
-    for round in 0..50 {
-        let users = session.db.collection(&format!("users{round}")).unwrap();
-        std::thread::scope(|scope| {
-            for _thread in 0..4 {
-                scope.spawn(|| users.keep_old_documents(true).unwrap());
-            }
-        });
-        assert!(users.keeps_old_documents());
-    }
-}
-
 #[test]
 fn every_kind_of_write_delivers_the_document_before_it() {
     let world = World::new(1);
