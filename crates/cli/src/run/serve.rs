@@ -53,6 +53,7 @@ fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), F
     let database = open(args)?;
     let mut options = ServiceOptions::default();
     options.replica_set.clone_from(&args.replica_set);
+    options.connections_max = args.limits.limits().connections;
     let service = Service::new(database.clone(), options)?;
     let remote = server.addresses().iter().find(|address| !address.is_local());
     if let Some(address) = remote.filter(|_| !service.users().exist()) {

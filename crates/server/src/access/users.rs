@@ -1,5 +1,6 @@
 //! The users of a database: its collection of them, and a copy in memory.
 
+use super::checks::Checks;
 use super::keys::{KEY_BYTES, Key, Keys, prepared};
 use super::record::{Record, secret_from_value, secret_key, secret_to_value};
 use super::roles::{Role, User};
@@ -28,10 +29,10 @@ const ROLES_MAX: usize = 256;
 /// let users = Users::open(&db)?;
 /// assert!(!users.exist());
 /// users.create("ada", "lovelace", vec![Role { kind: RoleKind::Read, database: None }])?;
-/// let ada = users.check_password("ada", "lovelace").expect("it is her password");
+/// let ada = users.check_password("ada", "lovelace")?.expect("it is her password");
 /// assert!(ada.may(Need::Read, "shop") && !ada.may(Need::Write, "shop"));
-/// assert!(users.check_password("ada", "byron").is_none());
-/// # Ok::<(), flagstone::Error>(())
+/// assert!(users.check_password("ada", "byron")?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Users {
     database: Database,
@@ -42,6 +43,7 @@ pub struct Users {
     changes: AtomicU64,
     /// Held while users change.
     changing: Mutex<()>,
+    checks: Checks,
 }
 
 /// What the collection has.
@@ -68,6 +70,7 @@ impl Users {
             known: RwLock::new(Arc::new(known)),
             changes: AtomicU64::new(0),
             changing: Mutex::new(()),
+            checks: Checks::default(),
         })
     }
 
@@ -173,13 +176,22 @@ impl Users {
     }
 
     /// Returns the user `name` if this is the password, as HTTP sends it. Takes some milliseconds,
-    /// also if there is no such user.
-    pub fn check_password(&self, name: &str, password: &str) -> Option<User> {
+    /// also if there is no such user; others wait when several are checked.
+    ///
+    /// # Errors
+    /// Busy if too many are checked.
+    pub fn check_password(&self, name: &str, password: &str) -> Result<Option<User>, Refused> {
+        let _one = self.checks.begin().ok_or(Refused::Busy)?;
         let (user, keys, is_known) = self.known().find(name);
         let is_long = password.len() > PASSWORD_BYTES_MAX;
         let prepared = prepared(password).filter(|_| !is_long);
         let fits = keys.fit(prepared.as_deref().unwrap_or_default());
-        (fits & is_known & prepared.is_some()).then_some(user)
+        Ok((fits & is_known & prepared.is_some()).then_some(user))
+    }
+
+    /// Returns how many checks of passwords were refused, because too many ran.
+    pub fn refused_checks(&self) -> u64 {
+        self.checks.refused()
     }
 
     fn known(&self) -> Arc<Known> {

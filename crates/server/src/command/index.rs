@@ -6,6 +6,7 @@ use super::id::{ID, write_value};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::FieldKey;
+use flagstone::internal::{interrupt_check, interrupted};
 use flagstone::report::{BuildProgress, IndexInfo};
 use flagstone::{Collection, Index, Value, View};
 use std::ops::ControlFlow;
@@ -108,19 +109,25 @@ impl Definition {
         let before = collection.indexes().len();
         let watch = |progress| {
             watch(progress);
-            ControlFlow::Continue(())
+            match interrupt_check() {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_over) => ControlFlow::Break(()),
+            }
         };
-        let _complete =
-            collection.create_index_with(&self.name, index, watch).map_err(|error| {
-                let text = error.to_string();
-                let is_other = error.kind() == flagstone::ErrorKind::InvalidInput
-                    && collection.indexes().iter().any(|index| index.name == self.name);
-                if is_other {
-                    Failure::new(Code::IndexKeySpecsConflict, text)
-                } else {
-                    Failure::from(error)
-                }
-            })?;
+        let created = collection.create_index_with(&self.name, index, watch);
+        let created = created.map_err(|error| {
+            let text = error.to_string();
+            let is_other = error.kind() == flagstone::ErrorKind::InvalidInput
+                && collection.indexes().iter().any(|index| index.name == self.name);
+            if is_other {
+                Failure::new(Code::IndexKeySpecsConflict, text)
+            } else {
+                Failure::from(error)
+            }
+        })?;
+        if created.is_break() {
+            return Err(interrupted().into());
+        }
         Ok(collection.indexes().len() > before)
     }
 }
@@ -128,7 +135,7 @@ impl Definition {
 /// Appends the fields of an index to the document that is open.
 pub(super) fn put(reply: &mut BsonWriter<'_>, index: &IndexInfo) -> Outcome {
     reply.int("v", 2)?;
-    put_keys(reply, &index.fields)?;
+    put_keys(reply, "key", &index.fields)?;
     reply.text("name", &index.name)?;
     if index.is_unique {
         reply.bool("unique", true)?;
@@ -153,12 +160,13 @@ pub(super) fn put(reply: &mut BsonWriter<'_>, index: &IndexInfo) -> Outcome {
 /// Appends the index of the primary keys.
 pub(super) fn put_id(reply: &mut BsonWriter<'_>) -> Outcome {
     reply.int("v", 2)?;
-    put_keys(reply, &[ID.to_owned()])?;
+    put_keys(reply, "key", &[ID.to_owned()])?;
     Ok(reply.text("name", ID_INDEX)?)
 }
 
-fn put_keys(reply: &mut BsonWriter<'_>, fields: &[String]) -> Outcome {
-    reply.begin_document("key")?;
+/// Appends the fields of an index as the document `name`.
+pub(super) fn put_keys(reply: &mut BsonWriter<'_>, name: &str, fields: &[String]) -> Outcome {
+    reply.begin_document(name)?;
     for field in fields {
         match field.strip_prefix('-') {
             Some(name) => reply.int(name, -1)?,

@@ -1,7 +1,8 @@
 //! Change streams: the feed of changes as events of drivers.
 //!
 //! A commit has several changes, and each is an event with a token of its own:
-//! `{"_data": "TOKEN/n"}`, n changes after the position TOKEN of the feed.
+//! `{"_data": "TOKEN/n"}`, n changes after the position TOKEN of the feed. Events are made one by
+//! one: a commit may have as many as memory holds as bytes.
 
 use super::args::Args;
 use super::id::{self, ID};
@@ -14,9 +15,15 @@ use flagstone::changes::{
     Change, ChangeKind, ChangeToken, Changes, ChangesFrom, Delivery, Happened,
 };
 use flagstone::doc::{DateTime, Map};
-use flagstone::{Document, Value};
-use std::collections::VecDeque;
+use flagstone::internal::{change_at, interrupt_check};
+use flagstone::{Document, ErrorKind, Value};
+use flagstone_pipeline::RowStages;
 use std::time::{Duration, Instant};
+
+/// How long the commit of a resume token is waited for.
+const SKIP_WAIT: Duration = Duration::from_secs(1);
+/// How long a wait goes on before it is asked whether it is to end.
+const WAIT_STEP: Duration = Duration::from_millis(100);
 
 /// Which collections a stream is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,12 +65,30 @@ impl Image {
     }
 }
 
-/// An event that was not sent yet, and the token after it.
+/// An event without its token.
 struct Event {
-    value: Value,
-    token: String,
+    value: Map,
     /// The stream ends after it.
     is_last: bool,
+}
+
+/// A delivery of the feed that was not dealt with.
+struct Ahead {
+    /// The position before it.
+    before: ChangeToken,
+    delivery: Delivery,
+    /// How many of its changes were looked at.
+    done: usize,
+}
+
+impl Ahead {
+    /// Returns how many changes it has. What is no commit has its events instead.
+    fn len(&self, stream: &Stream) -> usize {
+        match &self.delivery.happened {
+            Happened::Commit(batch) => batch.changes().len(),
+            other => stream.events(other).len(),
+        }
+    }
 }
 
 /// The events of a stream.
@@ -72,8 +97,9 @@ pub(super) struct Stream {
     scope: Scope,
     full: Image,
     before: Image,
-    /// Events of the delivery that was read last.
-    ahead: VecDeque<Event>,
+    /// The stages behind `$changeStream`.
+    stages: Option<RowStages>,
+    ahead: Option<Ahead>,
     current: Option<Value>,
     /// The token after everything that was looked at.
     token: String,
@@ -82,8 +108,16 @@ pub(super) struct Stream {
     deadline: Instant,
 }
 
+/// How many changes are looked at that give no event, after the time of a call.
+const LOOKED_MAX: usize = 10_000;
+
 /// Begins the stream that the first stage of a pipeline asks for.
-pub(super) fn open(run: &Run<'_, '_>, stage: &Args<'_>, scope: Scope) -> Outcome<Stream> {
+pub(super) fn open(
+    run: &Run<'_, '_>,
+    stage: &Args<'_>,
+    scope: Scope,
+    stages: Option<RowStages>,
+) -> Outcome<Stream> {
     stage.check(&[
         "fullDocument",
         "fullDocumentBeforeChange",
@@ -124,30 +158,30 @@ pub(super) fn open(run: &Run<'_, '_>, stage: &Args<'_>, scope: Scope) -> Outcome
     let (from, skip) = match &from {
         None => (ChangesFrom::Now, 0),
         Some(text) => {
-            let refuse = || Failure::new(Code::BadValue, format!("no resume token: {text:?}"));
-            let (token, skip) = text.split_once('/').ok_or_else(refuse)?;
-            let token: ChangeToken = token.parse().map_err(|_malformed| refuse())?;
-            (ChangesFrom::After(token), skip.parse::<usize>().map_err(|_malformed| refuse())?)
+            let (token, skip) = text.split_once('/').ok_or_else(|| no_token(text))?;
+            let token: ChangeToken = token.parse().map_err(|_malformed| no_token(text))?;
+            let skip = skip.parse::<usize>().map_err(|_malformed| no_token(text))?;
+            (ChangesFrom::After(token), skip)
         }
     };
-    let changes = db.changes(from).map_err(lost)?;
+    let changes = db.changes(from).map_err(|error| match error.kind() {
+        // Of another database, or of a time that has not come.
+        ErrorKind::InvalidInput => Failure::new(Code::InvalidResumeToken, error.to_string()),
+        _ => lost(error),
+    })?;
     let token = format!("{}/0", changes.token());
-    let mut stream = Stream {
-        changes,
-        scope,
-        full,
-        before,
-        ahead: VecDeque::new(),
-        current: None,
-        token,
-        has_ended: false,
-        deadline: Instant::now(),
-    };
+    let (ahead, current, has_ended, deadline) = (None, None, false, Instant::now());
+    let mut stream =
+        Stream { changes, scope, full, before, stages, ahead, current, token, has_ended, deadline };
     if skip > 0 {
-        // The first events of this commit were sent.
-        stream.read(Duration::from_secs(1), skip)?;
+        stream.skip(skip)?;
     }
     Ok(stream)
+}
+
+fn no_token(text: &str) -> Failure {
+    let shown: String = text.chars().take(100).collect();
+    Failure::new(Code::InvalidResumeToken, format!("no resume token: {shown:?}"))
 }
 
 /// What an error of the feed means to a stream.
@@ -161,67 +195,109 @@ fn lost(error: flagstone::Error) -> Failure {
 }
 
 impl Stream {
-    /// Reads the next delivery, and leaves its first `skip` events out. Returns false if there was
-    /// none in time.
-    fn read(&mut self, wait: Duration, skip: usize) -> Outcome<bool> {
+    /// Leaves the first changes of the next commit out, which were sent.
+    fn skip(&mut self, skip: usize) -> Outcome {
+        let text = format!("{}/{skip}", self.changes.token());
+        if !self.read(SKIP_WAIT)? {
+            return Err(no_token(&text));
+        }
+        let len = self.ahead.as_ref().map_or(0, |ahead| ahead.len(self));
+        match &mut self.ahead {
+            // After all of them it would have been the token of the next commit.
+            Some(ahead) if skip < len => ahead.done = skip,
+            _ => return Err(no_token(&text)),
+        }
+        self.token = text;
+        Ok(())
+    }
+
+    /// Reads the next delivery. Returns false if there was none in time.
+    fn read(&mut self, wait: Duration) -> Outcome<bool> {
         let before = self.changes.token();
-        let Some(delivery) = self.changes.wait(wait).map_err(lost)? else { return Ok(false) };
-        let after = format!("{}/0", delivery.token);
-        let mut events = self.events(&delivery)?;
-        let last = events.len().saturating_sub(1);
-        for (n, event) in events.iter_mut().enumerate() {
-            event.token = if n == last { after.clone() } else { format!("{before}/{}", n + 1) };
-            let token = Value::Map([("_data", event.token.as_str())].into_iter().collect());
-            if let Value::Map(map) = &mut event.value {
-                map.insert(ID, token);
-            }
-        }
-        self.ahead.extend(events.into_iter().skip(skip));
-        if self.ahead.is_empty() {
-            self.token = after;
-        }
+        let Some(delivery) = self.wait(wait)? else { return Ok(false) };
+        self.ahead = Some(Ahead { before, delivery, done: 0 });
         Ok(true)
     }
 
-    /// Returns the events of a delivery.
-    fn events(&self, delivery: &Delivery) -> Outcome<Vec<Event>> {
-        let mut events = Vec::new();
-        match &delivery.happened {
-            Happened::Commit(batch) => {
-                for change in batch.changes() {
-                    events.extend(self.change(&change)?);
-                }
+    /// Looks at the next change of the delivery that is ahead, and makes an event of it. `None` if
+    /// it gives none.
+    fn step(&mut self) -> Outcome<Option<Event>> {
+        let Some(mut ahead) = self.ahead.take() else { return Ok(None) };
+        let (at, len) = (ahead.done, ahead.len(self));
+        let event = match &ahead.delivery.happened {
+            Happened::Commit(batch) => match change_at(batch, at) {
+                Some(change) => self.change(&change)?,
+                None => None,
+            },
+            other => self.events(other).into_iter().nth(at),
+        };
+        ahead.done += 1;
+        self.token = if ahead.done < len {
+            format!("{}/{}", ahead.before, ahead.done)
+        } else {
+            format!("{}/0", ahead.delivery.token)
+        };
+        if ahead.done < len {
+            self.ahead = Some(ahead);
+        }
+        Ok(event)
+    }
+
+    /// Returns what the stages make of an event; `None` if it does not pass.
+    fn shown(&self, event: Event) -> Outcome<Option<Value>> {
+        let mut map = event.value;
+        let token = Value::Map([("_data", self.token.as_str())].into_iter().collect());
+        map.insert(ID, token.clone());
+        let Some(stages) = &self.stages else { return Ok(Some(Value::Map(map))) };
+        let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
+        let Some(shown) = stages.apply(&Value::Map(map), now)? else { return Ok(None) };
+        if shown.get(ID) != Some(&token) {
+            let text = "a stage behind $changeStream has changed or removed the resume token, _id";
+            return Err(Failure::new(Code::ChangeStreamFatalError, text));
+        }
+        Ok(Some(shown))
+    }
+
+    /// Waits for the next delivery, unless the command is ended.
+    fn wait(&mut self, wait: Duration) -> Outcome<Option<Delivery>> {
+        let deadline = Instant::now() + wait;
+        loop {
+            interrupt_check()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let found = self.changes.wait(left.min(WAIT_STEP)).map_err(lost)?;
+            if found.is_some() || left.is_zero() {
+                return Ok(found);
             }
-            Happened::Dropped { keyspace } => {
-                if let Some(namespace) = self.seen(keyspace) {
-                    let is_whole = matches!(self.scope, Scope::Collection(_));
-                    events.push(event("drop", Some(&namespace), Map::new()));
-                    if is_whole {
-                        events.push(invalidate());
-                    }
-                }
-            }
-            Happened::Renamed { from, to } => {
-                if let Some(namespace) = self.seen(from) {
-                    let is_whole = matches!(self.scope, Scope::Collection(_));
+        }
+    }
+
+    /// Returns the events of what is no commit.
+    fn events(&self, happened: &Happened) -> Vec<Event> {
+        let is_whole = matches!(self.scope, Scope::Collection(_));
+        let with_end =
+            |first: Event| if is_whole { vec![first, invalidate()] } else { vec![first] };
+        match happened {
+            Happened::Dropped { keyspace } => match self.seen(keyspace) {
+                Some(namespace) => with_end(event("drop", Some(&namespace), Map::new())),
+                None => Vec::new(),
+            },
+            Happened::Renamed { from, to } => match self.seen(from) {
+                Some(namespace) => {
                     let mut more = Map::new();
                     if let Some(to) = Namespace::of_keyspace(to) {
                         more.insert("to", named(&to));
                     }
-                    events.push(event("rename", Some(&namespace), more));
-                    if is_whole {
-                        events.push(invalidate());
-                    }
+                    with_end(event("rename", Some(&namespace), more))
                 }
-            }
+                None => Vec::new(),
+            },
             // Something was written of which nothing is known: the client reads everything again.
-            Happened::Gap => events.push(invalidate()),
+            Happened::Gap => vec![invalidate()],
             Happened::Ingested { keyspace, .. } if self.seen(keyspace).is_some() => {
-                events.push(invalidate());
+                vec![invalidate()]
             }
-            _ => {}
+            _ => Vec::new(),
         }
-        Ok(events)
     }
 
     fn seen(&self, keyspace: &str) -> Option<Namespace> {
@@ -309,7 +385,7 @@ fn event(kind: &str, namespace: Option<&Namespace>, more: Map) -> Event {
     for (name, value) in more {
         map.insert(name, value);
     }
-    Event { value: Value::Map(map), token: String::new(), is_last: kind == "invalidate" }
+    Event { value: map, is_last: kind == "invalidate" }
 }
 
 fn invalidate() -> Event {
@@ -353,24 +429,31 @@ fn differ(prefix: &str, old: &Value, new: &Value, updated: &mut Map, removed: &m
 
 impl Rows for Stream {
     fn advance(&mut self) -> Outcome<bool> {
+        self.current = None;
+        let mut looked = 0;
         loop {
-            if let Some(event) = self.ahead.pop_front() {
-                self.token = event.token;
-                self.has_ended |= event.is_last;
-                self.current = Some(event.value);
-                if event.is_last {
-                    self.ahead.clear();
+            if self.ahead.is_some() {
+                interrupt_check()?;
+                if let Some(event) = self.step()? {
+                    self.has_ended |= event.is_last;
+                    let is_last = event.is_last;
+                    self.current = self.shown(event)?;
+                    if is_last {
+                        self.ahead = None;
+                    }
                 }
-                return Ok(true);
+                if self.current.is_some() {
+                    return Ok(true);
+                }
             }
-            self.current = None;
             let left = self.deadline.saturating_duration_since(Instant::now());
-            if self.has_ended || !self.read(left, 0)? && left.is_zero() {
+            looked += 1;
+            if self.has_ended || left.is_zero() && looked > LOOKED_MAX {
                 return Ok(false);
             }
-            if left.is_zero() && self.ahead.is_empty() {
-                // What is there is looked at, however long it takes; then nothing is waited for.
-                continue;
+            // What is there is looked at; then nothing is waited for.
+            if self.ahead.is_none() && !self.read(left)? && left.is_zero() {
+                return Ok(false);
             }
         }
     }

@@ -59,10 +59,13 @@ pub(crate) fn admit(
         return Ok(());
     }
     *proved = Proved::default();
-    client.user = credentials.and_then(password).and_then(|credentials| {
+    let checked = credentials.and_then(password).and_then(|credentials| {
         let (name, password) = credentials.split_once(':')?;
-        service.users.check_password(name, password)
+        service.users.check_password(name, password).transpose()
     });
+    client.user = checked
+        .transpose()
+        .map_err(|busy| Response::refused(503, &busy.to_string()).with("Retry-After", "1"))?;
     if client.user.is_some() {
         proved.0 = credentials.map(|credentials| (credentials.to_owned(), changes));
         return Ok(());

@@ -70,6 +70,8 @@ pub(super) struct Requests<'a, H: Handler> {
     pub(super) handler: &'a H,
     pub(super) line: Line,
     pub(super) reader: MessageReader,
+    /// The bytes of the current request, and of its answer.
+    pub(super) bytes: (u64, u64),
 }
 
 impl<H: Handler> Requests<'_, H> {
@@ -91,6 +93,8 @@ impl<H: Handler> Requests<'_, H> {
             }
             let closes = self.exchange(client, &head, whole)?;
             self.shared.counters.http_requests.add();
+            let (received, sent) = std::mem::take(&mut self.bytes);
+            self.handler.count(received, sent);
             if closes {
                 self.line.finish();
                 return Err(Ended::Http);
@@ -139,6 +143,7 @@ impl<H: Handler> Requests<'_, H> {
             match parsed {
                 Ok(Some((head, used))) => {
                     self.reader.take(used);
+                    self.bytes.0 += used as u64;
                     return Ok(head);
                 }
                 Ok(None) if have == 0 => return Err(Ended::Http),
@@ -163,7 +168,10 @@ impl<H: Handler> Requests<'_, H> {
                 Err(error) => return Err(self.late(error)),
             };
             match taken {
-                Ok(used) => self.reader.take(used),
+                Ok(used) => {
+                    self.reader.take(used);
+                    self.bytes.0 += used as u64;
+                }
                 Err(bad) => return Err(self.malformed(&bad)),
             }
         }
@@ -273,6 +281,7 @@ impl<H: Handler> Requests<'_, H> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+        self.bytes.1 += bytes.len() as u64;
         match self.line.send(bytes, self.shared.limits.reply) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Ended::Late(Late::Reply)),
             sent => Ok(sent?),
