@@ -13,11 +13,12 @@ thread_local! {
 
 /// Runs `work`, and has long calls in it ask `is_over` whether they are to end: scans before each
 /// further block of a table, queries and counts every 256 documents or keys, verifications and
-/// copies after each block or piece. A call that is to end returns an error of kind
-/// [`ErrorKind::Interrupted`]. What it has written until then is written: as after any other error.
+/// copies after each block or piece, writers while they wait for memory or compactions. A call that
+/// is to end returns an error of kind [`ErrorKind::Interrupted`]. What it has written until then is
+/// written: as after any other error.
 ///
-/// `is_over` is called by the thread of the call alone. Calls that only wait, such as a flush, do
-/// not ask, nor do scans of memtables.
+/// `is_over` is called by the thread of the call alone. Other calls that only wait, such as a
+/// flush, do not ask, nor do scans of memtables.
 ///
 /// ```
 /// # use flagstone_base::{ErrorKind, interrupt};

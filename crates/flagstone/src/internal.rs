@@ -1,6 +1,7 @@
 //! What the tools and tests of this repository need. It is no part of the interface: anything here
 //! may change or go at any time.
 
+use crate::changes::{Change, ChangeBatch};
 use crate::collection::{BuildProgress, Collection, index, query};
 use crate::database::Database;
 use crate::index::Index;
@@ -65,6 +66,11 @@ pub fn index_entries(
     name: &str,
 ) -> Result<Vec<(Vec<Option<Value>>, Value)>> {
     index::entries(&collection.0, name)
+}
+
+/// Returns the change of this index of a commit: a reader that stops within one goes on there.
+pub fn change_at(batch: &ChangeBatch, index: usize) -> Option<Change<'_>> {
+    batch.change_at(index)
 }
 
 /// Returns the database of a collection.

@@ -22,6 +22,8 @@ mod stage;
 
 mod aggregate;
 
+mod row_stages;
+
 mod same;
 
 mod projection;
@@ -32,6 +34,7 @@ pub use aggregate::{Aggregate, Aggregated, Aggregation, IntoPipeline};
 pub use error::{PipelineError, Result};
 pub use expression::Expression;
 pub use projection::FindProjection;
+pub use row_stages::RowStages;
 pub use stage::Condition;
 
 /// The example of the guide runs.

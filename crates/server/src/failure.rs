@@ -1,6 +1,7 @@
 //! Why a command failed: the codes that drivers know, and a text that names place and expectation.
 
 use crate::bson::{BsonError, BsonWriter};
+use crate::watch::{self, End};
 use flagstone::{ErrorKind, Value};
 use flagstone_pipeline::PipelineError;
 
@@ -16,6 +17,14 @@ macro_rules! codes {
         }
 
         impl Code {
+            /// All codes, in the order of their numbers.
+            #[cfg(test)]
+            pub(crate) fn all() -> Vec<Self> {
+                let mut all = vec![$(Self::$name,)*];
+                all.sort_by_key(|code| *code as i32);
+                all
+            }
+
             /// Returns the name that drivers show.
             pub(crate) const fn name(self) -> &'static str {
                 match self {
@@ -59,13 +68,18 @@ codes! {
     CommandNotSupported = 115,
     QueryPlanKilled = 175,
     InterruptedAtShutdown = 11600,
+    Interrupted = 11601,
     ExceededMemoryLimit = 146,
+    UnknownReplWriteConcern = 79,
     TransactionTooOld = 225,
     NoSuchTransaction = 251,
     TooManyLogicalSessions = 261,
     OperationNotSupportedInTransaction = 263,
+    InvalidResumeToken = 260,
+    ChangeStreamFatalError = 280,
     ChangeStreamHistoryLost = 286,
     NoMatchingDocument = 47,
+    APIVersionError = 322,
     DuplicateKey = 11000,
     BsonObjectTooLarge = 10334,
     OutOfDiskSpace = 14031,
@@ -173,11 +187,16 @@ impl From<flagstone::Error> for Failure {
             ErrorKind::Duplicate => Code::DuplicateKey,
             ErrorKind::OutOfSpace => Code::OutOfDiskSpace,
             ErrorKind::Closed => Code::InterruptedAtShutdown,
-            ErrorKind::Interrupted => Code::MaxTimeMSExpired,
+            ErrorKind::Interrupted => match watch::end() {
+                Some(End::Killed) => Code::Interrupted,
+                Some(End::Stopped) => Code::InterruptedAtShutdown,
+                Some(End::Late) | None => Code::MaxTimeMSExpired,
+            },
             _ => Code::InternalError,
         };
         match code {
             Code::MaxTimeMSExpired => Self::new(code, "the command took more than its maxTimeMS"),
+            Code::Interrupted => Self::new(code, "the command was interrupted"),
             Code::DuplicateKey => Self::new(code, format!("E11000 duplicate key error: {error}")),
             _ => Self::new(code, error.to_string()),
         }
@@ -192,6 +211,7 @@ impl From<crate::access::Refused> for Failure {
             Refused::Mechanism(_) => Code::BadValue,
             Refused::Malformed(_) => Code::ProtocolError,
             Refused::Wrong => Code::AuthenticationFailed,
+            Refused::Busy => Code::OperationFailed,
             Refused::Random(_) => Code::InternalError,
         };
         Self::new(code, refused.to_string())

@@ -18,6 +18,8 @@ mod tls;
 
 pub mod client;
 
+mod watch;
+
 mod failure;
 
 mod session;

@@ -9,7 +9,7 @@ use crate::event::{Event, StallCause};
 use crate::keyspace_core::Trees;
 use crate::queue::{BackOff, SealGroup};
 use crate::stall::{Pressure, STOP, Wait, pressure_at};
-use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_base::{Error, ErrorKind, Result, interrupt};
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_env::sync::thread_local;
 use flagstone_tree::Tree;
@@ -215,6 +215,7 @@ fn wait_until<T>(core: &Core, mut check: impl FnMut() -> Result<Option<T>>) -> R
             return Ok(found);
         }
         core.health.check_open_for_writing()?;
+        interrupt::check()?;
         // While these fail nothing makes room, so their error is returned instead of waiting
         // forever. On a full disk each of many writers would wait for seconds.
         let now = core.setup().now();
@@ -237,6 +238,7 @@ mod tests {
         Batch, Durability, Engine, Environment, ErrorKind, Keyspace, KeyspaceOptions, Routing,
         TryCommit,
     };
+    use flagstone_base::interrupt;
     use flagstone_base::key::KeyRange;
     use flagstone_env::names::FileKind;
     use flagstone_env::{
@@ -336,6 +338,23 @@ mod tests {
         disk.heal();
         clock.advance(std::time::Duration::from_secs(2));
         db.flush().unwrap();
+        put(0).unwrap();
+    }
+
+    #[test]
+    fn a_writer_that_waits_for_memory_can_be_ended() {
+        let environment = Environment {
+            disk: Arc::new(MemDisk::default()),
+            clock: Arc::new(ManualClock::default()),
+            random: Arc::new(SeededRandom::new(1)),
+            executor: Some(Arc::<StepExecutor>::default()),
+        };
+        let db = Builder::at("db").environment(environment).memory_budget(2 << 20).open().unwrap();
+        let kv = db.keyspace("kv").unwrap();
+        let put = |n: u32| kv.put(n.to_be_bytes(), vec![1; 2000]);
+        let fill = || (0..10_000).find_map(|n| put(n).err());
+        let ended = interrupt::interruptible(|| true, fill).unwrap();
+        assert_eq!(ended.kind(), ErrorKind::Interrupted);
         put(0).unwrap();
     }
 

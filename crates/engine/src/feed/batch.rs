@@ -85,7 +85,16 @@ pub struct FeedChange<'a> {
 impl FeedBatch {
     /// The operations, in order.
     pub fn changes(&self) -> impl ExactSizeIterator<Item = FeedChange<'_>> {
-        self.ops.iter().map(|op| FeedChange {
+        self.ops.iter().map(|op| self.change(op))
+    }
+
+    /// The operation of this index.
+    pub fn change_at(&self, index: usize) -> Option<FeedChange<'_>> {
+        self.ops.get(index).map(|op| self.change(op))
+    }
+
+    fn change(&self, op: &FeedOp) -> FeedChange<'_> {
+        FeedChange {
             keyspace: &self.cores[op.core],
             kind: op.kind,
             expiry: op.expiry,
@@ -93,7 +102,7 @@ impl FeedBatch {
             key: &self.payload[op.key.clone()],
             value: &self.payload[op.value.clone()],
             old: op.old.clone().map(|old| old.map(|old| &self.payload[old])),
-        })
+        }
     }
 
     /// The index of a keyspace of the catalog that is wanted at `seqno` and belongs to none other.

@@ -33,6 +33,11 @@ impl ChangeBatch {
     pub fn changes(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
         self.0.changes().map(Change)
     }
+
+    /// Returns the change of this index, for readers that stop within a commit.
+    pub(crate) fn change_at(&self, index: usize) -> Option<Change<'_>> {
+        self.0.change_at(index).map(Change)
+    }
 }
 
 /// One change of a key. Keys and documents are decoded only when they are asked for.

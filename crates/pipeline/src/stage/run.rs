@@ -204,17 +204,24 @@ impl Rows for Stepped<'_> {
     }
 }
 
-/// Returns what stages that make one row of one row make of it. Other stages leave it as it is.
-pub(crate) fn row_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Value> {
+/// Returns what stages that make at most one row of one row make of it; `None` if it does not pass.
+/// Other stages leave it as it is.
+pub(crate) fn row_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Value>> {
     let mut made = Cow::Borrowed(row);
     for stage in stages {
         made = match stage {
+            Stage::Match(one) => {
+                if !one.test.holds(&made, &mut RowBytes::default(), context)? {
+                    return Ok(None);
+                }
+                made
+            }
             Stage::Fields(fields) => Cow::Owned(fields.apply(&made, context)?),
             Stage::Replace(root) => Cow::Owned(replaced(root, &made, context)?),
             _ => made,
         };
     }
-    Ok(made.into_owned())
+    Ok(Some(made.into_owned()))
 }
 
 /// Returns the row that an expression makes of another one.

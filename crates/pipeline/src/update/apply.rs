@@ -47,8 +47,10 @@ impl Update {
             Form::Pipeline(Pipeline(stages)) => {
                 let around = expression::Context::new(Memory::new(MEMORY), context.now);
                 match row_of(stages, document, &around)? {
-                    Value::Map(map) => replaced(document, &map)?,
-                    other => other,
+                    Some(Value::Map(map)) => replaced(document, &map)?,
+                    Some(other) => other,
+                    // Updates have no stage that leaves rows out.
+                    None => return Ok(false),
                 }
             }
             Form::Operators(operators) => {

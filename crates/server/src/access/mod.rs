@@ -9,6 +9,7 @@
 
 mod roles;
 
+mod checks;
 mod keys;
 
 mod record;

@@ -24,6 +24,8 @@ pub enum Refused {
     Malformed(&'static str),
     /// There is no such user, or the password is another. Which, nobody learns.
     Wrong,
+    /// Too many passwords are checked already.
+    Busy,
     /// The system has no random numbers.
     Random(String),
 }
@@ -36,6 +38,7 @@ impl fmt::Display for Refused {
             }
             Self::Malformed(expected) => write!(f, "SCRAM-SHA-256: expected {expected}"),
             Self::Wrong => f.write_str("Authentication failed."),
+            Self::Busy => f.write_str("too many passwords are being checked: try again"),
             Self::Random(error) => write!(f, "no random numbers: {error}"),
         }
     }

@@ -1,5 +1,6 @@
 //! The users of a database: its collection of them, and a copy in memory.
 
+use super::checks::Checks;
 use super::keys::{KEY_BYTES, Key, Keys, prepared, signature};
 use super::record::{Record, secret_from_value, secret_key, secret_to_value};
 use super::roles::{Role, User};
@@ -30,10 +31,10 @@ const PROVED_MAX: usize = 10_000;
 /// let users = Users::open(&db)?;
 /// assert!(!users.exist());
 /// users.create("ada", "lovelace", vec![Role { kind: RoleKind::Read, database: None }])?;
-/// let ada = users.check_password("ada", "lovelace").expect("it is her password");
+/// let ada = users.check_password("ada", "lovelace")?.expect("it is her password");
 /// assert!(ada.may(Need::Read, "shop") && !ada.may(Need::Write, "shop"));
-/// assert!(users.check_password("ada", "byron").is_none());
-/// # Ok::<(), flagstone::Error>(())
+/// assert!(users.check_password("ada", "byron")?.is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Users {
     database: Database,
@@ -44,10 +45,7 @@ pub struct Users {
     changes: AtomicU64,
     /// Held while users change.
     changing: Mutex<()>,
-    /// How many threads may try passwords besides those that do.
-    tries: Mutex<usize>,
-    /// Told when one has ended.
-    tried: Condvar,
+    checks: Checks,
 }
 
 /// What the collection has.
@@ -77,8 +75,7 @@ impl Users {
             known: RwLock::new(Arc::new(known)),
             changes: AtomicU64::new(0),
             changing: Mutex::new(()),
-            tries: Mutex::new(cores.div_ceil(2)),
-            tried: Condvar::new(),
+            checks: Checks::default(),
         })
     }
 
@@ -184,19 +181,22 @@ impl Users {
     }
 
     /// Returns the user `name` if this is the password, as HTTP sends it. Takes some milliseconds,
-    /// also if there is no such user, but not for a password that was right before. At most half of
-    /// the processor's cores try passwords at a time, and the others wait.
-    pub fn check_password(&self, name: &str, password: &str) -> Option<User> {
+    /// also if there is no such user, but not for a password that was right before. Others wait when
+    /// several are checked.
+    ///
+    /// # Errors
+    /// Busy if too many are checked.
+    pub fn check_password(&self, name: &str, password: &str) -> Result<Option<User>, Refused> {
         let known = self.known();
         let is_long = password.len() > PASSWORD_BYTES_MAX || name.len() > NAME_BYTES_MAX;
         let mark = known.mark(name, if is_long { "" } else { password });
         if !is_long && known.proved().contains(&mark) {
-            return known.records.get(name).map(|record| record.user.clone());
+            return Ok(known.records.get(name).map(|record| record.user.clone()));
         }
         let prepared = prepared(password).filter(|_| !is_long);
         let (user, keys, is_known) = known.find(name);
         let fits = {
-            let _try = self.begin_try();
+            let _one = self.checks.begin().ok_or(Refused::Busy)?;
             keys.fit(prepared.as_deref().unwrap_or_default())
         };
         let is_right = fits & is_known & prepared.is_some();
@@ -207,17 +207,12 @@ impl Users {
             }
             proved.insert(mark);
         }
-        is_right.then_some(user)
+        Ok(is_right.then_some(user))
     }
 
-    /// Waits until one more may try a password.
-    fn begin_try(&self) -> Try<'_> {
-        let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
-        while *tries == 0 {
-            tries = self.tried.wait(tries).unwrap_or_else(PoisonError::into_inner);
-        }
-        *tries -= 1;
-        Try(self)
+    /// Returns how many checks of passwords were refused, because too many ran.
+    pub fn refused_checks(&self) -> u64 {
+        self.checks.refused()
     }
 
     fn known(&self) -> Arc<Known> {
@@ -256,16 +251,6 @@ impl Users {
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
         self.changes.fetch_add(1, Ordering::AcqRel);
         Ok(())
-    }
-}
-
-/// A password that is tried.
-struct Try<'a>(&'a Users);
-
-impl Drop for Try<'_> {
-    fn drop(&mut self) {
-        *self.0.tries.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.tried.notify_one();
     }
 }
 

@@ -7,13 +7,14 @@ use super::read::{Listed, batch_size, first_batch};
 use super::run::Run;
 use super::service::Counters;
 use super::stream::{self, Scope};
+use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Rows;
 use flagstone::doc::Map;
 use flagstone::{Document, Error, Value};
-use flagstone_pipeline::{Aggregate, Aggregation, PipelineError};
+use flagstone_pipeline::{Aggregate, Aggregation, PipelineError, RowStages};
 
 /// The rows of a pipeline.
 struct Piped {
@@ -50,14 +51,16 @@ fn put_row(row: &Document, out: &mut BsonWriter<'_>) -> Outcome {
 pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
     let stages = args.required_list("pipeline")?;
-    args.refuse_if("explain", |explain| explain.as_bool() != Some(false))?;
+    if args.is("explain")? {
+        return super::explain::of_command(run, &run.command.body.root(), false);
+    }
     let namespace = match args.get("aggregate")?.and_then(|name| name.as_str()) {
         Some(_) => Some(run.namespace()?),
         None => None,
     };
     let first = stages.first().and_then(|stage| stage.get("$changeStream").ok().flatten());
     if let Some(stage) = first {
-        return change_stream(run, &Args::new(stage, "$changeStream"), namespace, stages.len());
+        return change_stream(run, &Args::new(stage, "$changeStream"), namespace, &stages[1..]);
     }
     Counters::add(&run.service.counters.queries, 1);
     let mut collection = match &namespace {
@@ -70,16 +73,18 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     if let (Some(stage), Some(namespace)) = (first, &namespace) {
         let stage = Args::new(stage, "$collStats");
         let row = super::catalog::stats_row(run, &stage, namespace)?;
-        pipeline[0] = self::stage("$documents", Value::Array(vec![row]));
+        pipeline[0] = self::stage("$documents", literal(vec![row]));
         collection = None;
     }
-    let variables = match args.map("let")?.map(|map| map.to_value()).transpose()? {
-        Some(Value::Map(variables)) => variables,
-        _ => Map::new(),
-    };
-    let db = &run.service.db;
-    let pipeline = Value::Array(pipeline);
-    let aggregate = Aggregate::with_variables(db, collection.as_ref(), pipeline, &variables)?;
+    let first = stages.first().and_then(|stage| stage.get("$currentOp").ok().flatten());
+    if let (Some(stage), None) = (first, &namespace) {
+        let rows = super::current::rows_of_stage(run, &Args::new(stage, "$currentOp"))?;
+        pipeline[0] = self::stage("$documents", literal(rows));
+    }
+    let variables = Variables::parse(&args, "let")?;
+    let (db, pipeline) = (&run.service.db, Value::Array(pipeline));
+    let aggregate =
+        Aggregate::with_variables(db, collection.as_ref(), pipeline, variables.values())?;
     // The other collections of a pipeline belong to the same database.
     let (opened, database) = (db.clone(), run.command.database.clone());
     let aggregate = aggregate.collections(move |name| {
@@ -103,6 +108,11 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         None => format!("{}.$cmd.aggregate", run.command.database),
     };
     first_batch(run, name, rows, (first_size(&args)?, false, false))
+}
+
+/// Returns rows as an expression: text in them is no path.
+fn literal(rows: Vec<Value>) -> Value {
+    stage("$literal", Value::Array(rows))
 }
 
 /// Returns a stage of a pipeline.
@@ -137,12 +147,9 @@ fn run_stages<'t>(
     stages: Vec<Value>,
     collection: Option<&flagstone::Collection>,
 ) -> Outcome<Aggregation<'t>> {
-    let variables = match run.args().map("let")?.map(|map| map.to_value()).transpose()? {
-        Some(Value::Map(variables)) => variables,
-        _ => Map::new(),
-    };
-    let stages = Value::Array(stages);
-    let aggregate = Aggregate::with_variables(&run.service.db, collection, stages, &variables)?;
+    let variables = Variables::parse(&run.args(), "let")?;
+    let (db, stages) = (&run.service.db, Value::Array(stages));
+    let aggregate = Aggregate::with_variables(db, collection, stages, variables.values())?;
     Ok(match &run.transaction {
         Some(tx) => aggregate.transaction(tx).run()?,
         None => aggregate.run()?,
@@ -156,8 +163,8 @@ pub(super) fn find(
     collection: Option<&flagstone::Collection>,
 ) -> Outcome {
     let args = run.args();
-    super::read::refuse(&args)?;
-    let fields = Fields::parse(&args, "projection")?;
+    super::read::check_numbers(&args)?;
+    let fields = Fields::parse(&args, "projection", &Variables::parse(&args, "let")?)?;
     let stages = stages_of(&args, "filter")?;
     let mut listed = Listed::new(Vec::new());
     for row in run_stages(run, stages, collection)? {
@@ -183,11 +190,23 @@ fn first_size(args: &Args<'_>) -> Outcome<Option<u64>> {
     Ok(Some(batch_size(args)?.unwrap_or(crate::session::cursors::FIRST_BATCH)))
 }
 
+/// The stages that a change stream may have behind it: each makes at most one row of one row.
+const AFTER_CHANGES: &[&str] = &[
+    "$match",
+    "$project",
+    "$addFields",
+    "$set",
+    "$unset",
+    "$replaceRoot",
+    "$replaceWith",
+    "$redact",
+];
+
 fn change_stream(
     run: &mut Run<'_, '_>,
     stage: &Args<'_>,
     namespace: Option<Namespace>,
-    stages: usize,
+    stages: &[flagstone::View<'_>],
 ) -> Outcome {
     let is_in_transaction = run.transaction.is_some();
     if is_in_transaction {
@@ -206,14 +225,18 @@ fn change_stream(
             return Err(Failure::new(Code::InvalidOptions, text));
         }
     };
-    if stages > 1 {
-        return Err(Failure::unsupported("a stage after $changeStream"));
-    }
+    let stages = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>()?;
+    let variables = Variables::parse(&run.args(), "let")?;
+    let stages = if stages.is_empty() {
+        None
+    } else {
+        Some(RowStages::parse(&Value::Array(stages), AFTER_CHANGES, variables.values())?)
+    };
     let name = match &scope {
         Scope::Collection(namespace) => namespace.to_string(),
         _ => format!("{}.$cmd.aggregate", run.command.database),
     };
-    let stream = stream::open(run, stage, scope)?;
+    let stream = stream::open(run, stage, scope, stages)?;
     let size = first_size(&run.args())?;
     first_batch(run, name, Box::new(stream), (size, false, false))
 }

@@ -13,7 +13,7 @@ pub(crate) struct Args<'a> {
 }
 
 /// The arguments that every command may have, and which change nothing, or are read for all.
-const COMMON: &[&str] = &[
+pub(super) const COMMON: &[&str] = &[
     "lsid",
     "txnNumber",
     "stmtId",
@@ -28,13 +28,115 @@ const COMMON: &[&str] = &[
     "apiVersion",
     "apiStrict",
     "apiDeprecationErrors",
-    "help",
-    "isRetry",
+    "mayBypassWriteBlocking",
 ];
+
+/// The answer to a look at the arguments of a command.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looked {
+    /// The client does not want the command to run, but to know what it does.
+    pub(crate) asks_help: bool,
+}
 
 impl<'a> Args<'a> {
     pub(crate) const fn new(view: View<'a>, what: &'a str) -> Self {
         Self { view, what }
+    }
+
+    /// Looks at the arguments of a command, and refuses those that are not known, ask for what is
+    /// not done, or ask all commands for it.
+    pub(crate) fn look(
+        &self,
+        fields: &[&str],
+        ignored: &[&str],
+        refused: &[&str],
+    ) -> Outcome<Looked> {
+        let mut looked = Looked::default();
+        for field in self.view.fields()? {
+            let (FieldKey::Name(name), value) = field? else { continue };
+            match name {
+                "readConcern" => self.check_read_concern(&value)?,
+                "writeConcern" => self.check_write_concern(&value)?,
+                "apiVersion" if value.as_str() != Some("1") => {
+                    let text = format!("apiVersion: expected \"1\", found {}", shown(&value));
+                    return Err(Failure::new(Code::APIVersionError, text));
+                }
+                "encryptionInformation" => {
+                    return Err(Failure::unsupported(format_args!("{}.{name}", self.what)));
+                }
+                "help" => looked.asks_help = is_set(&value),
+                name if name.starts_with('$') || name == self.what => {}
+                name if fields.contains(&name) || ignored.contains(&name) => {}
+                name if refused.contains(&name) => {
+                    if is_set(&value) {
+                        return Err(Failure::unsupported(format_args!("{}.{name}", self.what)));
+                    }
+                }
+                name if COMMON.contains(&name) || fields == ["*"] => {}
+                name => return Err(self.unknown(name)),
+            }
+        }
+        Ok(looked)
+    }
+
+    /// Refuses reads as of a moment that nothing keeps, and levels that there are not.
+    fn check_read_concern(&self, concern: &View<'a>) -> Outcome {
+        let concern = Args::new(*concern, "readConcern");
+        if !concern.view.is_map() {
+            return self.refuse("readConcern", "a document", &concern.view);
+        }
+        concern.check(&["level", "afterClusterTime", "atClusterTime", "provenance"])?;
+        concern.refuse_if("atClusterTime", |_time| true)?;
+        match concern.text("level")? {
+            Some("snapshot") if self.get("autocommit")?.is_none() => {
+                Err(Failure::unsupported("readConcern.level: snapshot outside of a transaction"))
+            }
+            None | Some("local" | "available" | "majority" | "linearizable" | "snapshot") => Ok(()),
+            Some(other) => {
+                let text = format!(
+                    "readConcern.level: expected local, available, majority, linearizable or \
+                     snapshot, found {other:?}"
+                );
+                Err(Failure::new(Code::FailedToParse, text))
+            }
+        }
+    }
+
+    fn check_write_concern(&self, concern: &View<'a>) -> Outcome {
+        let concern = Args::new(*concern, "writeConcern");
+        if !concern.view.is_map() {
+            return self.refuse("writeConcern", "a document", &concern.view);
+        }
+        // Nobody else is waited for, so no wait takes too long.
+        concern.check(&["w", "j", "wtimeout", "wtimeoutMS", "fsync", "provenance"])?;
+        match concern.get("w")? {
+            Some(w) if w.as_str().is_some_and(|w| w != "majority") => {
+                let text = format!("writeConcern.w: there are no members tagged {}", shown(&w));
+                Err(Failure::new(Code::UnknownReplWriteConcern, text))
+            }
+            Some(w)
+                if w.as_str().is_none() && !w.as_i64().is_some_and(|w| (0..=50).contains(&w)) =>
+            {
+                // Drivers of languages that have one type of numbers send doubles.
+                match w.as_f64() {
+                    Some(w) if w.fract() == 0.0 && (0.0..=50.0).contains(&w) => Ok(()),
+                    _ => {
+                        let text = format!(
+                            "writeConcern.w: expected majority or a number from 0 to 50, found {}",
+                            shown(&w)
+                        );
+                        Err(Failure::new(Code::FailedToParse, text))
+                    }
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn unknown(&self, name: &str) -> Failure {
+        let text = format!("BSON field '{}.{name}' is an unknown field", self.what);
+        Failure::new(Code::IDLUnknownField, text)
     }
 
     /// Refuses arguments that are neither `known` nor common to all commands. Names that begin with
@@ -47,8 +149,7 @@ impl<'a> Args<'a> {
             let (FieldKey::Name(name), _) = field? else { continue };
             let is_known = |name| known.contains(&name) || COMMON.contains(&name);
             if !(name.starts_with('$') || name == self.what || is_known(name)) {
-                let text = format!("BSON field '{}.{name}' is an unknown field", self.what);
-                return Err(Failure::new(Code::IDLUnknownField, text));
+                return Err(self.unknown(name));
             }
         }
         Ok(())
@@ -171,6 +272,11 @@ impl<'a> Args<'a> {
         }
     }
 
+    /// Refuses arguments that ask for something.
+    pub(crate) fn refuse_set(&self, names: &[&str]) -> Outcome {
+        names.iter().try_for_each(|name| self.refuse_if(name, is_set))
+    }
+
     /// Refuses a collation other than the comparison of bytes.
     pub(crate) fn refuse_collation(&self) -> Outcome {
         self.refuse_if("collation", |collation| {
@@ -178,6 +284,16 @@ impl<'a> Args<'a> {
             let is_empty = collation.is_map() && collation.is_empty().unwrap_or(false);
             !(is_empty || locale.is_some_and(|locale| locale.as_str() == Some("simple")))
         })
+    }
+}
+
+/// Returns whether the value of an argument asks for something.
+fn is_set(value: &View<'_>) -> bool {
+    match (value.as_bool(), value.as_f64(), value.value_type()) {
+        (Some(is), ..) => is,
+        (_, Some(number), _) => number != 0.0,
+        (_, _, ValueType::Map | ValueType::Array) => !value.is_empty().unwrap_or(false),
+        (_, _, kind) => kind != ValueType::Null,
     }
 }
 

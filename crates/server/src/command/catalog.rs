@@ -165,23 +165,6 @@ pub(super) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
 
 pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
-    let is_set = |value: &flagstone::View<'_>| match (value.as_bool(), value.as_f64()) {
-        (Some(is), _) => is,
-        (None, Some(number)) => number != 0.0,
-        _ => !(value.is_map() && value.is_empty().unwrap_or(false)),
-    };
-    for name in [
-        "capped",
-        "validator",
-        "viewOn",
-        "pipeline",
-        "timeseries",
-        "expireAfterSeconds",
-        "encryptedFields",
-        "storageEngine",
-    ] {
-        args.refuse_if(name, is_set)?;
-    }
     let keeps = keeps_old(&args)?;
     if run.existing(&namespace)?.is_some() {
         let text = format!("collection {namespace} already exists");
@@ -246,11 +229,6 @@ pub(super) fn rename(run: &mut Run<'_, '_>) -> Outcome {
 
 pub(super) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
-    for name in
-        ["index", "expireAfterSeconds", "validator", "viewOn", "pipeline", "validationLevel"]
-    {
-        args.refuse_if(name, |_| true)?;
-    }
     let collection = run.required(&namespace)?;
     if let Some(keeps) = keeps_old(&args)? {
         collection.keep_old_documents(keeps)?;
@@ -458,7 +436,14 @@ pub(super) fn validate(run: &mut Run<'_, '_>) -> Outcome {
     let reply = &mut run.reply;
     reply.text("ns", &namespace.to_string())?;
     put_count(reply, "nrecords", count)?;
-    put_count(reply, "nIndexes", collection.indexes().len() as u64 + 1)?;
+    let indexes = collection.indexes();
+    put_count(reply, "nIndexes", indexes.len() as u64 + 1)?;
+    reply.begin_document("keysPerIndex")?;
+    put_count(reply, ID_INDEX, count)?;
+    for index in &indexes {
+        put_count(reply, &index.name, index.entries)?;
+    }
+    reply.end()?;
     let errors = match checked {
         Ok(_report) => Vec::new(),
         Err(error) if error.kind() == flagstone::ErrorKind::Corruption => vec![error.to_string()],
@@ -470,8 +455,11 @@ pub(super) fn validate(run: &mut Run<'_, '_>) -> Outcome {
         reply.text("", error)?;
     }
     reply.end()?;
-    reply.begin_array("warnings")?;
-    Ok(reply.end()?)
+    for name in ["warnings", "extraIndexEntries", "missingIndexEntries", "corruptRecords"] {
+        reply.begin_array(name)?;
+        reply.end()?;
+    }
+    Ok(reply.bool("repaired", false)?)
 }
 
 pub(super) fn compact(run: &mut Run<'_, '_>) -> Outcome {

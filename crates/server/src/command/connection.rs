@@ -6,6 +6,7 @@ use crate::access::User;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::sessions::{SESSION_MINUTES, SessionKey};
+use crate::watch::End;
 use crate::wire::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX};
 use flagstone::View;
 use flagstone::doc::DateTime;
@@ -30,6 +31,11 @@ pub(super) fn hello(run: &mut Run<'_, '_>) -> Outcome {
         Some(start) => sasl_begin(run, &start).ok(),
         None => None,
     };
+    if let Some(client) = args.map("client")?
+        && let Some(name) = client.path("application.name")?.and_then(|name| name.as_str())
+    {
+        run.client.seat.set_application(name);
+    }
     let is_hello = run.command.name == "hello";
     let set = run.service.options.replica_set.clone();
     let reply = &mut run.reply;
@@ -56,7 +62,7 @@ pub(super) fn hello(run: &mut Run<'_, '_>) -> Outcome {
     reply.int("maxWriteBatchSize", super::run::STATEMENTS_MAX as i32)?;
     reply.datetime("localTime", DateTime::from_micros(now_millis().saturating_mul(1000)))?;
     reply.int("logicalSessionTimeoutMinutes", SESSION_MINUTES as i32)?;
-    reply.int("connectionId", i32::try_from(run.client.id).unwrap_or(i32::MAX))?;
+    reply.int("connectionId", i32::try_from(run.client.seat.number()).unwrap_or(i32::MAX))?;
     reply.int("minWireVersion", 0)?;
     reply.int("maxWireVersion", WIRE_VERSION_MAX)?;
     reply.bool("readOnly", false)?;
@@ -145,6 +151,7 @@ pub(super) fn logout(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn connection_status(run: &mut Run<'_, '_>) -> Outcome {
+    let shows_privileges = run.args().is("showPrivileges")?;
     let reply = &mut run.reply;
     reply.begin_document("authInfo")?;
     reply.begin_array("authenticatedUsers")?;
@@ -162,11 +169,18 @@ pub(super) fn connection_status(run: &mut Run<'_, '_>) -> Outcome {
         }
     }
     reply.end()?;
+    if shows_privileges {
+        reply.begin_array("authenticatedUserPrivileges")?;
+        for role in run.client.user.iter().flat_map(|user| &user.roles) {
+            super::users::put_privilege(reply, role)?;
+        }
+        reply.end()?;
+    }
     Ok(reply.end()?)
 }
 
 pub(super) fn my_uri(run: &mut Run<'_, '_>) -> Outcome {
-    Ok(run.reply.text("you", &run.client.peer)?)
+    Ok(run.reply.text("you", run.client.seat.peer())?)
 }
 
 pub(super) fn build_info(run: &mut Run<'_, '_>) -> Outcome {
@@ -193,6 +207,14 @@ pub(super) fn build_info(run: &mut Run<'_, '_>) -> Outcome {
 fn sessions(run: &Run<'_, '_>) -> Outcome<Vec<SessionKey>> {
     let listed = run.args().required_list(run.command.name)?;
     listed.iter().map(|lsid| session_key(lsid, run.client)).collect()
+}
+
+pub(super) fn kill_sessions(run: &mut Run<'_, '_>) -> Outcome {
+    let (killed, own) = (sessions(run)?, Some(run.client.seat.number()));
+    run.service.operations.kill_others(own, End::Killed, |running| {
+        running.session.as_ref().is_some_and(|session| killed.contains(session))
+    });
+    end_sessions(run)
 }
 
 pub(super) fn end_sessions(run: &mut Run<'_, '_>) -> Outcome {

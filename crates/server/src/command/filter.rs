@@ -3,6 +3,7 @@
 
 use super::args::Args;
 use super::id::ID;
+use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, FieldKey, FieldPath, Map};
 use flagstone::query::{Direction, Hint, Matcher, Projection, SortSpec};
@@ -14,25 +15,43 @@ const KEY: &str = "$key";
 
 /// Returns the filter that a document is. Expressions are refused.
 pub(crate) fn filter(view: Option<&View<'_>>) -> Outcome<Filter> {
-    match split(view)? {
+    match split(view, &Variables::default())? {
         (filter, None) => Ok(filter),
         (_, Some(_)) => Err(Failure::unsupported("$expr in this filter")),
     }
 }
 
 /// Returns the filter that a document is, and the conditions in it that are expressions.
-pub(crate) fn split(view: Option<&View<'_>>) -> Outcome<(Filter, Option<Condition>)> {
+pub(super) fn split(
+    view: Option<&View<'_>>,
+    variables: &Variables,
+) -> Outcome<(Filter, Option<Condition>)> {
     let Some(view) = view else { return Ok((Filter::everything(), None)) };
-    let (plain, condition) = Condition::split(&view.to_value()?)?;
+    let (plain, condition) = Condition::split(&variables.in_filter(view.to_value()?))?;
     Ok((Filter::from_value(&by_key(plain)?)?, condition))
 }
 
 /// Returns whether a filter has conditions that are expressions.
 pub(crate) fn has_expression(view: Option<&View<'_>>) -> Outcome<bool> {
-    match view {
-        Some(view) => Ok(Condition::split(&view.to_value()?)?.1.is_some()),
-        None => Ok(false),
+    let Some(view) = view.filter(|view| view.is_map()) else { return Ok(false) };
+    for field in view.fields()? {
+        let (FieldKey::Name(name), value) = field? else { continue };
+        let has = match name {
+            "$expr" => true,
+            "$and" | "$or" | "$nor" if value.is_array() => {
+                let mut has = false;
+                for part in value.items()? {
+                    has = has || has_expression(Some(&part?))?;
+                }
+                has
+            }
+            _ => false,
+        };
+        if has {
+            return Ok(true);
+        }
     }
+    Ok(false)
 }
 
 /// Replaces `_id` by the primary key, in the filter and in those it consists of.
@@ -118,9 +137,9 @@ pub(crate) struct Fields {
 
 impl Fields {
     /// Returns the fields that the argument `name` asks for.
-    pub(crate) fn parse(args: &Args<'_>, name: &str) -> Outcome<Self> {
+    pub(super) fn parse(args: &Args<'_>, name: &str, variables: &Variables) -> Outcome<Self> {
         let projection = match args.filled_map(name)? {
-            Some(spec) => Some(FindProjection::parse(&spec.to_value()?)?),
+            Some(spec) => Some(FindProjection::parse(&variables.in_fields(spec.to_value()?))?),
             None => None,
         };
         Ok(Self { projection })

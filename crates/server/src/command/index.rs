@@ -6,7 +6,7 @@ use super::id::{ID, write_value};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::FieldKey;
-use flagstone::internal::interrupt_check;
+use flagstone::internal::{interrupt_check, interrupted};
 use flagstone::report::{BuildProgress, IndexInfo};
 use flagstone::{Collection, ErrorKind, Index, Value, View};
 use std::ops::ControlFlow;
@@ -109,10 +109,13 @@ impl Definition {
         let before = collection.indexes().len();
         let mut watch = |progress| {
             watch(progress);
-            ControlFlow::Continue(())
+            match interrupt_check() {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_over) => ControlFlow::Break(()),
+            }
         };
         let create = || collection.create_index_with(&self.name, index.clone(), &mut watch);
-        let _complete = after_others(create).map_err(|error| {
+        let created = after_others(create).map_err(|error| {
             let text = error.to_string();
             let is_other = error.kind() == ErrorKind::InvalidInput
                 && collection.indexes().iter().any(|index| index.name == self.name);
@@ -122,6 +125,9 @@ impl Definition {
                 Failure::from(error)
             }
         })?;
+        if created.is_break() {
+            return Err(interrupted().into());
+        }
         Ok(collection.indexes().len() > before)
     }
 }
@@ -142,7 +148,7 @@ fn after_others<T>(mut create: impl FnMut() -> flagstone::Result<T>) -> flagston
 /// Appends the fields of an index to the document that is open.
 pub(super) fn put(reply: &mut BsonWriter<'_>, index: &IndexInfo) -> Outcome {
     reply.int("v", 2)?;
-    put_keys(reply, &index.fields)?;
+    put_keys(reply, "key", &index.fields)?;
     reply.text("name", &index.name)?;
     if index.is_unique {
         reply.bool("unique", true)?;
@@ -167,12 +173,13 @@ pub(super) fn put(reply: &mut BsonWriter<'_>, index: &IndexInfo) -> Outcome {
 /// Appends the index of the primary keys.
 pub(super) fn put_id(reply: &mut BsonWriter<'_>) -> Outcome {
     reply.int("v", 2)?;
-    put_keys(reply, &[ID.to_owned()])?;
+    put_keys(reply, "key", &[ID.to_owned()])?;
     Ok(reply.text("name", ID_INDEX)?)
 }
 
-fn put_keys(reply: &mut BsonWriter<'_>, fields: &[String]) -> Outcome {
-    reply.begin_document("key")?;
+/// Appends the fields of an index as the document `name`.
+pub(super) fn put_keys(reply: &mut BsonWriter<'_>, name: &str, fields: &[String]) -> Outcome {
+    reply.begin_document(name)?;
     for field in fields {
         match field.strip_prefix('-') {
             Some(name) => reply.int(name, -1)?,

@@ -4,6 +4,8 @@
 mod args;
 pub(crate) mod name;
 
+mod variables;
+
 pub(crate) mod id;
 
 mod builds;
@@ -17,19 +19,28 @@ mod run;
 
 mod catalog;
 mod connection;
+mod current;
 mod operation;
 mod read;
 pub(crate) mod stream;
 
-mod aggregate;
 mod target;
+
+mod explain;
+
+mod aggregate;
 mod transaction;
 mod users;
 mod write;
 
 mod update;
 
+mod bulk;
+
 pub(crate) mod table;
+
+#[cfg(test)]
+mod differences;
 
 pub(crate) use latency::Kind as OperationKind;
 pub use service::{Client, Service, ServiceOptions};

@@ -7,12 +7,13 @@ use super::connection::VERSION;
 use super::latency::{Kind, Latencies};
 use super::read::put_count;
 use super::run::Run;
-use super::service::now_millis;
+use super::service::{Service, now_millis};
 use super::table::TABLE;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::DateTime;
+use flagstone::View;
+use flagstone::doc::{DateTime, FieldKey};
 use flagstone::report::{KeyspaceStats, Stats};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,9 +41,11 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
     reply.double("uptime", uptime.as_secs_f64().floor())?;
     reply.long("uptimeMillis", i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX))?;
     reply.datetime("localTime", DateTime::from_micros(now_millis().saturating_mul(1000)))?;
-    reply.begin_document("opcounters")?;
     let counters = &service.counters;
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    put_connections(reply, service)?;
+    put_memory(reply)?;
+    reply.begin_document("opcounters")?;
     for (name, counter) in [
         ("insert", &counters.inserts),
         ("query", &counters.queries),
@@ -179,8 +182,68 @@ fn put_builds(reply: &mut BsonWriter<'_>, builds: &[Arc<Build>]) -> Outcome {
     Ok(reply.end()?)
 }
 
+/// Appends how many connections there are, and what they have sent and got.
+fn put_connections(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
+    let (open, active) = service.operations.counts();
+    reply.begin_document("connections")?;
+    put_count(reply, "current", open as u64)?;
+    let free = service.options.connections_max.saturating_sub(open);
+    put_count(reply, "available", free as u64)?;
+    put_count(reply, "totalCreated", service.clients())?;
+    put_count(reply, "active", active as u64)?;
+    reply.end()?;
+    let counters = &service.counters;
+    reply.begin_document("network")?;
+    for (name, counter) in [
+        ("bytesIn", &counters.bytes_in),
+        ("bytesOut", &counters.bytes_out),
+        ("numRequests", &counters.requests),
+    ] {
+        let count = counter.load(Ordering::Relaxed);
+        reply.long(name, i64::try_from(count).unwrap_or(i64::MAX))?;
+    }
+    reply.end()?;
+    put_locks(reply, active as u64)
+}
+
+/// Appends what programs that watch servers expect: nobody waits for a lock here.
+fn put_locks(reply: &mut BsonWriter<'_>, active: u64) -> Outcome {
+    reply.begin_document("globalLock")?;
+    for (name, total) in [("currentQueue", 0), ("activeClients", active)] {
+        reply.begin_document(name)?;
+        put_count(reply, "total", total)?;
+        put_count(reply, "readers", total)?;
+        put_count(reply, "writers", 0)?;
+        reply.end()?;
+    }
+    Ok(reply.end()?)
+}
+
+/// Appends the memory of the process in MiB, where the system tells it.
+fn put_memory(reply: &mut BsonWriter<'_>) -> Outcome {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: Vec<u64> = statm.split(' ').map_while(|pages| pages.parse().ok()).collect();
+    // Pages have 4 KiB where this file is, but for some ARM.
+    let mebibytes = |at: usize| pages.get(at).map_or(0, |pages| (pages * 4096) >> 20);
+    reply.begin_document("mem")?;
+    put_count(reply, "bits", u64::from(usize::BITS))?;
+    put_count(reply, "resident", mebibytes(1))?;
+    put_count(reply, "virtual", mebibytes(0))?;
+    put_count(reply, "mapped", 0)?;
+    reply.bool("supported", pages.len() > 1)?;
+    Ok(reply.end()?)
+}
+
+/// Returns the bytes of the machine's memory, 0 where the system does not tell.
+fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes = total.and_then(|total| total.trim().strip_suffix("kB"));
+    kibibytes.and_then(|number| number.trim().parse::<u64>().ok()).map_or(0, |number| number << 10)
+}
+
 /// Returns the name of the machine.
-fn host() -> String {
+pub(super) fn host() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname")
         .map_or_else(|_| "localhost".to_owned(), |name| name.trim().to_owned())
 }
@@ -193,32 +256,97 @@ pub(super) fn host_info(run: &mut Run<'_, '_>) -> Outcome {
     reply.int("cpuAddrSize", i32::try_from(usize::BITS).unwrap_or(64))?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     put_count(reply, "numCores", cores as u64)?;
+    let mebibytes = memory() >> 20;
+    put_count(reply, "memSizeMB", mebibytes)?;
+    put_count(reply, "memLimitMB", mebibytes)?;
     reply.text("cpuArch", std::env::consts::ARCH)?;
+    reply.bool("numaEnabled", false)?;
     reply.end()?;
+    let version = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     reply.begin_document("os")?;
-    reply.text("type", std::env::consts::OS)?;
+    reply.text("type", if cfg!(target_os = "linux") { "Linux" } else { std::env::consts::OS })?;
+    reply.text("name", std::env::consts::OS)?;
+    reply.text("version", version.trim())?;
+    reply.end()?;
+    reply.begin_document("extra")?;
     Ok(reply.end()?)
 }
 
+/// Appends the value of a parameter as the field of this name.
+type PutParameter = fn(&mut BsonWriter<'_>, &str) -> Outcome;
+
+/// The parameters that clients ask for.
+const PARAMETERS: &[(&str, PutParameter)] = &[
+    ("authenticationMechanisms", |reply, name| {
+        reply.begin_array(name)?;
+        reply.text("", "SCRAM-SHA-256")?;
+        Ok(reply.end()?)
+    }),
+    ("featureCompatibilityVersion", |reply, name| {
+        reply.begin_document(name)?;
+        reply.text("version", "7.0")?;
+        Ok(reply.end()?)
+    }),
+];
+
 pub(super) fn parameter(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
-    let all = args.get("getParameter")?.is_some_and(|all| all.as_str() == Some("*"));
+    let asked = args.get("getParameter")?;
+    let (mut all, mut details) = (asked.is_some_and(|all| all.as_str() == Some("*")), false);
+    if let Some(options) = asked.filter(View::is_map) {
+        let options = Args::new(options, "getParameter");
+        options.check(&["allParameters", "showDetails", "setAt"])?;
+        (all, details) = (options.is("allParameters")?, options.is("showDetails")?);
+    }
     let reply = &mut run.reply;
     let start = reply.len();
-    if all || args.get("featureCompatibilityVersion")?.is_some() {
-        reply.begin_document("featureCompatibilityVersion")?;
-        reply.text("version", "7.0")?;
-        reply.end()?;
-    }
-    if all || args.get("authenticationMechanisms")?.is_some() {
-        reply.begin_array("authenticationMechanisms")?;
-        reply.text("", "SCRAM-SHA-256")?;
-        reply.end()?;
+    for (name, put) in PARAMETERS {
+        if !all && args.get(name)?.is_none() {
+            continue;
+        }
+        if details {
+            reply.begin_document(name)?;
+            put(reply, "value")?;
+            reply.bool("settableAtRuntime", false)?;
+            reply.bool("settableAtStartup", false)?;
+            reply.end()?;
+        } else {
+            put(reply, name)?;
+        }
     }
     if reply.len() == start {
         return Err(Failure::new(Code::InvalidOptions, "no option found to get"));
     }
     Ok(())
+}
+
+pub(super) fn set_parameter(run: &mut Run<'_, '_>) -> Outcome {
+    let root = run.command.body.root();
+    let mut names = root.fields()?.filter_map(|field| match field {
+        Ok((FieldKey::Name(name), _)) => Some(name),
+        _ => None,
+    });
+    let is_parameter =
+        |name: &&str| !(*name == "setParameter" || name.starts_with('$') || *name == "lsid");
+    let name = names.find(is_parameter).unwrap_or_default();
+    let text = format!(
+        "attempted to set unrecognized parameter [{name}]: options are those of flagstone serve"
+    );
+    Err(Failure::new(Code::InvalidOptions, text))
+}
+
+/// Nothing is profiled, which may be asked for, and set.
+pub(super) fn profile(run: &mut Run<'_, '_>) -> Outcome {
+    match run.args().int("profile")? {
+        Some(-1 | 0) => {}
+        _ => {
+            let text = "profile: slow commands are logged by flagstone serve --slow";
+            return Err(Failure::unsupported(text));
+        }
+    }
+    run.reply.int("was", 0)?;
+    run.reply.int("slowms", 100)?;
+    Ok(run.reply.double("sampleRate", 1.0)?)
 }
 
 pub(super) fn cmd_line_opts(run: &mut Run<'_, '_>) -> Outcome {
@@ -230,12 +358,20 @@ pub(super) fn cmd_line_opts(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn log(run: &mut Run<'_, '_>) -> Outcome {
-    let is_list = run.args().text("getLog")? == Some("*");
+    /// The logs that there are, all of them empty.
+    const LOGS: [&str; 2] = ["global", "startupWarnings"];
+    let name = run.args().required_text("getLog")?;
     let reply = &mut run.reply;
-    if is_list {
+    if name == "*" {
         reply.begin_array("names")?;
-        reply.text("", "global")?;
+        for name in LOGS {
+            reply.text("", name)?;
+        }
         return Ok(reply.end()?);
+    }
+    if !LOGS.contains(&name) {
+        let text = format!("no log is named {name:?}: expected * or {}", LOGS.join(" or "));
+        return Err(Failure::new(Code::OperationFailed, text));
     }
     reply.int("totalLinesWritten", 0)?;
     reply.begin_array("log")?;
@@ -250,6 +386,15 @@ pub(super) fn list_commands(run: &mut Run<'_, '_>) -> Outcome {
         reply.text("help", entry.help)?;
         reply.bool("requiresAuth", entry.need != Need::Nothing)?;
         reply.bool("adminOnly", entry.need == Need::Root)?;
+        for (name, fields) in
+            [("reads", entry.fields), ("ignores", entry.ignored), ("refuses", entry.refused)]
+        {
+            reply.begin_array(name)?;
+            for field in fields {
+                reply.text("", field)?;
+            }
+            reply.end()?;
+        }
         reply.end()?;
     }
     Ok(reply.end()?)

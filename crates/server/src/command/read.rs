@@ -6,10 +6,12 @@ use super::id::{self, ID};
 use super::name::Namespace;
 use super::run::Run;
 use super::service::Counters;
+use super::variables::Variables;
+use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::{Cursor, FIRST_BATCH, Rows};
-use flagstone::query::{Explain, Matcher};
+use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -146,14 +148,11 @@ impl Rows for Nothing {
     }
 }
 
-/// Refuses what finds of MongoDB can do and this does not, and numbers out of range.
-pub(super) fn refuse(args: &Args<'_>) -> Outcome {
-    for name in ["max", "min", "returnKey", "showRecordId", "tailable"] {
-        args.refuse_if(name, |value| match value.as_bool() {
-            Some(is) => is,
-            None => !(value.is_map() && value.is_empty().unwrap_or(false)),
-        })?;
-    }
+/// What finds of MongoDB can do and this does not.
+pub(super) const REFUSED: &[&str] = &["max", "min", "returnKey", "showRecordId", "tailable"];
+
+/// Refuses numbers out of range.
+pub(super) fn check_numbers(args: &Args<'_>) -> Outcome {
     args.count("skip")?;
     args.count("batchSize")?;
     limit(args)?;
@@ -166,8 +165,8 @@ fn query<'t>(
     collection: &Collection,
     begin: impl FnOnce(Filter) -> Find<'t>,
 ) -> Outcome<(Find<'t>, Fields, Option<Matcher>)> {
-    refuse(args)?;
-    let fields = Fields::parse(args, "projection")?;
+    check_numbers(args)?;
+    let fields = Fields::parse(args, "projection", &Variables::parse(args, "let")?)?;
     let filter = filter::filter(args.map("filter")?.as_ref())?;
     let matcher = if fields.is_computed() { Some(filter.compile_with_key()?) } else { None };
     let mut find = begin(filter);
@@ -247,10 +246,10 @@ pub(super) fn find(run: &mut Run<'_, '_>) -> Outcome {
     let rows: Box<dyn Rows> = match existing {
         None => {
             // What is malformed is refused all the same.
-            refuse(&args)?;
+            check_numbers(&args)?;
             filter::filter(args.map("filter")?.as_ref())?;
             filter::sort(&args)?;
-            Fields::parse(&args, "projection")?;
+            Fields::parse(&args, "projection", &Variables::parse(&args, "let")?)?;
             Box::new(Nothing)
         }
         Some(collection) => match &run.transaction {
@@ -308,6 +307,7 @@ pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
     let id = args.int("getMore")?.unwrap_or(0);
     let collection = args.required_text("collection")?;
+    check_reader(run, collection)?;
     let namespace = format!("{}.{collection}", run.command.database);
     let most = args.count("batchSize")?.filter(|size| *size > 0);
     let user = run.user();
@@ -334,7 +334,18 @@ pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     Ok(run.reply.end()?)
 }
 
+/// The name of the cursor of `bulkWrite`.
+pub(super) const BULK_RESULTS: &str = "$cmd.bulkWrite";
+
+/// Refuses cursors of a database that the client may not read. What it has written itself, it may
+/// know.
+fn check_reader(run: &Run<'_, '_>, collection: &str) -> Outcome {
+    let need = if collection == BULK_RESULTS { Need::Login } else { Need::Read };
+    run.require(need, &run.command.database)
+}
+
 pub(super) fn kill_cursors(run: &mut Run<'_, '_>) -> Outcome {
+    check_reader(run, run.args().required_text("killCursors")?)?;
     let ids = run.args().required_list("cursors")?;
     let user = run.user();
     let (mut killed, mut unknown) = (Vec::new(), Vec::new());
@@ -437,78 +448,6 @@ fn check_values(reply: &BsonWriter<'_>, start: usize) -> Outcome {
     }
     let text = "the distinct values are more than a document of 16 MiB can hold";
     Err(Failure::new(Code::BsonObjectTooLarge, text))
-}
-
-pub(super) fn explain(run: &mut Run<'_, '_>) -> Outcome {
-    let command = run.args().required_map("explain")?;
-    let verbosity = run.args().text("verbosity")?.unwrap_or("allPlansExecution");
-    let Some(first) = command.fields()?.next() else {
-        return Err(Failure::new(Code::FailedToParse, "explain: a command has no field"));
-    };
-    let (flagstone::doc::FieldKey::Name(name), collection) = first? else {
-        return Err(Failure::new(Code::FailedToParse, "explain: a name that is no text"));
-    };
-    let Some(collection) = collection.as_str() else {
-        let text = format!("explain.{name}: expected the name of a collection");
-        return Err(Failure::new(Code::TypeMismatch, text));
-    };
-    let namespace = Namespace::new(&run.command.database, collection)?;
-    let args = Args::new(command, name);
-    let existing = run.existing(&namespace)?;
-    let found = match (&existing, name) {
-        (None, "find" | "count" | "distinct") => None,
-        (Some(collection), "find") => {
-            Some(query(&args, collection, |filter| collection.find(filter))?.0)
-        }
-        (Some(collection), "count" | "distinct") => {
-            let find = collection.find(filter::filter(args.map("query")?.as_ref())?);
-            Some(match filter::hint(&args, collection)? {
-                Some(hint) => find.hint(hint),
-                None => find,
-            })
-        }
-        _ => return Err(Failure::unsupported(format_args!("explain of {name}"))),
-    };
-    let runs = verbosity != "queryPlanner";
-    let explain = match &found {
-        Some(find) if runs => Some(find.clone().analyze().explain()?),
-        Some(find) => Some(find.explain()?),
-        None => None,
-    };
-    put_explain(&mut run.reply, &namespace, explain.as_ref(), runs)
-}
-
-fn put_explain(
-    reply: &mut BsonWriter<'_>,
-    namespace: &Namespace,
-    explain: Option<&Explain>,
-    runs: bool,
-) -> Outcome {
-    reply.text("explainVersion", "1")?;
-    reply.begin_document("queryPlanner")?;
-    reply.text("namespace", &namespace.to_string())?;
-    reply.begin_document("winningPlan")?;
-    match explain {
-        Some(explain) => {
-            let is_index = explain.plans.first().is_some_and(|plan| plan.access.contains("index"));
-            reply.text("stage", if is_index { "IXSCAN" } else { "COLLSCAN" })?;
-            id::write_value(reply, "flagstone", &explain.to_value())?;
-        }
-        None => reply.text("stage", "EOF")?,
-    }
-    reply.end()?;
-    reply.begin_array("rejectedPlans")?;
-    reply.end()?;
-    reply.end()?;
-    if let (true, Some(actual)) = (runs, explain.and_then(|explain| explain.actual.as_ref())) {
-        reply.begin_document("executionStats")?;
-        reply.bool("executionSuccess", true)?;
-        put_count(reply, "nReturned", actual.documents)?;
-        reply.end()?;
-    }
-    reply.begin_document("serverInfo")?;
-    reply.text("version", super::connection::VERSION)?;
-    Ok(reply.end()?)
 }
 
 /// Returns the size of the first batch, from the argument `cursor`.

@@ -16,6 +16,9 @@ use flagstone::{
 
 /// The lists of statements, whose documents are read one by one.
 const LISTS: &[&str] = &["documents", "updates", "deletes"];
+/// Those of the command [`BULK_WRITE`].
+const BULK_LISTS: &[&str] = &["ops", "nsInfo"];
+const BULK_WRITE: &str = "bulkWrite";
 
 /// The most statements of one command.
 pub(crate) const STATEMENTS_MAX: usize = 100_000;
@@ -40,8 +43,11 @@ impl<'a> Command<'a> {
         let (mut name, mut without, mut lists) = (None, Vec::new(), Vec::new());
         for element in elements(bson)? {
             let element = element?;
-            name.get_or_insert(element.name);
-            if element.kind == kind::ARRAY && LISTS.contains(&element.name) {
+            let lists_of = match *name.get_or_insert(element.name) {
+                BULK_WRITE => BULK_LISTS,
+                _ => LISTS,
+            };
+            if element.kind == kind::ARRAY && lists_of.contains(&element.name) {
                 let mut documents = Vec::new();
                 for item in elements(element.value)? {
                     let item = item?;
@@ -76,6 +82,19 @@ impl<'a> Command<'a> {
         };
         super::name::check_database(&database)?;
         Ok(Self { name, database, body, lists })
+    }
+}
+
+impl Command<'_> {
+    /// Returns the collection that the command is about, if its first field names one.
+    pub(crate) fn collection(&self) -> Option<&str> {
+        let root = self.body.root();
+        match self.name {
+            "getMore" => root.get("collection"),
+            name => root.get(name),
+        }
+        .ok()?
+        .and_then(|name| name.as_str())
     }
 }
 

@@ -10,14 +10,14 @@ use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Cursors;
+use crate::session::operations::{Operations, Seated};
 use crate::session::sessions::{SessionKey, Sessions, TRANSIENT};
+use crate::watch::{self, End};
 use crate::wire::{Request, WireError, put_message, put_reply};
-use flagstone::internal::interruptible;
 use flagstone::{Collection, Database, Document, View};
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How a [`Service`] answers.
@@ -31,6 +31,8 @@ pub struct ServiceOptions {
     /// The most loads over HTTP at a time. 4: each has threads of its own, and up to some 100 MiB
     /// of documents on their way.
     pub loads_max: usize,
+    /// The most connections, for those who ask.
+    pub connections_max: usize,
     /// The name of the replica set that the server says to be, instead of a router of a sharded
     /// cluster.
     pub replica_set: Option<String>,
@@ -38,7 +40,13 @@ pub struct ServiceOptions {
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { cursors_max: 10_000, sessions_max: 100_000, loads_max: 4, replica_set: None }
+        Self {
+            cursors_max: 10_000,
+            sessions_max: 100_000,
+            loads_max: 4,
+            connections_max: 10_000,
+            replica_set: None,
+        }
     }
 }
 
@@ -63,6 +71,7 @@ pub struct Service {
     pub(crate) users: Users,
     pub(crate) cursors: Cursors,
     pub(crate) sessions: Sessions,
+    pub(crate) operations: Arc<Operations>,
     pub(crate) options: ServiceOptions,
     pub(crate) started: Instant,
     pub(crate) counters: Counters,
@@ -87,6 +96,10 @@ pub(crate) struct Counters {
     pub(crate) get_mores: AtomicU64,
     pub(crate) commands: AtomicU64,
     pub(crate) failures: AtomicU64,
+    /// Messages and requests, and their bytes and those of the replies.
+    pub(crate) requests: AtomicU64,
+    pub(crate) bytes_in: AtomicU64,
+    pub(crate) bytes_out: AtomicU64,
 }
 
 impl Counters {
@@ -97,15 +110,13 @@ impl Counters {
 
 /// The state of one connection.
 pub struct Client {
-    /// Where it comes from.
-    pub(crate) peer: String,
+    pub(crate) seat: Seated,
     /// Where it has connected to, as a host and a port.
     pub(crate) local: String,
     /// Whether it comes from this machine, or there is no connection.
     pub(crate) is_local: bool,
     /// Whether it may do everything.
     is_root: bool,
-    pub(crate) id: u64,
     pub(crate) user: Option<User>,
     /// A conversation that tells who the client is, and whether its last message is left out.
     pub(crate) conversation: Option<(Conversation, bool)>,
@@ -142,11 +153,10 @@ impl std::fmt::Debug for Service {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { peer, id, user, .. } = self;
         f.debug_struct("Client")
-            .field("peer", peer)
-            .field("id", id)
-            .field("user", user)
+            .field("peer", &self.seat.peer())
+            .field("id", &self.seat.number())
+            .field("user", &self.user)
             .finish_non_exhaustive()
     }
 }
@@ -159,15 +169,6 @@ const PLANS_MAX: usize = 16;
 
 /// The least that open transactions may have written together.
 const TRANSACTION_BYTES_MIN: usize = 16 << 20;
-
-thread_local! {
-    /// When the command of this thread is to end.
-    static DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
-}
-
-fn is_over() -> bool {
-    DEADLINE.get().is_some_and(|deadline| Instant::now() >= deadline)
-}
 
 impl Service {
     /// Creates a service.
@@ -184,6 +185,7 @@ impl Service {
             users,
             cursors: Cursors::new(options.cursors_max),
             sessions: Sessions::new(options.sessions_max, transaction_bytes),
+            operations: Arc::default(),
             options,
             started: Instant::now(),
             counters: Counters::default(),
@@ -206,13 +208,28 @@ impl Service {
         &self.db
     }
 
+    /// Returns how many connections there were.
+    pub(crate) fn clients(&self) -> u64 {
+        self.clients.load(Ordering::Relaxed) - 1
+    }
+
+    /// Counts a message or request, and the bytes of it and of its reply.
+    #[cfg(unix)]
+    pub(crate) fn count(&self, received: u64, sent: u64) {
+        let Counters { requests, bytes_in, bytes_out, .. } = &self.counters;
+        for (counter, n) in [(requests, 1), (bytes_in, received), (bytes_out, sent)] {
+            Counters::add(counter, n);
+        }
+    }
+
     /// Begins a connection from `peer` to `local`, which are addresses. `is_local`: it comes from
     /// this machine.
     pub fn client(&self, peer: String, local: String, is_local: bool) -> Client {
         let id = self.clients.fetch_add(1, Ordering::Relaxed);
         let incoming = Incoming::default();
-        let is_root = false;
-        Client { peer, local, is_local, is_root, id, user: None, conversation: None, incoming }
+        let seat = self.operations.seat(id, peer);
+        let (is_root, user, conversation) = (false, None, None);
+        Client { seat, local, is_local, is_root, user, conversation, incoming }
     }
 
     /// Answers a message: appends the reply to `out`, or nothing if the client wants none.
@@ -334,9 +351,16 @@ impl Service {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let Some(entry) = table::find(command.name) else {
-            let text = format!("no such command: '{}'", command.name);
-            return Err(Failure::new(Code::CommandNotFound, text));
+            return Err(table::refusal(command.name));
         };
+        let session = match command.body.root().get("lsid")? {
+            Some(lsid) if entry.need != Need::Nothing => session_key(&lsid, client).ok(),
+            _ => None,
+        };
+        let user = client.user().map(str::to_owned);
+        let about = (command.database.as_str(), command.collection());
+        let began = self.operations.begin(&client.seat, entry.name, about, (user, session));
+        // After that: what begins later is not told that the server stops.
         self.check_open().map_err(|failure| match command.body.root().get("txnNumber") {
             Ok(Some(_)) => failure.with_label(RETRYABLE),
             _ => failure,
@@ -355,22 +379,32 @@ impl Service {
             has_one_commit,
         };
         let args = run.args();
-        args.check(entry.fields)?;
+        let looked = args.look(entry.fields, entry.ignored, entry.refused)?;
         args.refuse_collation()?;
         super::run::check_concerns(&args)?;
         let deadline = match args.count("maxTimeMS")? {
+            // Of the next batch of a change stream it is the time to wait.
+            _ if entry.name == "getMore" => None,
             None | Some(0) => None,
             Some(millis) => Instant::now().checked_add(Duration::from_millis(millis)),
         };
         run.reply.begin();
-        let before = DEADLINE.replace(deadline);
-        let began = Instant::now();
-        let done = interruptible(is_over, || self.run_in_session(entry, &mut run));
-        // A getMore with a time of its own waits for events: that says nothing about the server.
-        if entry.name != "getMore" || deadline.is_none() {
-            self.latencies.add(Kind::of(entry.need, entry.in_transaction), began.elapsed());
+        if looked.asks_help {
+            run.reply.text("help", entry.help)?;
+            run.reply.double("ok", 1.0)?;
+            return Ok(run.reply.end()?);
         }
-        DEADLINE.set(before);
+        let (bell, since) = (Arc::clone(&began.seat.bell), Instant::now());
+        let done = watch::watched(deadline, &bell, || self.run_in_session(entry, &mut run));
+        // A getMore with a time of its own waits for events: that says nothing about the server.
+        if entry.name != "getMore" || args.get("maxTimeMS")?.is_none() {
+            let need = match entry.name {
+                "getMore" => Need::Read,
+                "bulkWrite" => Need::Write,
+                _ => entry.need,
+            };
+            self.latencies.add(Kind::of(need, entry.in_transaction), since.elapsed());
+        }
         done?;
         run.reply.double("ok", 1.0)?;
         Ok(run.reply.end()?)
@@ -392,7 +426,12 @@ impl Service {
             return (entry.run)(run).and_then(|()| run.sync_if_asked());
         };
         let session = self.sessions.get(&key)?;
-        let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another command of the session may run.
+        let mut session = watch::wait_for(|| match session.try_lock() {
+            Ok(session) => Some(session),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        })?;
         if args.bool("autocommit")? != Some(false) {
             run.write = Some(session.begin_write(number)?);
             let done = (entry.run)(run).and_then(|()| run.sync_if_asked());
@@ -492,6 +531,7 @@ impl Service {
     /// Refuses all further commands, and ends cursors and sessions.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
+        self.operations.kill(End::Stopped, |_command| true);
         self.cursors.clear();
         self.sessions.clear();
     }

@@ -1,7 +1,8 @@
 //! Change streams: the feed of changes as events of drivers.
 //!
 //! A commit has several changes, and each is an event with a token of its own:
-//! `{"_data": "TOKEN/n"}`, n changes after the position TOKEN of the feed.
+//! `{"_data": "TOKEN/n"}`, n changes after the position TOKEN of the feed. Events are made one by
+//! one: a commit may have as many as memory holds as bytes.
 
 use super::args::Args;
 use super::id::{self, ID};
@@ -15,9 +16,15 @@ use flagstone::changes::{
     Change, ChangeKind, ChangeToken, Changes, ChangesFrom, Delivery, Happened,
 };
 use flagstone::doc::{DateTime, Map};
-use flagstone::{Document, Value};
-use std::collections::VecDeque;
+use flagstone::internal::{change_at, interrupt_check};
+use flagstone::{Document, ErrorKind, Value};
+use flagstone_pipeline::RowStages;
 use std::time::{Duration, Instant};
+
+/// How long the commit of a resume token is waited for.
+const SKIP_WAIT: Duration = Duration::from_secs(1);
+/// How long a wait goes on before it is asked whether it is to end.
+const WAIT_STEP: Duration = Duration::from_millis(100);
 
 /// Which collections a stream is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,28 +67,31 @@ impl Image {
     }
 }
 
-/// An event that was not sent yet, and the token after it.
+/// An event without its token.
 struct Event {
-    value: Value,
-    token: String,
+    value: Map,
     /// The stream ends after it.
     is_last: bool,
 }
 
-/// A delivery of which not all events are known yet.
-struct Rest {
-    delivery: Delivery,
+/// A delivery of the feed that was not dealt with.
+struct Ahead {
     /// The position before it.
     before: ChangeToken,
+    delivery: Delivery,
     /// How many of its changes were looked at.
-    at: usize,
-    /// How many events they were.
-    events: usize,
+    done: usize,
 }
 
-/// The most changes of a commit that are looked at ahead, and the most bytes of their values.
-const CHANGES_AHEAD: usize = 1000;
-const BYTES_AHEAD: usize = 1 << 20;
+impl Ahead {
+    /// Returns how many changes it has. What is no commit has its events instead.
+    fn len(&self, stream: &Stream) -> usize {
+        match &self.delivery.happened {
+            Happened::Commit(batch) => batch.changes().len(),
+            other => stream.events(other).len(),
+        }
+    }
+}
 
 /// The events of a stream.
 pub(crate) struct Stream {
@@ -89,21 +99,27 @@ pub(crate) struct Stream {
     scope: Scope,
     full: Image,
     before: Image,
-    rest: Option<Rest>,
-    /// Events that were not sent yet.
-    ahead: VecDeque<Event>,
+    /// The stages behind `$changeStream`.
+    stages: Option<RowStages>,
+    ahead: Option<Ahead>,
     current: Option<Value>,
     /// The token after everything that was looked at.
     token: String,
-    /// How many events of the next delivery were sent before the stream was resumed.
-    skip: usize,
     has_ended: bool,
     /// Until when a call waits for events.
     deadline: Instant,
 }
 
+/// How many changes are looked at that give no event, after the time of a call.
+const LOOKED_MAX: usize = 10_000;
+
 /// Begins the stream that the first stage of a pipeline asks for.
-pub(super) fn open(run: &Run<'_, '_>, stage: &Args<'_>, scope: Scope) -> Outcome<Stream> {
+pub(super) fn open(
+    run: &Run<'_, '_>,
+    stage: &Args<'_>,
+    scope: Scope,
+    stages: Option<RowStages>,
+) -> Outcome<Stream> {
     stage.check(&[
         "fullDocument",
         "fullDocumentBeforeChange",
@@ -126,7 +142,12 @@ pub(super) fn open(run: &Run<'_, '_>, stage: &Args<'_>, scope: Scope) -> Outcome
     };
     let image = |name: &str| Image::parse(&format!("$changeStream.{name}"), stage.text(name)?);
     let images = (image("fullDocument")?, image("fullDocumentBeforeChange")?);
-    Stream::begin(run.service, scope, images, from.as_deref())
+    Stream::begin(run.service, scope, images, from.as_deref(), stages)
+}
+
+fn no_token(text: &str) -> Failure {
+    let shown: String = text.chars().take(100).collect();
+    Failure::new(Code::InvalidResumeToken, format!("no resume token: {shown:?}"))
 }
 
 /// What an error of the feed means to a stream.
@@ -146,6 +167,7 @@ impl Stream {
         scope: Scope,
         (full, before): (Image, Image),
         after: Option<&str>,
+        stages: Option<RowStages>,
     ) -> Outcome<Self> {
         let db = &service.db;
         if db.stats().changes.is_none() {
@@ -166,27 +188,25 @@ impl Stream {
         let (from, skip) = match after {
             None => (ChangesFrom::Now, 0),
             Some(text) => {
-                let refuse = || Failure::new(Code::BadValue, format!("no resume token: {text:?}"));
-                let (token, skip) = text.split_once('/').ok_or_else(refuse)?;
-                let token: ChangeToken = token.parse().map_err(|_malformed| refuse())?;
-                (ChangesFrom::After(token), skip.parse().map_err(|_malformed| refuse())?)
+                let (token, skip) = text.split_once('/').ok_or_else(|| no_token(text))?;
+                let token: ChangeToken = token.parse().map_err(|_malformed| no_token(text))?;
+                let skip = skip.parse::<usize>().map_err(|_malformed| no_token(text))?;
+                (ChangesFrom::After(token), skip)
             }
         };
-        let changes = db.changes(from).map_err(lost)?;
-        let token = after.map_or_else(|| format!("{}/0", changes.token()), str::to_owned);
-        Ok(Self {
-            changes,
-            scope,
-            full,
-            before,
-            rest: None,
-            ahead: VecDeque::new(),
-            current: None,
-            token,
-            skip,
-            has_ended: false,
-            deadline: Instant::now(),
-        })
+        let changes = db.changes(from).map_err(|error| match error.kind() {
+            // Of another database, or of a time that has not come.
+            ErrorKind::InvalidInput => Failure::new(Code::InvalidResumeToken, error.to_string()),
+            _ => lost(error),
+        })?;
+        let token = format!("{}/0", changes.token());
+        let (ahead, current, has_ended, deadline) = (None, None, false, Instant::now());
+        let mut stream =
+            Self { changes, scope, full, before, stages, ahead, current, token, has_ended, deadline };
+        if skip > 0 {
+            stream.skip(skip)?;
+        }
+        Ok(stream)
     }
 
     /// Waits for the next event until `deadline`; `None` if there was none.
@@ -206,92 +226,109 @@ impl Stream {
         self.has_ended
     }
 
-    /// Looks at what comes next. Returns false if there was nothing in time.
+    /// Leaves the first changes of the next commit out, which were sent.
+    fn skip(&mut self, skip: usize) -> Outcome {
+        let text = format!("{}/{skip}", self.changes.token());
+        if !self.read(SKIP_WAIT)? {
+            return Err(no_token(&text));
+        }
+        let len = self.ahead.as_ref().map_or(0, |ahead| ahead.len(self));
+        match &mut self.ahead {
+            // After all of them it would have been the token of the next commit.
+            Some(ahead) if skip < len => ahead.done = skip,
+            _ => return Err(no_token(&text)),
+        }
+        self.token = text;
+        Ok(())
+    }
+
+    /// Reads the next delivery. Returns false if there was none in time.
     fn read(&mut self, wait: Duration) -> Outcome<bool> {
-        let mut rest = match self.rest.take() {
-            Some(rest) => rest,
-            None => {
-                let before = self.changes.token();
-                let Some(delivery) = self.changes.wait(wait).map_err(lost)? else {
-                    return Ok(false);
-                };
-                Rest { delivery, before, at: 0, events: 0 }
-            }
-        };
-        let (mut events, is_whole) = self.events(&mut rest)?;
-        let last = events.len();
-        for (n, event) in events.iter_mut().enumerate() {
-            rest.events += 1;
-            event.token = if is_whole && n + 1 == last {
-                format!("{}/0", rest.delivery.token)
-            } else {
-                format!("{}/{}", rest.before, rest.events)
-            };
-            let token = Value::Map([("_data", event.token.as_str())].into_iter().collect());
-            if let Value::Map(map) = &mut event.value {
-                map.insert(ID, token);
-            }
-        }
-        let sent = self.skip.min(events.len());
-        self.skip -= sent;
-        self.ahead.extend(events.into_iter().skip(sent));
-        if is_whole {
-            self.skip = 0;
-            if self.ahead.is_empty() {
-                self.token = format!("{}/0", rest.delivery.token);
-            }
-        } else {
-            self.rest = Some(rest);
-        }
+        let before = self.changes.token();
+        let Some(delivery) = self.wait(wait)? else { return Ok(false) };
+        self.ahead = Some(Ahead { before, delivery, done: 0 });
         Ok(true)
     }
 
-    /// Returns the next events of a delivery, and whether they are its last.
-    fn events(&self, rest: &mut Rest) -> Outcome<(Vec<Event>, bool)> {
-        let mut events = Vec::new();
-        match &rest.delivery.happened {
-            Happened::Commit(batch) => {
-                let mut bytes = 0;
-                for change in batch.changes().skip(rest.at).take(CHANGES_AHEAD) {
-                    if bytes >= BYTES_AHEAD {
-                        break;
-                    }
-                    bytes += change.value_bytes().len();
-                    rest.at += 1;
-                    events.extend(self.change(&change)?);
-                }
-                return Ok((events, rest.at >= batch.changes().len()));
+    /// Looks at the next change of the delivery that is ahead, and makes an event of it. `None` if
+    /// it gives none.
+    fn step(&mut self) -> Outcome<Option<Event>> {
+        let Some(mut ahead) = self.ahead.take() else { return Ok(None) };
+        let (at, len) = (ahead.done, ahead.len(self));
+        let event = match &ahead.delivery.happened {
+            Happened::Commit(batch) => match change_at(batch, at) {
+                Some(change) => self.change(&change)?,
+                None => None,
+            },
+            other => self.events(other).into_iter().nth(at),
+        };
+        ahead.done += 1;
+        self.token = if ahead.done < len {
+            format!("{}/{}", ahead.before, ahead.done)
+        } else {
+            format!("{}/0", ahead.delivery.token)
+        };
+        if ahead.done < len {
+            self.ahead = Some(ahead);
+        }
+        Ok(event)
+    }
+
+    /// Returns what the stages make of an event; `None` if it does not pass.
+    fn shown(&self, event: Event) -> Outcome<Option<Value>> {
+        let mut map = event.value;
+        let token = Value::Map([("_data", self.token.as_str())].into_iter().collect());
+        map.insert(ID, token.clone());
+        let Some(stages) = &self.stages else { return Ok(Some(Value::Map(map))) };
+        let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
+        let Some(shown) = stages.apply(&Value::Map(map), now)? else { return Ok(None) };
+        if shown.get(ID) != Some(&token) {
+            let text = "a stage behind $changeStream has changed or removed the resume token, _id";
+            return Err(Failure::new(Code::ChangeStreamFatalError, text));
+        }
+        Ok(Some(shown))
+    }
+
+    /// Waits for the next delivery, unless the command is ended.
+    fn wait(&mut self, wait: Duration) -> Outcome<Option<Delivery>> {
+        let deadline = Instant::now() + wait;
+        loop {
+            interrupt_check()?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            let found = self.changes.wait(left.min(WAIT_STEP)).map_err(lost)?;
+            if found.is_some() || left.is_zero() {
+                return Ok(found);
             }
-            Happened::Dropped { keyspace } => {
-                if let Some(namespace) = self.seen(keyspace) {
-                    let is_whole = matches!(self.scope, Scope::Collection(_));
-                    events.push(event("drop", Some(&namespace), Map::new()));
-                    if is_whole {
-                        events.push(invalidate());
-                    }
-                }
-            }
-            Happened::Renamed { from, to } => {
-                if let Some(namespace) = self.seen(from) {
-                    let is_whole = matches!(self.scope, Scope::Collection(_));
+        }
+    }
+
+    /// Returns the events of what is no commit.
+    fn events(&self, happened: &Happened) -> Vec<Event> {
+        let is_whole = matches!(self.scope, Scope::Collection(_));
+        let with_end =
+            |first: Event| if is_whole { vec![first, invalidate()] } else { vec![first] };
+        match happened {
+            Happened::Dropped { keyspace } => match self.seen(keyspace) {
+                Some(namespace) => with_end(event("drop", Some(&namespace), Map::new())),
+                None => Vec::new(),
+            },
+            Happened::Renamed { from, to } => match self.seen(from) {
+                Some(namespace) => {
                     let mut more = Map::new();
                     if let Some(to) = Namespace::of_keyspace(to) {
                         more.insert("to", named(&to));
                     }
-                    events.push(event("rename", Some(&namespace), more));
-                    if is_whole {
-                        events.push(invalidate());
-                    }
+                    with_end(event("rename", Some(&namespace), more))
                 }
-            }
+                None => Vec::new(),
+            },
             // Something was written of which nothing is known: the client reads everything again.
-            Happened::Gap => events.push(invalidate()),
+            Happened::Gap => vec![invalidate()],
             Happened::Ingested { keyspace, .. } if self.seen(keyspace).is_some() => {
-                events.push(invalidate());
+                vec![invalidate()]
             }
-            _ => {}
+            _ => Vec::new(),
         }
-        Ok((events, true))
     }
 
     fn seen(&self, keyspace: &str) -> Option<Namespace> {
@@ -379,7 +416,7 @@ fn event(kind: &str, namespace: Option<&Namespace>, more: Map) -> Event {
     for (name, value) in more {
         map.insert(name, value);
     }
-    Event { value: Value::Map(map), token: String::new(), is_last: kind == "invalidate" }
+    Event { value: map, is_last: kind == "invalidate" }
 }
 
 fn invalidate() -> Event {
@@ -423,21 +460,30 @@ fn differ(prefix: &str, old: &Value, new: &Value, updated: &mut Map, removed: &m
 
 impl Rows for Stream {
     fn advance(&mut self) -> Outcome<bool> {
+        self.current = None;
+        let mut looked = 0;
         loop {
-            if let Some(event) = self.ahead.pop_front() {
-                self.token = event.token;
-                self.has_ended |= event.is_last;
-                self.current = Some(event.value);
-                if event.is_last {
-                    self.ahead.clear();
-                    self.rest = None;
+            if self.ahead.is_some() {
+                interrupt_check()?;
+                if let Some(event) = self.step()? {
+                    self.has_ended |= event.is_last;
+                    let is_last = event.is_last;
+                    self.current = self.shown(event)?;
+                    if is_last {
+                        self.ahead = None;
+                    }
                 }
-                return Ok(true);
+                if self.current.is_some() {
+                    return Ok(true);
+                }
             }
-            self.current = None;
             let left = self.deadline.saturating_duration_since(Instant::now());
-            // What is there is looked at, however long it takes.
-            if self.has_ended || !self.read(left)? && left.is_zero() {
+            looked += 1;
+            if self.has_ended || left.is_zero() && looked > LOOKED_MAX {
+                return Ok(false);
+            }
+            // What is there is looked at; then nothing is waited for.
+            if self.ahead.is_none() && !self.read(left)? && left.is_zero() {
                 return Ok(false);
             }
         }

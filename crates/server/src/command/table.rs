@@ -1,9 +1,12 @@
 //! The table of commands, from which dispatch, permissions and help come.
 
 use super::run::Run;
-use super::{aggregate, catalog, connection, operation, read, transaction, update, users, write};
+use super::{
+    aggregate, bulk, catalog, connection, current, explain, operation, read, transaction, update,
+    users, write,
+};
 use crate::access::Need;
-use crate::failure::Outcome;
+use crate::failure::{Code, Failure, Outcome};
 
 /// A command: what it is called, who may run it, and what runs it.
 pub(crate) struct Entry {
@@ -11,8 +14,12 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// What it needs on the database that it is sent to.
     pub(crate) need: Need,
-    /// The fields that it knows besides its name and those that all commands may have; `*` for any.
+    /// The fields that it reads besides its name and those that all commands may have; `*` for any.
     pub(crate) fields: &'static [&'static str],
+    /// The fields that say what is done anyway, or what has no meaning here.
+    pub(crate) ignored: &'static [&'static str],
+    /// The fields that are refused if they ask for something.
+    pub(crate) refused: &'static [&'static str],
     /// What it does, in a sentence.
     pub(crate) help: &'static str,
     pub(crate) run: fn(&mut Run<'_, '_>) -> Outcome,
@@ -21,137 +28,208 @@ pub(crate) struct Entry {
 }
 
 macro_rules! table {
-    ($($name:literal $need:ident $run:path, [$($field:literal),* $(,)?], $help:literal;)*) => {
+    ($(
+        $name:literal $need:ident $run:path, [$($field:literal),*],
+        $(ignores [$($ignored:literal),*],)?
+        $(refuses [$($refused:literal),*],)?
+        $(refuses_all $all:path,)?
+        $help:literal;
+    )*) => {
         /// All commands, in the order of their names.
         pub(crate) static TABLE: &[Entry] = &[
             $(Entry {
                 name: $name,
                 need: Need::$need,
                 fields: &[$($field),*],
+                ignored: &[$($($ignored),*)?],
+                refused: table!(@refused $(&[$($refused),*])? $($all)?),
                 help: $help,
                 run: $run,
                 in_transaction: is_in_transaction($name),
             },)*
         ];
     };
+    (@refused) => { &[] };
+    (@refused $refused:expr) => { $refused };
 }
 
 table! {
-    "abortTransaction" Login transaction::end_none, [], "Aborts a transaction.";
+    "abortTransaction" Login transaction::end_none,
+        [],
+        ignores ["recoveryToken"],
+        "Aborts a transaction.";
     "aggregate" Read aggregate::aggregate,
-        ["pipeline", "cursor", "explain", "allowDiskUse", "hint", "let", "collation",
-         "bypassDocumentValidation"],
+        ["pipeline", "cursor", "explain", "let", "collation"],
+        ignores ["allowDiskUse", "hint", "bypassDocumentValidation", "bypassEmptyTsReplacement"],
         "Runs a pipeline.";
     "buildInfo" Nothing connection::build_info, [], "Returns the version of the server.";
     "buildinfo" Nothing connection::build_info, [], "As buildInfo.";
+    "bulkWrite" Login bulk::bulk_write,
+        ["ordered", "errorsOnly", "let", "cursor"],
+        ignores ["bypassDocumentValidation", "bypassEmptyTsReplacement"],
+        "Inserts, changes and removes documents of several collections.";
     "collMod" Write catalog::coll_mod,
-        ["index", "changeStreamPreAndPostImages", "expireAfterSeconds", "validator",
-         "validationLevel", "validationAction", "viewOn", "pipeline"],
+        ["changeStreamPreAndPostImages"],
+        ignores ["validationLevel", "validationAction"],
+        refuses ["index", "expireAfterSeconds", "validator", "viewOn", "pipeline"],
         "Changes the options of a collection.";
     "collStats" Read catalog::coll_stats, ["scale"], "Returns sizes and counts of a collection.";
     "collstats" Read catalog::coll_stats, ["scale"], "As collStats.";
-    "commitTransaction" Login transaction::end_none, [], "Commits a transaction.";
-    "compact" Write catalog::compact, ["force", "dryRun", "freeSpaceTargetMB"],
+    "commitTransaction" Login transaction::end_none,
+        [],
+        ignores ["recoveryToken"],
+        "Commits a transaction.";
+    "compact" Write catalog::compact,
+        [],
+        ignores ["force", "freeSpaceTargetMB"],
+        refuses ["dryRun"],
         "Compacts a collection.";
-    "connectionStatus" Nothing connection::connection_status, ["showPrivileges"],
+    "connectionStatus" Nothing connection::connection_status,
+        ["showPrivileges"],
         "Returns the users of the connection.";
-    "count" Read read::count, ["query", "limit", "skip", "hint", "fields", "collation"],
+    "count" Read read::count,
+        ["query", "limit", "skip", "hint", "collation"],
+        ignores ["fields"],
         "Counts documents.";
     "create" Write catalog::create,
-        ["capped", "autoIndexId", "idIndex", "size", "max", "storageEngine", "validator",
-         "validationLevel", "validationAction", "indexOptionDefaults", "viewOn", "pipeline",
-         "collation", "changeStreamPreAndPostImages", "timeseries", "clusteredIndex",
-         "expireAfterSeconds", "encryptedFields", "flags", "temp"],
+        ["changeStreamPreAndPostImages", "collation"],
+        ignores ["autoIndexId", "idIndex", "size", "max", "validationLevel", "validationAction",
+         "indexOptionDefaults", "clusteredIndex", "flags", "temp"],
+        refuses ["capped", "storageEngine", "validator", "viewOn", "pipeline", "timeseries",
+         "expireAfterSeconds", "encryptedFields"],
         "Creates a collection.";
     "createIndexes" Write catalog::create_indexes,
-        ["indexes", "commitQuorum", "ignoreUnknownIndexOptions"],
+        ["indexes", "ignoreUnknownIndexOptions"],
+        ignores ["commitQuorum"],
         "Creates indexes and waits until they are complete.";
     "createUser" Root users::create,
-        ["pwd", "roles", "mechanisms", "customData", "digestPassword",
-         "authenticationRestrictions"],
+        ["pwd", "roles", "mechanisms", "digestPassword"],
+        refuses ["customData", "authenticationRestrictions"],
         "Creates a user.";
-    "dbStats" Read catalog::db_stats, ["scale", "freeStorage"],
+    "currentOp" Login current::current_op,
+        ["*"],
+        "Returns the commands that run: those of the own user, or with the role root all.";
+    "dbStats" Read catalog::db_stats,
+        ["scale"],
+        ignores ["freeStorage"],
         "Returns sizes and counts of a database.";
-    "dbstats" Read catalog::db_stats, ["scale", "freeStorage"], "As dbStats.";
-    "delete" Write write::delete, ["ordered", "let", "bypassDocumentValidation"],
+    "dbstats" Read catalog::db_stats,
+        ["scale"],
+        ignores ["freeStorage"],
+        "As dbStats.";
+    "delete" Write write::delete,
+        ["ordered", "let"],
+        ignores ["bypassDocumentValidation"],
         "Removes documents.";
-    "distinct" Read read::distinct, ["key", "query", "collation", "hint"],
+    "distinct" Read read::distinct,
+        ["key", "query", "collation", "hint"],
         "Returns the distinct values of a field.";
     "drop" Write catalog::drop, [], "Drops a collection.";
     "dropDatabase" Write catalog::drop_database, [], "Drops all collections of a database.";
     "dropIndexes" Write catalog::drop_indexes, ["index"], "Drops indexes.";
     "dropUser" Root users::drop, [], "Removes a user.";
     "endSessions" Nothing connection::end_sessions, [], "Ends sessions of the client.";
-    "explain" Read read::explain, ["verbosity"], "Returns the plan of a command.";
+    "explain" Read explain::explain, ["verbosity"], "Returns the plan of a command.";
     "find" Read read::find,
         ["filter", "sort", "projection", "hint", "skip", "limit", "batchSize", "singleBatch",
-         "max", "min", "returnKey", "showRecordId", "tailable", "awaitData", "oplogReplay",
-         "noCursorTimeout", "allowPartialResults", "collation", "allowDiskUse", "let"],
+         "noCursorTimeout", "collation", "let"],
+        ignores ["awaitData", "oplogReplay", "allowPartialResults", "allowDiskUse"],
+        refuses_all read::REFUSED,
         "Finds documents.";
     "findAndModify" Write update::find_and_modify,
         ["query", "sort", "remove", "update", "new", "fields", "upsert", "arrayFilters", "hint",
-         "collation", "bypassDocumentValidation", "let"],
+         "collation", "let"],
+        ignores ["bypassDocumentValidation", "bypassEmptyTsReplacement"],
         "Changes or removes a document and returns it.";
     "findandmodify" Write update::find_and_modify,
         ["query", "sort", "remove", "update", "new", "fields", "upsert", "arrayFilters", "hint",
-         "collation", "bypassDocumentValidation", "let"],
+         "collation", "let"],
+        ignores ["bypassDocumentValidation", "bypassEmptyTsReplacement"],
         "As findAndModify.";
     "getCmdLineOpts" Root operation::cmd_line_opts, [], "Returns how the server was started.";
     "getLog" Root operation::log, [], "Returns nothing: the log goes to stderr.";
-    "getMore" Read read::get_more, ["collection", "batchSize", "term", "lastKnownCommittedOpTime"],
+    "getMore" Login read::get_more,
+        ["collection", "batchSize"],
+        ignores ["term", "lastKnownCommittedOpTime"],
         "Returns the next documents of a cursor.";
-    "getParameter" Login operation::parameter, ["*"],
-        "Returns parameters of the server.";
-    "hello" Nothing connection::hello,
-        ["helloOk", "client", "compression", "saslSupportedMechs", "speculativeAuthenticate",
-         "topologyVersion", "maxAwaitTimeMS", "loadBalanced", "backpressure"],
-        "Returns what the server can do.";
+    "getParameter" Login operation::parameter, ["*"], "Returns parameters of the server.";
+    "hello" Nothing connection::hello, ["*"], "Returns what the server can do.";
     "hostInfo" Login operation::host_info, [], "Returns what the machine is.";
-    "insert" Write write::insert, ["ordered", "bypassDocumentValidation"], "Inserts documents.";
-    "isMaster" Nothing connection::hello,
-        ["helloOk", "client", "compression", "saslSupportedMechs", "speculativeAuthenticate",
-         "topologyVersion", "maxAwaitTimeMS", "loadBalanced", "backpressure"],
-        "As hello, for old clients.";
-    "ismaster" Nothing connection::hello,
-        ["helloOk", "client", "compression", "saslSupportedMechs", "speculativeAuthenticate",
-         "topologyVersion", "maxAwaitTimeMS", "loadBalanced", "backpressure"],
-        "As hello, for old clients.";
-    "killCursors" Read read::kill_cursors, ["cursors"], "Ends cursors.";
-    "killSessions" Login connection::end_sessions, [], "Ends sessions of the client.";
+    "insert" Write write::insert,
+        ["ordered"],
+        ignores ["bypassDocumentValidation", "bypassEmptyTsReplacement"],
+        "Inserts documents.";
+    "isMaster" Nothing connection::hello, ["*"], "As hello, for old clients.";
+    "ismaster" Nothing connection::hello, ["*"], "As hello, for old clients.";
+    "killAllSessions" Root current::kill_all_sessions, [], "Ends sessions of users, or all.";
+    "killCursors" Login read::kill_cursors, ["cursors"], "Ends cursors.";
+    "killOp" Login current::kill_op, ["op"], "Ends a command that runs.";
+    "killSessions" Login connection::kill_sessions, [], "Ends sessions of the client.";
     "listCollections" Read catalog::list_collections,
-        ["filter", "nameOnly", "authorizedCollections", "cursor"],
+        ["filter", "nameOnly", "cursor"],
+        ignores ["authorizedCollections"],
         "Returns the collections of a database.";
     "listCommands" Nothing operation::list_commands, [], "Returns the commands.";
-    "listDatabases" Login catalog::list_databases, ["filter", "nameOnly", "authorizedDatabases"],
+    "listDatabases" Login catalog::list_databases,
+        ["filter", "nameOnly"],
+        ignores ["authorizedDatabases"],
         "Returns the databases.";
     "listIndexes" Read catalog::list_indexes, ["cursor"], "Returns the indexes of a collection.";
     "logout" Nothing connection::logout, [], "Forgets who the client is.";
     "ping" Nothing connection::ping, [], "Does nothing.";
+    "profile" Read operation::profile,
+        [],
+        ignores ["slowms", "sampleRate", "filter"],
+        "Returns that nothing is profiled.";
     "refreshSessions" Login connection::refresh_sessions, [], "Keeps sessions of the client.";
     "renameCollection" Root catalog::rename, ["to", "dropTarget"], "Renames a collection.";
-    "saslContinue" Nothing connection::sasl_continue, ["conversationId", "payload"],
+    "saslContinue" Nothing connection::sasl_continue,
+        ["conversationId", "payload"],
         "Continues to tell who the client is.";
     "saslStart" Nothing connection::sasl_start,
-        ["mechanism", "payload", "options", "autoAuthorize"],
+        ["mechanism", "payload", "options"],
+        ignores ["autoAuthorize"],
         "Begins to tell who the client is.";
-    "serverStatus" Login operation::server_status, ["*"],
-        "Returns counters of the server.";
+    "serverStatus" Login operation::server_status, ["*"], "Returns counters of the server.";
+    "setParameter" Root operation::set_parameter,
+        ["*"],
+        "Refuses: options are those of flagstone serve.";
     "startSession" Login connection::start_session, [], "Begins a session.";
-    "update" Write update::update, ["ordered", "let", "bypassDocumentValidation"],
+    "top" Login current::top, [], "Returns how much collections were used.";
+    "update" Write update::update,
+        ["ordered", "let"],
+        ignores ["bypassDocumentValidation", "bypassEmptyTsReplacement"],
         "Changes documents.";
     "updateUser" Root users::update,
-        ["pwd", "roles", "mechanisms", "customData", "digestPassword",
-         "authenticationRestrictions"],
+        ["pwd", "roles", "mechanisms", "digestPassword"],
+        refuses ["customData", "authenticationRestrictions"],
         "Changes the password or the roles of a user.";
     "usersInfo" Login users::info,
-        ["showCredentials", "showPrivileges", "showCustomData", "showAuthenticationRestrictions",
-         "filter"],
+        [],
+        ignores ["showPrivileges", "showCustomData", "showAuthenticationRestrictions"],
+        refuses ["showCredentials", "filter"],
         "Returns users.";
     "validate" Read catalog::validate,
-        ["full", "scandata", "repair", "metadata", "checkBSONConformance"],
+        [],
+        ignores ["full", "scandata", "metadata", "checkBSONConformance", "background"],
+        refuses ["repair", "fixMultikey"],
         "Checks a collection and its indexes.";
     "whatsmyuri" Nothing connection::my_uri, [], "Returns the address of the client.";
 }
+
+/// Commands of MongoDB that are refused by name, and what does the same.
+pub(crate) const REFUSED: &[(&str, &str)] = &[
+    ("cloneCollectionAsCapped", "there are no capped collections"),
+    ("convertToCapped", "there are no capped collections"),
+    ("createRole", "roles are read, readWrite and root"),
+    ("dropRole", "roles are read, readWrite and root"),
+    ("grantRolesToUser", "updateUser sets the roles of a user"),
+    ("mapReduce", "aggregate does it"),
+    ("mapreduce", "aggregate does it"),
+    ("reIndex", "validate checks indexes"),
+    ("revokeRolesFromUser", "updateUser sets the roles of a user"),
+    ("updateRole", "roles are read, readWrite and root"),
+];
 
 /// Returns whether a command may be part of a transaction: those that read and write documents.
 const fn is_in_transaction(name: &str) -> bool {
@@ -168,7 +246,20 @@ const fn is_in_transaction(name: &str) -> bool {
             | b"aggregate"
             | b"findAndModify"
             | b"findandmodify"
+            | b"bulkWrite"
     )
+}
+
+/// Returns why there is no command of this name.
+#[cold]
+pub(crate) fn refusal(name: &str) -> Failure {
+    match REFUSED.iter().find(|(refused, _)| *refused == name) {
+        Some((name, instead)) => {
+            let text = format!("{name} is not supported: {instead}");
+            Failure::new(Code::CommandNotSupported, text)
+        }
+        None => Failure::new(Code::CommandNotFound, format!("no such command: '{name}'")),
+    }
 }
 
 /// Returns the command of this name.
@@ -186,6 +277,8 @@ mod tests {
         assert!(names.is_sorted(), "the order of the alphabet, without regard to case");
         for entry in TABLE {
             assert!(entry.help.ends_with('.'), "{}", entry.name);
+            assert!(REFUSED.iter().all(|(refused, _)| *refused != entry.name), "{}", entry.name);
         }
+        assert!(REFUSED.is_sorted());
     }
 }

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::filter;
 use super::id;
+use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
 use flagstone::query::{Hint, Matcher, SortSpec};
@@ -28,9 +29,14 @@ pub(super) struct Target<'a> {
 
 impl<'a> Target<'a> {
     /// `name` is the argument that is the filter.
-    pub(super) fn parse(args: &Args<'_>, name: &str, collection: &'a Collection) -> Outcome<Self> {
+    pub(super) fn parse(
+        args: &Args<'_>,
+        name: &str,
+        collection: &'a Collection,
+        variables: &Variables,
+    ) -> Outcome<Self> {
         let q = args.map(name)?;
-        let (filter, condition) = filter::split(q.as_ref())?;
+        let (filter, condition) = filter::split(q.as_ref(), variables)?;
         let is_all = filter.is_everything();
         let matcher = if is_all { None } else { Some(filter.compile_with_key()?) };
         let hint = filter::hint(args, collection)?;

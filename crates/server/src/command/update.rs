@@ -8,7 +8,8 @@ use super::read::put_count;
 use super::run::{Run, STATEMENTS_MAX};
 use super::service::Counters;
 use super::target::Target;
-use super::write::{Failures, duplicate_key, is_of_the_server, is_ordered, with_index};
+use super::variables::Variables;
+use super::write::{Failures, duplicate_key, is_ordered, with_index};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
@@ -33,11 +34,16 @@ struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    fn parse(args: &Args<'_>, name: &str, namespace: &'a Namespace) -> Outcome<Self> {
+    fn parse(
+        args: &Args<'_>,
+        name: &str,
+        namespace: &'a Namespace,
+        variables: &Variables,
+    ) -> Outcome<Self> {
         let Some(update) = args.get(name)? else { return Err(args.missing(name)) };
         let filters = args.list("arrayFilters")?.unwrap_or_default();
         let filters = filters.iter().map(View::to_value).collect::<Result<Vec<_>, _>>()?;
-        let update = Update::parse(&update.to_value()?, &filters)?;
+        let update = Update::parse(&variables.in_update(update.to_value()?), &filters)?;
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
         Ok(Self { namespace, update, is_upsert: args.is("upsert")?, now })
     }
@@ -110,10 +116,10 @@ fn document_of(value: &Value) -> Outcome<Document> {
 
 /// What a statement has done.
 #[derive(Default)]
-struct Done {
-    matched: u64,
-    modified: u64,
-    upserted: Option<Value>,
+pub(super) struct Done {
+    pub(super) matched: u64,
+    pub(super) modified: u64,
+    pub(super) upserted: Option<Value>,
 }
 
 impl Done {
@@ -140,7 +146,7 @@ impl Done {
         Ok(bson)
     }
 
-    fn read(document: &Document) -> Outcome<Self> {
+    pub(super) fn read(document: &Document) -> Outcome<Self> {
         let root = document.root();
         let count = |name: &str| -> Outcome<u64> {
             let count = root.get(name)?.and_then(|count| count.as_u64());
@@ -154,7 +160,7 @@ impl Done {
 pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
     let is_ordered = is_ordered(&args)?;
-    args.refuse_if("let", |values| !values.is_empty().unwrap_or(false))?;
+    let variables = Variables::parse(&args, "let")?;
     let statements = run.statements("updates")?;
     let earlier_done = run.done()?;
     // What an earlier try has done may not have been synced when its connection ended.
@@ -164,31 +170,29 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     for (index, bson) in statements.iter().enumerate() {
         let number = run.statement(index);
         let earlier = earlier_done.binary_search_by_key(&number, |(number, _)| *number).ok();
-        let done = match earlier.and_then(|at| earlier_done.get(at)) {
-            Some((_, done)) => run.incoming.any(done).and_then(|done| Done::read(&done)),
+        let mut done = Done::default();
+        let ran = match earlier.and_then(|at| earlier_done.get(at)) {
+            Some((_, noted)) => {
+                let noted = run.incoming.any(noted).and_then(|noted| Done::read(&noted));
+                noted.map(|noted| done = noted)
+            }
             None => run.incoming.any(bson).and_then(|statement| {
                 let args = Args::new(statement.root(), "update.updates");
-                update_one(run, &args, &namespace, index)
+                let form = Form { filter: "q", update: "u", constants: "c" };
+                form.change(run, &args, (&namespace, number, &variables), &mut done)
             }),
         };
-        match done {
-            Ok(done) => {
-                matched += done.matched;
-                modified += done.modified;
-                upserted.extend(done.upserted.map(|key| (index, key)));
-            }
-            Err(failure) if run.transaction.is_some() || is_of_the_server(&failure) => {
-                return Err(failure);
-            }
-            Err(failure) => {
-                failures.push(index, failure);
-                if is_ordered {
-                    break;
-                }
+        matched += done.matched;
+        modified += done.modified;
+        upserted.extend(done.upserted.map(|key| (index, key)));
+        if let Err(failure) = ran {
+            let has_written = modified > 0 || !upserted.is_empty();
+            failures.note(run, (index, failure), (is_ordered, has_written))?;
+            if failures.is_over() {
+                break;
             }
         }
     }
-    Counters::add(&run.service.counters.updates, matched);
     let reply = &mut run.reply;
     put_count(reply, "n", matched + upserted.len() as u64)?;
     put_count(reply, "nModified", modified)?;
@@ -205,41 +209,69 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     failures.write(reply)
 }
 
-/// Carries out one statement.
-fn update_one(
+/// How a command spells the arguments of a statement that changes documents.
+pub(super) struct Form {
+    pub(super) filter: &'static str,
+    pub(super) update: &'static str,
+    pub(super) constants: &'static str,
+}
+
+impl Form {
+    /// Carries out one statement. `done` is what was done, also before an error.
+    pub(super) fn change(
+        &self,
+        run: &mut Run<'_, '_>,
+        statement: &Args<'_>,
+        (namespace, number, variables): (&Namespace, u32, &Variables),
+        done: &mut Done,
+    ) -> Outcome {
+        let others = ["multi", "upsert", "arrayFilters", "hint", "sort", "collation"];
+        let known = [self.filter, self.update, self.constants].into_iter().chain(others);
+        statement.check(&known.collect::<Vec<_>>())?;
+        statement.refuse_collation()?;
+        let is_multi = statement.is("multi")?;
+        let constants = Variables::parse(statement, self.constants)?;
+        let change = Change::parse(statement, self.update, namespace, &variables.with(constants))?;
+        statement.required_map(self.filter)?;
+        if is_multi && change.update.is_replacement() {
+            let text = "multi update is not supported for replacement-style update";
+            return Err(Failure::new(Code::FailedToParse, text));
+        }
+        if is_multi && statement.filled_map("sort")?.is_some() {
+            let text = "sort: expected it only where one document is changed";
+            return Err(Failure::new(Code::FailedToParse, text));
+        }
+        let Some(collection) = collection(run, namespace, change.is_upsert)? else {
+            return Ok(());
+        };
+        let target = Target::parse(statement, self.filter, &collection, variables)?;
+        let changed = if is_multi && target.key.is_none() {
+            update_all(run, &change, &target, done)
+        } else {
+            update_first(run, &change, &target, number).map(|changed| *done = changed)
+        };
+        Counters::add(&run.service.counters.updates, done.matched);
+        changed.map_err(|failure| with_index(failure, (namespace, &collection), None))
+    }
+}
+
+/// Changes one document of the target.
+fn update_first(
     run: &mut Run<'_, '_>,
-    statement: &Args<'_>,
-    namespace: &Namespace,
-    index: usize,
+    change: &Change<'_>,
+    target: &Target<'_>,
+    number: u32,
 ) -> Outcome<Done> {
-    statement.check(&["q", "u", "multi", "upsert", "arrayFilters", "hint", "sort", "collation"])?;
-    statement.refuse_collation()?;
-    let is_multi = statement.is("multi")?;
-    let change = Change::parse(statement, "u", namespace)?;
-    statement.required_map("q")?;
-    if is_multi && change.update.is_replacement() {
-        let text = "multi update is not supported for replacement-style update";
-        return Err(Failure::new(Code::FailedToParse, text));
-    }
-    let Some(collection) = collection(run, namespace, change.is_upsert)? else {
-        return Ok(Done::default());
-    };
-    let target = Target::parse(statement, "q", &collection)?;
-    if is_multi && target.key.is_none() {
-        return update_all(run, &change, &target);
-    }
-    let number = run.statement(index);
-    again_if_raced(&change, || {
+    again_if_raced(change, || {
         run.atomically(|run, tx| {
             let mut done = Done::default();
-            if let Some(changed) = change.first(tx, &target)? {
+            if let Some(changed) = change.first(tx, target)? {
                 done.note(changed);
             }
             run.note(tx, number, || done.write())?;
             Ok(done)
         })
     })
-    .map_err(|failure| with_index(failure, (namespace, &collection), None))
 }
 
 /// Carries out an upsert once more if another has inserted a document with its unique value since
@@ -253,9 +285,13 @@ fn again_if_raced<T>(change: &Change<'_>, mut work: impl FnMut() -> Outcome<T>) 
 
 /// Changes all documents of the target: each in a commit of its own, or all in the transaction that
 /// the client has open.
-fn update_all(run: &mut Run<'_, '_>, change: &Change<'_>, target: &Target<'_>) -> Outcome<Done> {
+fn update_all(
+    run: &mut Run<'_, '_>,
+    change: &Change<'_>,
+    target: &Target<'_>,
+    done: &mut Done,
+) -> Outcome {
     run.has_one_commit = false;
-    let mut done = Done::default();
     let keys = match &run.transaction {
         Some(tx) => Some(target.all(tx)?),
         None => None,
@@ -285,7 +321,7 @@ fn update_all(run: &mut Run<'_, '_>, change: &Change<'_>, target: &Target<'_>) -
     {
         done.note(changed);
     }
-    Ok(done)
+    Ok(())
 }
 
 fn collection(
@@ -298,24 +334,25 @@ fn collection(
 
 pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
-    args.refuse_if("let", |values| !values.is_empty().unwrap_or(false))?;
+    let variables = Variables::parse(&args, "let")?;
     let (removes, wants_new) = (args.is("remove")?, args.is("new")?);
     let has_update = args.get("update")?.is_some();
     if removes == has_update || removes && (args.is("upsert")? || wants_new) {
         let text = "findAndModify: expected either remove, or update with new and upsert";
         return Err(Failure::new(Code::FailedToParse, text));
     }
-    let fields = Fields::parse(&args, "fields")?;
+    let fields = Fields::parse(&args, "fields", &variables)?;
     if let Some((_, reply)) = run.done()?.first() {
         run.reply.raw_fields(reply);
         return Ok(());
     }
-    let change = if removes { None } else { Some(Change::parse(&args, "update", &namespace)?) };
+    let change =
+        if removes { None } else { Some(Change::parse(&args, "update", &namespace, &variables)?) };
     let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);
     let reply = match collection(run, &namespace, is_upsert)? {
         None => reply_of(&fields, None, (removes, wants_new))?,
         Some(collection) => {
-            let target = Target::parse(&args, "query", &collection)?;
+            let target = Target::parse(&args, "query", &collection, &variables)?;
             let number = run.statement(0);
             run.has_one_commit = true;
             let mut work = || {

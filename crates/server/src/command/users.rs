@@ -58,6 +58,54 @@ pub(super) fn put_role(reply: &mut BsonWriter<'_>, role: &Role) -> Outcome {
     Ok(reply.end()?)
 }
 
+/// What users with a role may do, in the words of MongoDB.
+const READ: &[&str] = &[
+    "changeStream",
+    "collStats",
+    "dbStats",
+    "find",
+    "killCursors",
+    "listCollections",
+    "listIndexes",
+];
+const WRITE: &[&str] = &[
+    "collMod",
+    "createCollection",
+    "createIndex",
+    "dropCollection",
+    "dropDatabase",
+    "dropIndex",
+    "insert",
+    "remove",
+    "renameCollectionSameDB",
+    "update",
+];
+
+/// Appends what a role allows as an element of the array that is open.
+pub(super) fn put_privilege(reply: &mut BsonWriter<'_>, role: &Role) -> Outcome {
+    reply.begin_document("")?;
+    reply.begin_document("resource")?;
+    match (&role.database, role.kind) {
+        (None, RoleKind::Root) => reply.bool("anyResource", true)?,
+        (database, _) => {
+            reply.text("db", database.as_deref().unwrap_or_default())?;
+            reply.text("collection", "")?;
+        }
+    }
+    reply.end()?;
+    let (reads, writes, all): (&[&str], &[&str], &[&str]) = match role.kind {
+        RoleKind::Read => (READ, &[], &[]),
+        RoleKind::ReadWrite => (READ, WRITE, &[]),
+        RoleKind::Root => (READ, WRITE, &["anyAction"]),
+    };
+    reply.begin_array("actions")?;
+    for action in reads.iter().chain(writes).chain(all) {
+        reply.text("", action)?;
+    }
+    reply.end()?;
+    Ok(reply.end()?)
+}
+
 /// Refuses mechanisms other than the one there is.
 fn check_mechanisms(args: &Args<'_>) -> Outcome {
     for mechanism in args.list("mechanisms")?.unwrap_or_default() {
@@ -66,8 +114,6 @@ fn check_mechanisms(args: &Args<'_>) -> Outcome {
             return Err(Failure::new(Code::BadValue, text));
         }
     }
-    args.refuse_if("customData", |data| !data.is_empty().unwrap_or(false))?;
-    args.refuse_if("authenticationRestrictions", |list| !list.is_empty().unwrap_or(false))?;
     if args.bool("digestPassword")? == Some(false) {
         let text = "digestPassword: expected true, for SCRAM-SHA-256";
         return Err(Failure::new(Code::BadValue, text));

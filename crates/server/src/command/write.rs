@@ -8,6 +8,7 @@ use super::read::put_count;
 use super::run::Run;
 use super::service::Counters;
 use super::target::Target;
+use super::variables::Variables;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::wire::DOCUMENT_BYTES_MAX;
@@ -25,6 +26,8 @@ pub(super) struct Failures {
     list: Vec<(usize, Failure)>,
     /// The bytes of their texts.
     bytes: usize,
+    /// Statements after the last one are left out.
+    is_over: bool,
 }
 
 /// The most bytes of texts in a reply. Later failures have their codes alone, so that 100,000 large
@@ -32,11 +35,49 @@ pub(super) struct Failures {
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 impl Failures {
-    pub(super) const fn is_empty(&self) -> bool {
-        self.list.is_empty()
+    /// Returns whether the statements that follow are left out.
+    pub(super) const fn is_over(&self) -> bool {
+        self.is_over
     }
 
-    pub(super) fn push(&mut self, index: usize, mut failure: Failure) {
+    /// Returns whether this statement was the last one.
+    pub(super) fn ends_at(&self, index: usize) -> bool {
+        self.is_over && self.list.last().is_some_and(|(failed, _)| *failed == index)
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Returns why the statement failed.
+    pub(super) fn get(&self, index: usize) -> Option<&Failure> {
+        self.list.iter().rev().find(|(failed, _)| *failed == index).map(|(_, failure)| failure)
+    }
+
+    /// Notes that a statement of the command has failed. `has_written`: the command has changed
+    /// something, which its reply then says beside the failure.
+    ///
+    /// # Errors
+    /// The failure, if it is one of the whole command: all of them are in a transaction of the
+    /// client. One of the server is, unless something was written; but drivers send a write again
+    /// after the end of the server, and are told what was done then.
+    pub(super) fn note(
+        &mut self,
+        run: &Run<'_, '_>,
+        (index, failure): (usize, Failure),
+        (is_ordered, has_written): (bool, bool),
+    ) -> Outcome {
+        let is_of_the_server = is_of_the_server(&failure);
+        let is_told = has_written && failure.code != Code::InterruptedAtShutdown;
+        if run.transaction.is_some() || is_of_the_server && !is_told {
+            return Err(failure);
+        }
+        self.push(index, failure);
+        self.is_over = is_ordered || is_of_the_server;
+        Ok(())
+    }
+
+    fn push(&mut self, index: usize, mut failure: Failure) {
         // The key of a document that is there already is in the text and twice in the details.
         self.bytes += 3 * failure.message.len();
         if self.bytes > TEXT_BYTES_MAX {
@@ -86,39 +127,19 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
     let collection = run.created(&namespace)?;
     // What an earlier try has done may not have been synced when its connection ended.
     run.has_one_commit = statements.len() == 1 && earlier.is_empty();
-    let mut into = Inserting { run, collection: &collection, namespace: &namespace, is_ordered };
-    let (mut inserted, mut failures) = (0, Failures::default());
-    let (mut chunk, mut bytes) = (Vec::new(), 0);
+    let mut failures = Failures::default();
+    let mut into = Inserting::new(run, (&namespace, &collection), &mut failures, is_ordered);
     for (index, bson) in statements.iter().enumerate() {
-        let is_done = earlier.has(index);
-        // The note of a chunk says its first statement, and how many there are.
-        if is_done || chunk.len() == CHUNK_DOCUMENTS || bytes >= CHUNK_BYTES {
-            inserted += into.insert(&mut chunk, &mut failures)?;
-            bytes = 0;
+        if earlier.has(index) {
+            into.inserted += 1;
+        } else {
+            into.add(index, bson)?;
         }
-        let is_over = is_ordered && !failures.is_empty();
-        if is_over {
+        if into.is_over() {
             break;
         }
-        if is_done {
-            inserted += 1;
-            continue;
-        }
-        match into.read(bson) {
-            Ok((key, document)) => {
-                bytes += bson.len();
-                chunk.push(New { index, key, document });
-            }
-            Err(failure) => {
-                inserted += into.insert(&mut chunk, &mut failures)?;
-                if failures.is_empty() || !is_ordered {
-                    into.refuse(&mut failures, index, failure)?;
-                }
-            }
-        }
     }
-    inserted += into.insert(&mut chunk, &mut failures)?;
-    Counters::add(&run.service.counters.inserts, inserted);
+    let inserted = into.finish()?;
     put_count(&mut run.reply, "n", inserted)?;
     failures.list.sort_by_key(|(index, _)| *index);
     failures.write(&mut run.reply)
@@ -126,10 +147,10 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
 
 /// The documents that an earlier try of the same insert has inserted: runs of them, by the number
 /// of the first.
-struct Earlier(Vec<(usize, usize)>);
+pub(super) struct Earlier(Vec<(usize, usize)>);
 
 impl Earlier {
-    fn read(done: Vec<(u32, Slice)>) -> Self {
+    pub(super) fn read(done: impl IntoIterator<Item = (u32, Slice)>) -> Self {
         let run = |(first, count): (u32, Slice)| {
             let count = count.first_chunk().map_or(1, |count| u32::from_be_bytes(*count));
             (first as usize, first as usize + count as usize)
@@ -141,21 +162,83 @@ impl Earlier {
         self.0.is_empty()
     }
 
-    fn has(&self, index: usize) -> bool {
+    pub(super) fn has(&self, index: usize) -> bool {
         let before = self.0.partition_point(|(first, _)| *first <= index);
         before > 0 && index < self.0[before - 1].1
     }
 }
 
-/// Where documents are inserted.
-struct Inserting<'i, 'r, 'o> {
+/// Where documents are inserted, chunk by chunk.
+pub(super) struct Inserting<'i, 'r, 'o> {
     run: &'i mut Run<'r, 'o>,
-    collection: &'i Collection,
     namespace: &'i Namespace,
+    collection: &'i Collection,
+    failures: &'i mut Failures,
     is_ordered: bool,
+    chunk: Vec<New>,
+    /// The bytes of the chunk.
+    bytes: usize,
+    pub(super) inserted: u64,
+    /// Other statements of the command have written.
+    pub(super) has_written: bool,
 }
 
-impl Inserting<'_, '_, '_> {
+impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
+    pub(super) fn new(
+        run: &'i mut Run<'r, 'o>,
+        (namespace, collection): (&'i Namespace, &'i Collection),
+        failures: &'i mut Failures,
+        is_ordered: bool,
+    ) -> Self {
+        let (chunk, bytes, inserted, has_written) = (Vec::new(), 0, 0, false);
+        Self {
+            run,
+            namespace,
+            collection,
+            failures,
+            is_ordered,
+            chunk,
+            bytes,
+            inserted,
+            has_written,
+        }
+    }
+
+    /// Returns whether the documents that follow are left out.
+    pub(super) const fn is_over(&self) -> bool {
+        self.failures.is_over
+    }
+
+    /// Adds a document; those of a full chunk are inserted.
+    pub(super) fn add(&mut self, index: usize, bson: &[u8]) -> Outcome {
+        match self.read(bson) {
+            Ok((key, document)) => {
+                self.bytes += bson.len();
+                self.chunk.push(New { index, key, document });
+                if self.chunk.len() == CHUNK_DOCUMENTS || self.bytes >= CHUNK_BYTES {
+                    self.insert()?;
+                }
+                Ok(())
+            }
+            Err(failure) => self.refuse_next(index, failure),
+        }
+    }
+
+    /// Inserts the documents that are left, and notes that the next one was refused.
+    pub(super) fn refuse_next(&mut self, index: usize, failure: Failure) -> Outcome {
+        self.insert()?;
+        if self.failures.is_over { Ok(()) } else { self.refuse(index, failure) }
+    }
+
+    /// Inserts the documents that are left, and returns how many were inserted in all.
+    pub(super) fn finish(mut self) -> Outcome<u64> {
+        if !self.failures.is_over {
+            self.insert()?;
+        }
+        Counters::add(&self.run.service.counters.inserts, self.inserted);
+        Ok(self.inserted)
+    }
+
     /// Reads a document.
     fn read(&mut self, bson: &[u8]) -> Outcome<(Value, Document)> {
         if bson.len() > DOCUMENT_BYTES_MAX {
@@ -165,49 +248,45 @@ impl Inserting<'_, '_, '_> {
         self.run.incoming.document(bson)
     }
 
-    /// Notes that a document was refused. In a transaction of the client that ends the command,
-    /// and so does a failure of the server.
-    fn refuse(&self, failures: &mut Failures, index: usize, failure: Failure) -> Outcome {
-        if self.run.transaction.is_some() || is_of_the_server(&failure) {
-            return Err(failure);
-        }
-        failures.push(index, failure);
-        Ok(())
+    fn refuse(&mut self, index: usize, failure: Failure) -> Outcome {
+        let has_written = self.has_written || self.inserted > 0;
+        self.failures.note(self.run, (index, failure), (self.is_ordered, has_written))
     }
 
     /// Inserts the documents of a chunk in one commit, or one by one if one of them is refused.
-    /// Returns how many were inserted.
-    fn insert(&mut self, chunk: &mut Vec<New>, failures: &mut Failures) -> Outcome<u64> {
-        let chunk = std::mem::take(chunk);
+    fn insert(&mut self) -> Outcome {
+        let chunk = std::mem::take(&mut self.chunk);
+        self.bytes = 0;
         if chunk.is_empty() {
-            return Ok(0);
+            return Ok(());
         }
         // In a transaction of the client, what was put before a refusal would be found again.
         if self.run.transaction.is_none() {
             match self.commit(&chunk) {
-                Ok(()) => return Ok(chunk.len() as u64),
+                Ok(()) => {
+                    self.inserted += chunk.len() as u64;
+                    return Ok(());
+                }
                 Err(failure) if chunk.len() == 1 || is_of_the_server(&failure) => {
                     let failure = self.with_index(failure, &chunk[0]);
-                    self.refuse(failures, chunk[0].index, failure)?;
-                    return Ok(0);
+                    return self.refuse(chunk[0].index, failure);
                 }
                 Err(_of_one) => {}
             }
         }
-        let mut inserted = 0;
         for new in &chunk {
             match self.commit(std::slice::from_ref(new)) {
-                Ok(()) => inserted += 1,
+                Ok(()) => self.inserted += 1,
                 Err(failure) => {
                     let failure = self.with_index(failure, new);
-                    self.refuse(failures, new.index, failure)?;
-                    if self.is_ordered {
+                    self.refuse(new.index, failure)?;
+                    if self.failures.is_over {
                         break;
                     }
                 }
             }
         }
-        Ok(inserted)
+        Ok(())
     }
 
     fn with_index(&self, failure: Failure, new: &New) -> Failure {
@@ -232,10 +311,11 @@ impl Inserting<'_, '_, '_> {
 }
 
 /// Returns whether a failure is about the server, not about a document: it ends the command.
-pub(super) const fn is_of_the_server(failure: &Failure) -> bool {
+const fn is_of_the_server(failure: &Failure) -> bool {
     matches!(
         failure.code,
-        Code::InterruptedAtShutdown
+        Code::Interrupted
+            | Code::InterruptedAtShutdown
             | Code::InternalError
             | Code::MaxTimeMSExpired
             | Code::OutOfDiskSpace
@@ -300,7 +380,7 @@ pub(super) fn with_index(
 pub(super) fn delete(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
     let is_ordered = is_ordered(&args)?;
-    args.refuse_if("let", |values| !values.is_empty().unwrap_or(false))?;
+    let variables = Variables::parse(&args, "let")?;
     let statements = run.statements("deletes")?;
     let earlier = run.done()?;
     let collection = run.existing(&namespace)?;
@@ -314,80 +394,109 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Outcome {
         }
         let done = run.incoming.any(bson).and_then(|statement| {
             let args = Args::new(statement.root(), "delete.deletes");
-            delete_one(run, &args, collection.as_ref(), number)
-        });
-        match done {
-            Ok(n) => removed += n,
-            Err(failure) if run.transaction.is_some() || is_of_the_server(&failure) => {
-                return Err(failure);
-            }
-            Err(failure) => {
-                failures.push(index, failure);
-                if is_ordered {
-                    break;
+            args.check(&["q", "limit", "collation", "hint"])?;
+            let is_one = match args.int("limit")? {
+                Some(limit @ (0 | 1)) => limit == 1,
+                limit => {
+                    let found = limit.map_or("none".to_owned(), |limit| limit.to_string());
+                    let text = format!("delete.deletes.limit: expected 0 or 1, found {found}");
+                    return Err(Failure::new(Code::FailedToParse, text));
                 }
+            };
+            let removal = Removal { filter: "q", is_one, number, variables: &variables };
+            removal.carry_out(run, &args, collection.as_ref(), &mut removed)
+        });
+        if let Err(failure) = done {
+            failures.note(run, (index, failure), (is_ordered, removed > 0))?;
+            if failures.is_over {
+                break;
             }
         }
     }
-    Counters::add(&run.service.counters.deletes, removed);
     put_count(&mut run.reply, "n", removed)?;
     failures.write(&mut run.reply)
 }
 
-/// Carries out one statement. Returns how many documents were removed.
-fn delete_one(
-    run: &mut Run<'_, '_>,
-    statement: &Args<'_>,
-    collection: Option<&Collection>,
-    number: u32,
-) -> Outcome<u64> {
-    statement.check(&["q", "limit", "collation", "hint"])?;
-    statement.refuse_collation()?;
-    let q = statement.required_map("q")?;
-    let limit = statement.int("limit")?;
-    let Some(limit @ (0 | 1)) = limit else {
-        let found = limit.map_or("none".to_owned(), |limit| limit.to_string());
-        let text = format!("delete.deletes.limit: expected 0 or 1, found {found}");
-        return Err(Failure::new(Code::FailedToParse, text));
-    };
-    let Some(collection) = collection else {
-        filter::filter(Some(&q))?;
-        return Ok(0);
-    };
-    let target = Target::parse(statement, "q", collection)?;
-    if limit == 1 || target.key.is_some() {
-        return run.atomically(|run, tx| {
-            let Some(key) = target.first(tx)? else { return Ok(0) };
-            if target.read(tx, &key)?.is_none() {
-                return Ok(0);
-            }
-            tx.delete(collection, &key)?;
-            run.note(tx, number, || Ok(Vec::new()))?;
-            Ok(1)
-        });
+/// A statement that removes documents.
+pub(super) struct Removal<'a> {
+    /// The argument that is the filter.
+    pub(super) filter: &'static str,
+    /// It removes one document at most.
+    pub(super) is_one: bool,
+    pub(super) number: u32,
+    pub(super) variables: &'a Variables,
+}
+
+impl Removal<'_> {
+    /// Carries the statement out, and adds to `removed` how many documents were removed, also
+    /// before an error.
+    pub(super) fn carry_out(
+        &self,
+        run: &mut Run<'_, '_>,
+        statement: &Args<'_>,
+        collection: Option<&Collection>,
+        removed: &mut u64,
+    ) -> Outcome {
+        let before = *removed;
+        let done = self.remove(run, statement, collection, removed);
+        Counters::add(&run.service.counters.deletes, *removed - before);
+        done
     }
-    if !target.is_plain() {
-        return delete_by_expression(run, &target);
+
+    fn remove(
+        &self,
+        run: &mut Run<'_, '_>,
+        statement: &Args<'_>,
+        collection: Option<&Collection>,
+        removed: &mut u64,
+    ) -> Outcome {
+        statement.refuse_collation()?;
+        let q = statement.required_map(self.filter)?;
+        let Some(collection) = collection else {
+            return filter::split(Some(&q), self.variables).map(drop);
+        };
+        let target = Target::parse(statement, self.filter, collection, self.variables)?;
+        if self.is_one || target.key.is_some() {
+            let number = self.number;
+            *removed += run.atomically(|run, tx| {
+                let Some(key) = target.first(tx)? else { return Ok(0) };
+                if target.read(tx, &key)?.is_none() {
+                    return Ok(0);
+                }
+                tx.delete(collection, &key)?;
+                run.note(tx, number, || Ok(Vec::new()))?;
+                Ok(1)
+            })?;
+            return Ok(());
+        }
+        if !target.is_plain() {
+            return delete_by_expression(run, &target, removed);
+        }
+        if let Some(tx) = &mut run.transaction {
+            *removed += tx.delete_many(collection, target.filter.clone())?.modified;
+            return Ok(());
+        }
+        let delete = collection.delete_many(target.filter.clone());
+        let delete = match target.hint {
+            Some(hint) => delete.hint(hint),
+            None => delete,
+        };
+        run.has_one_commit = false;
+        let (done, error) = match delete.run() {
+            Ok(done) => (done, None),
+            Err(interrupted) => (*interrupted.done, Some(interrupted.error)),
+        };
+        *removed += done.modified;
+        error.map_or(Ok(()), |error| Err(error.into()))
     }
-    if let Some(tx) = &mut run.transaction {
-        return Ok(tx.delete_many(collection, target.filter.clone())?.modified);
-    }
-    let delete = collection.delete_many(target.filter.clone());
-    let delete = match target.hint {
-        Some(hint) => delete.hint(hint),
-        None => delete,
-    };
-    run.has_one_commit = false;
-    Ok(delete.run().map_err(|interrupted| interrupted.error)?.modified)
 }
 
 /// Removes all documents of a target one by one.
-fn delete_by_expression(run: &mut Run<'_, '_>, target: &Target<'_>) -> Outcome<u64> {
+fn delete_by_expression(run: &mut Run<'_, '_>, target: &Target<'_>, removed: &mut u64) -> Outcome {
     run.has_one_commit = false;
     let keys = run.atomically(|_run, tx| target.all(tx))?;
-    let mut removed = 0;
     for key in &keys {
-        removed += run.atomically(|_run, tx| {
+        *removed += run.atomically(|_run, tx| {
             if target.read(tx, key)?.is_none() {
                 return Ok(0);
             }
@@ -395,5 +504,5 @@ fn delete_by_expression(run: &mut Run<'_, '_>, target: &Target<'_>) -> Outcome<u
             Ok(1)
         })?;
     }
-    Ok(removed)
+    Ok(())
 }

@@ -62,7 +62,8 @@ pub(super) fn respond<'a>(
     let image = |name| Image::parse(name, asked.parameter(name));
     let images = (image("fullDocument")?, image("fullDocumentBeforeChange")?);
     let last = asked.request.head.all("last-event-id").next().filter(|last| !last.is_empty());
-    let stream = Stream::begin(service, scope, images, last.or(asked.parameter("after")))?;
+    let after = last.or(asked.parameter("after"));
+    let stream = Stream::begin(service, scope, images, after, None)?;
     let users = service.users.changes();
     let mut events = Events { service, client, need, database, users, stream, spoke: None };
     Ok(Response {

@@ -61,6 +61,16 @@ impl Metrics {
         let loads = service.loads.lock().unwrap_or_else(PoisonError::into_inner);
         let loads: usize = loads.values().map(|(running, _)| running).sum();
         self.one("running_loads", Kind::Gauge, "Loads over HTTP that run.", loads)?;
+        for (name, help, counter) in [
+            ("requests_total", "Messages and requests that were answered.", &counters.requests),
+            ("received_bytes_total", "Bytes of messages and requests.", &counters.bytes_in),
+            ("sent_bytes_total", "Bytes of replies.", &counters.bytes_out),
+        ] {
+            self.one(name, Kind::Counter, help, read(counter))?;
+        }
+        let name = "refused_password_checks_total";
+        let help = "Checks of passwords that were refused, because too many ran.";
+        self.one(name, Kind::Counter, help, service.users.refused_checks())?;
         self.one("open_connections", Kind::Gauge, "Connections that are open.", counted.open)?;
         let name = "connection_events_total";
         let help = "What has happened to connections.";

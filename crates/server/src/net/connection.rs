@@ -7,6 +7,8 @@ use super::held::Held;
 use super::http::{self, Requests};
 use super::line::Line;
 use super::log::Level;
+#[cfg(target_os = "linux")]
+use super::parking::Woken;
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::socket::{Socket, TICK};
@@ -28,6 +30,7 @@ pub(super) struct Connection<H: Handler> {
     pub(super) socket: Arc<Socket>,
     pub(super) address: Address,
     pub(super) verdict: Result<Arc<H>, Refusal>,
+    pub(super) opened: Instant,
 }
 
 impl<H: Handler> Drop for Connection<H> {
@@ -37,24 +40,32 @@ impl<H: Handler> Drop for Connection<H> {
 }
 
 impl<H: Handler> Connection<H> {
-    /// Serves the client to its end.
+    /// Serves the client to its end, or until it is silent.
     pub(super) fn run(self) {
-        let opened = Instant::now();
-        let connection = Value::from(self.id);
-        let peer = Value::from(self.address.to_string());
-        let fields = [("connection", connection), ("peer", peer)];
-        self.shared.log.info("connection opened", &fields);
+        self.shared.log.info("connection opened", &self.about());
         // The state of a client that panics goes with it; what clients share has locks, which
         // outlast a panic.
-        let ended = catch_unwind(AssertUnwindSafe(|| self.serve()));
-        let ended = match ended {
-            Ok(Ok(never)) => match never {},
-            Ok(Err(ended)) => ended,
-            Err(_panic) => Ended::Panicked,
+        let begun = catch_unwind(AssertUnwindSafe(|| self.begin()));
+        let (handler, client, line, reader, login) = match begun {
+            Ok(Ok(begun)) => begun,
+            Ok(Err(ended)) => return self.finish(&ended),
+            Err(_panic) => return self.finish(&Ended::Panicked),
         };
-        let level = self.count(&ended);
-        let [connection, peer] = fields;
-        let micros = ("micros", Value::from(opened.elapsed().as_micros() as u64));
+        let silence = None;
+        Box::new(Talk { connection: self, handler, client, line, reader, login, silence }).go_on();
+    }
+
+    /// The fields of the log that say which connection it is.
+    fn about(&self) -> [(&'static str, Value); 2] {
+        let (connection, peer) = (Value::from(self.id), Value::from(self.address.to_string()));
+        [("connection", connection), ("peer", peer)]
+    }
+
+    /// Counts and logs the end.
+    fn finish(&self, ended: &Ended) {
+        let level = self.count(ended);
+        let [connection, peer] = self.about();
+        let micros = ("micros", Value::from(self.opened.elapsed().as_micros() as u64));
         let reason = ("reason", Value::from(ended.to_string()));
         self.shared.log.write(level, "connection closed", &[connection, peer, micros, reason]);
     }
@@ -81,7 +92,8 @@ impl<H: Handler> Connection<H> {
         Level::Warning
     }
 
-    fn serve(&self) -> Result<std::convert::Infallible, Ended> {
+    /// Finds out what the client speaks, and serves it to its end, unless that is messages.
+    fn begin(&self) -> Result<Begun<H>, Ended> {
         let limits = &self.shared.limits;
         let first = Instant::now() + limits.login;
         let (mut line, is_encrypted) = self.line(first)?;
@@ -101,19 +113,26 @@ impl<H: Handler> Connection<H> {
                 }
             };
             let mut client = handler.connect(&self.peer(is_encrypted)?);
-            let requests =
-                Requests { shared: &self.shared, connection: self.id, handler, line, reader };
-            return requests.run(&mut client, first);
+            let (shared, connection, bytes) = (&*self.shared, self.id, (0, 0));
+            let requests = Requests { shared, connection, handler, line, reader, bytes };
+            let never = requests.run(&mut client, first)?;
+            match never {}
         }
         if is_tls(begins) {
             let text = "a client speaks it, and the server has no certificate (--tls-cert)";
             return Err(Ended::Tls(text.to_owned()));
         }
-        let (out, held, login) = (Vec::new(), None, Some(first));
-        let mut client = Served { connection: self, line, reader, out, held, login };
         match &self.verdict {
-            Ok(handler) => client.run(handler, &mut handler.connect(&self.peer(is_encrypted)?)),
+            Ok(handler) => {
+                let client = handler.connect(&self.peer(is_encrypted)?);
+                Ok((Arc::clone(handler), client, line, reader, Some(first)))
+            }
             Err(refusal) => {
+                let (out, login, silence) = (Vec::new(), Some(first), None);
+                let (line, reader) = (&mut line, &mut reader);
+                let held = None;
+                let mut client =
+                    Served { connection: self, line, reader, out, held, login, silence };
                 client.reader.set_len_max(limits.login_bytes);
                 client.receive(Login::Needed)?;
                 client.refuse(refusal);
@@ -168,31 +187,110 @@ impl<H: Handler> Connection<H> {
     }
 }
 
+/// What a connection has whose client speaks in messages, and until when the first must come.
+type Begun<H> = (Arc<H>, <H as Handler>::Client, Line, MessageReader, Option<Instant>);
+
+/// Until when a client may be silent, and what it is late with then.
+#[derive(Clone, Copy)]
+struct Silence {
+    deadline: Option<Instant>,
+    late: Late,
+}
+
+impl Silence {
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+/// A connection whose client speaks in messages.
+struct Talk<H: Handler> {
+    connection: Connection<H>,
+    handler: Arc<H>,
+    client: H::Client,
+    line: Line,
+    reader: MessageReader,
+    login: Option<Instant>,
+    silence: Option<Silence>,
+}
+
+impl<H: Handler> Talk<H> {
+    /// Serves the client to its end, or until it is silent: then it waits without a thread.
+    fn go_on(mut self: Box<Self>) {
+        loop {
+            let silence = match catch_unwind(AssertUnwindSafe(|| self.run())) {
+                Ok(Ok(silence)) => silence,
+                Ok(Err(ended)) => return self.connection.finish(&ended),
+                Err(_panic) => return self.connection.finish(&Ended::Panicked),
+            };
+            #[cfg(target_os = "linux")]
+            {
+                let (shared, id) = (Arc::clone(&self.connection.shared), self.connection.id);
+                let socket = Arc::clone(&self.connection.socket);
+                let place = shared.parking.place(id, &socket, || shared.is_stopping());
+                if let Some(place) = place {
+                    return place.park(silence.deadline, Box::new(move |woken| self.wake(woken)));
+                }
+                if shared.is_stopping() {
+                    return self.connection.finish(&Ended::Stopped);
+                }
+            }
+            match self.line.wait(silence.deadline) {
+                Ok(true) if !silence.is_over() => {}
+                Ok(_) => return self.connection.finish(&Ended::Late(silence.late)),
+                Err(error) => return self.connection.finish(&error.into()),
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn wake(self: Box<Self>, woken: Woken) {
+        let late = self.silence.map_or(Late::Idle, |silence| silence.late);
+        match woken {
+            Woken::Readable => self.go_on(),
+            Woken::Late => self.connection.finish(&Ended::Late(late)),
+            Woken::Stopped => self.connection.finish(&Ended::Stopped),
+        }
+    }
+
+    fn run(&mut self) -> Result<Silence, Ended> {
+        let Self { connection, handler, client, line, reader, login, silence } = self;
+        let (handler, out, held) = (&**handler, Vec::new(), None);
+        let (from, since) = (*login, *silence);
+        let mut served =
+            Served { connection, line, reader, out, held, login: from, silence: since };
+        let ran = served.run(handler, client);
+        (*login, *silence) = (served.login, served.silence);
+        ran
+    }
+}
+
 /// A client that is served.
 struct Served<'a, H: Handler> {
     connection: &'a Connection<H>,
-    line: Line,
-    reader: MessageReader,
+    line: &'a mut Line,
+    reader: &'a mut MessageReader,
     out: Vec<u8>,
     /// The room that a long message takes.
     held: Option<Held>,
     /// When the login, or the first message, must be complete.
     login: Option<Instant>,
+    /// Since the last message.
+    silence: Option<Silence>,
 }
 
 impl<H: Handler> Served<'_, H> {
-    fn run(
-        &mut self,
-        handler: &H,
-        client: &mut H::Client,
-    ) -> Result<std::convert::Infallible, Ended> {
+    /// Answers messages until the client is silent.
+    fn run(&mut self, handler: &H, client: &mut H::Client) -> Result<Silence, Ended> {
         let shared = &self.connection.shared;
         loop {
             let login = handler.login(client);
             let is_known = login == Login::Done;
             let len_max = if is_known { MESSAGE_BYTES_MAX } else { shared.limits.login_bytes };
             self.reader.set_len_max(len_max);
-            self.wait(login, || handler.rest(client))?;
+            if let Some(silence) = self.wait(login, || handler.rest(client))? {
+                return Ok(silence);
+            }
             self.receive(login)?;
             if shared.is_stopping() {
                 self.refuse(&Refusal::stopping());
@@ -209,40 +307,47 @@ impl<H: Handler> Served<'_, H> {
         }
     }
 
-    /// Waits for the first bytes of a message. A client that keeps silent has no buffers then, and
-    /// `rest` is called.
-    fn wait(&mut self, login: Login, mut rest: impl FnMut()) -> Result<(), Ended> {
+    /// Waits a while for the first bytes of a message. A client that keeps silent has no buffers
+    /// then, and `rest` is called.
+    fn wait(&mut self, login: Login, mut rest: impl FnMut()) -> Result<Option<Silence>, Ended> {
         if self.reader.has_more() {
-            return Ok(());
+            return Ok(None);
         }
         let limits = &self.connection.shared.limits;
-        let idle = match login {
-            Login::Done => limits.idle,
-            Login::Needed | Login::Begun => Some(limits.login_idle),
-        };
-        let idle = idle.map(|idle| Instant::now() + idle);
-        let (deadline, late) = match (self.login, idle) {
-            (Some(login), _) => (Some(login), Late::Login),
-            (None, idle) => (idle, Late::Idle),
-        };
-        loop {
-            self.line.set_deadline(Instant::now() + TICK);
-            match self.reader.read_some(&mut self.line) {
-                Ok(0) if self.connection.shared.is_stopping() => return Err(Ended::Stopped),
-                Ok(0) => return Err(Ended::ByClient),
-                Ok(_) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
-                Err(error) => return Err(error.into()),
+        // Bytes that come may be a part of what TLS needs, which must not take for ever either: the
+        // silence goes on.
+        let silence = self.silence.unwrap_or_else(|| {
+            let idle = match login {
+                Login::Done => limits.idle,
+                Login::Needed | Login::Begun => Some(limits.login_idle),
+            };
+            match self.login {
+                Some(login) => Silence { deadline: Some(login), late: Late::Login },
+                None => {
+                    let deadline = idle.map(|idle| Instant::now() + idle);
+                    Silence { deadline, late: Late::Idle }
+                }
             }
-            self.out = Vec::new();
-            self.reader.release();
-            rest();
-            // Bytes that come may be a part of what TLS needs, which must not take for ever either.
-            let is_readable = self.line.wait(deadline)?;
-            if !is_readable || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Err(Ended::Late(late));
+        });
+        self.silence = Some(silence);
+        self.line.set_deadline(Instant::now() + TICK);
+        match self.reader.read_some(&mut *self.line) {
+            Ok(0) if self.connection.shared.is_stopping() => return Err(Ended::Stopped),
+            Ok(0) => return Err(Ended::ByClient),
+            Ok(_) => {
+                self.silence = None;
+                return Ok(None);
             }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+            Err(error) => return Err(error.into()),
         }
+        if silence.is_over() {
+            return Err(Ended::Late(silence.late));
+        }
+        self.out = Vec::new();
+        self.reader.release();
+        rest();
+        Ok(Some(silence))
     }
 
     /// Receives a whole message into the reader.
@@ -253,7 +358,7 @@ impl<H: Handler> Served<'_, H> {
         self.line.set_deadline(deadline);
         let is_late = |login: &Instant| Instant::now() >= *login;
         self.take_room(deadline)?;
-        match self.reader.read(&mut self.line).map(|message| message.is_some()) {
+        match self.reader.read(&mut *self.line).map(|message| message.is_some()) {
             // What goes on in time, message by message, has an end as well.
             Ok(true) if self.login.as_ref().is_some_and(is_late) => {
                 let within = limits.login;
@@ -330,6 +435,7 @@ impl<H: Handler> Served<'_, H> {
                 return Err(Ended::Panicked);
             }
         }
+        handler.count(self.reader.last().len() as u64, self.out.len() as u64);
         match self.line.send(&self.out, shared.limits.reply) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {

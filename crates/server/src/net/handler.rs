@@ -31,7 +31,7 @@ pub enum Login {
 /// Answers the messages of connections, of many at the same time.
 pub trait Handler: Send + Sync + 'static {
     /// What is known of one connection.
-    type Client;
+    type Client: Send;
 
     /// Returns whether clients from other machines may come: only while there are users.
     fn admits_remote(&self) -> bool;
@@ -52,6 +52,9 @@ pub trait Handler: Send + Sync + 'static {
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), WireError>;
+
+    /// Counts a message or a request that was answered, and the bytes of both.
+    fn count(&self, received: u64, sent: u64);
 
     /// Gives back what `client` holds only to be faster: it has been silent for a while.
     fn rest(&self, client: &mut Self::Client);

@@ -86,6 +86,8 @@ pub(super) struct Requests<'a, H: Handler> {
     pub(super) handler: &'a H,
     pub(super) line: Line,
     pub(super) reader: MessageReader,
+    /// The bytes of the current request, and of its answer.
+    pub(super) bytes: (u64, u64),
 }
 
 impl<'a, H: Handler> Requests<'a, H> {
@@ -107,6 +109,8 @@ impl<'a, H: Handler> Requests<'a, H> {
             }
             let closes = self.exchange(client, &head, whole)?;
             self.shared.counters.http_requests.add();
+            let (received, sent) = std::mem::take(&mut self.bytes);
+            self.handler.count(received, sent);
             if closes {
                 self.line.finish();
                 return Err(Ended::Http);
@@ -155,6 +159,7 @@ impl<'a, H: Handler> Requests<'a, H> {
             match parsed {
                 Ok(Some((head, used))) => {
                     self.reader.take(used);
+                    self.bytes.0 += used as u64;
                     return Ok(head);
                 }
                 Ok(None) if have == 0 => return Err(Ended::Http),
@@ -189,7 +194,10 @@ impl<'a, H: Handler> Requests<'a, H> {
                 Err(error) => return Err(self.late(error)),
             };
             match taken {
-                Ok(used) => self.reader.take(used),
+                Ok(used) => {
+                    self.reader.take(used);
+                    self.bytes.0 += used as u64;
+                }
                 Err(bad) => return Err(self.malformed(&bad)),
             }
         }
@@ -351,6 +359,7 @@ impl<'a, H: Handler> Requests<'a, H> {
     }
 
     fn put(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+        self.bytes.1 += bytes.len() as u64;
         match self.line.send(bytes, self.shared.limits.reply) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Err(Ended::Late(Late::Reply)),
             sent => Ok(sent?),

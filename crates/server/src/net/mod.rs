@@ -4,15 +4,17 @@
 //! listeners -- accept thread -- admitted? -- thread of the connection
 //!                                            first bytes: MongoDB's messages, HTTP, or TLS
 //!                                            loop: wait, receive, answer, send
+//!                                            silent for a second: no thread, until it speaks again
 //! ```
 //!
 //! Nothing here knows commands: a [`Handler`] answers messages and requests of HTTP. The server
 //! listens before there is one, while the database is recovered, and asks clients to come again.
 //!
-//! What a client can hold is bounded by [`Limits`]: its thread's stack is small and touched when it
-//! is used, and an idle connection has no buffers. Every wait for a client ends at a deadline, but
-//! that for the next message of one that has logged in. An error ends one connection, is counted by
-//! its cause in [`Counters`], and is one line of the [`Log`], which never has values or secrets.
+//! What a client can hold is bounded by [`Limits`]: an idle connection has neither buffers nor a
+//! thread (on Linux; elsewhere it keeps the thread). Every wait for a client ends at a deadline,
+//! but that for the next message of one that has logged in. An error ends one connection, is
+//! counted by its cause in [`Counters`], and is one line of the [`Log`], which never has values or
+//! secrets.
 
 mod counters;
 mod limits;
@@ -22,6 +24,9 @@ mod address;
 mod socket;
 
 mod held;
+
+#[cfg(target_os = "linux")]
+mod parking;
 
 #[cfg(feature = "tls")]
 mod tls;

@@ -17,7 +17,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The stack of a connection. Only what is touched takes memory; at 2 MiB and more the system may
 /// give each a huge page.
@@ -68,6 +68,15 @@ impl<H: Handler> Server<H> {
         let accepts =
             Accepts { shared: Arc::clone(&shared), listeners, heard, is_failing: false, next: 1 };
         let thread = Builder::new().name("accept".to_owned()).spawn(move || accepts.run())?;
+        #[cfg(target_os = "linux")]
+        {
+            // It ends within a tick of the stop.
+            let shared = Arc::clone(&shared);
+            Builder::new().name("silent".to_owned()).spawn(move || {
+                let start = |work| start(&shared, work);
+                shared.parking.run(|| shared.is_stopping(), start);
+            })?;
+        }
         let accepting = Mutex::new(Some(Accepting { thread, bell }));
         Ok(Self { shared, addresses, accepting })
     }
@@ -218,14 +227,19 @@ impl<H: Handler> Accepts<H> {
         let (id, socket) = (self.next, Arc::new(socket));
         self.next += 1;
         shared.enter(id, &socket);
-        let connection = Connection { shared: Arc::clone(shared), id, socket, address, verdict };
-        let thread = Builder::new().name("connection".to_owned()).stack_size(STACK_BYTES);
-        // If there is no thread, the connection is dropped here, that is, closed.
-        if let Err(error) = thread.spawn(move || connection.run()) {
-            self.shared.counters.failed_threads.add();
-            let fields = [("error", error.to_string().into())];
-            self.shared.log.warn("cannot start the thread of a connection", &fields);
-        }
+        let (shared, opened) = (Arc::clone(shared), Instant::now());
+        let connection = Connection { shared, id, socket, address, verdict, opened };
+        start(&self.shared, move || connection.run());
+    }
+}
+
+/// Starts the thread of a connection. If there is none, the connection is dropped, that is, closed.
+fn start<H>(shared: &Shared<H>, work: impl FnOnce() + Send + 'static) {
+    let thread = Builder::new().name("connection".to_owned()).stack_size(STACK_BYTES);
+    if let Err(error) = thread.spawn(work) {
+        shared.counters.failed_threads.add();
+        let fields = [("error", error.to_string().into())];
+        shared.log.warn("cannot start the thread of a connection", &fields);
     }
 }
 

@@ -44,6 +44,10 @@ impl Handler for Service {
         Self::answer(self, client, message, out)
     }
 
+    fn count(&self, received: u64, sent: u64) {
+        Self::count(self, received, sent);
+    }
+
     fn rest(&self, (client, _): &mut Self::Client) {
         // With the names of fields that it remembers.
         drop(std::mem::take(&mut client.incoming));

@@ -5,6 +5,8 @@ use super::held::Room;
 use super::limits::Limits;
 use super::log::Log;
 use super::options::ServeOptions;
+#[cfg(target_os = "linux")]
+use super::parking::Parking;
 use super::socket::Socket;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
@@ -30,6 +32,9 @@ pub(super) struct Shared<H> {
     open: Mutex<HashMap<u64, Arc<Socket>>>,
     /// Told when a connection has ended.
     ended: Condvar,
+    /// Silent connections.
+    #[cfg(target_os = "linux")]
+    pub(super) parking: Parking,
 }
 
 impl<H> Shared<H> {
@@ -47,6 +52,8 @@ impl<H> Shared<H> {
             is_stopping: AtomicBool::new(false),
             open: Mutex::default(),
             ended: Condvar::new(),
+            #[cfg(target_os = "linux")]
+            parking: Parking::new().map_err(|error| format!("epoll: {error}"))?,
         })
     }
 

@@ -216,6 +216,11 @@ impl Cursors {
         self.end(|open| open.session.as_ref() == Some(key));
     }
 
+    /// Ends the cursors of the sessions that `chosen` chooses.
+    pub(crate) fn end_sessions(&self, chosen: impl Fn(&SessionKey) -> bool) {
+        self.end(|open| open.session.as_ref().is_some_and(&chosen));
+    }
+
     /// Keeps the cursors of a session open.
     pub(crate) fn refresh(&self, key: &SessionKey) {
         for open in self.open().values_mut().filter(|open| open.session.as_ref() == Some(key)) {

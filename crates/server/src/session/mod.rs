@@ -2,4 +2,6 @@
 
 pub(crate) mod sessions;
 
+pub(crate) mod operations;
+
 pub(crate) mod cursors;

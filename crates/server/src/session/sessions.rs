@@ -128,6 +128,12 @@ impl Sessions {
         drop(ended);
     }
 
+    /// Ends the sessions that `chosen` chooses, and their transactions.
+    pub(crate) fn end_all(&self, chosen: impl Fn(&SessionKey) -> bool) {
+        let ended: Vec<_> = lock(&self.open).extract_if(|key, _session| chosen(key)).collect();
+        drop(ended);
+    }
+
     /// Keeps a session for another half hour.
     pub(crate) fn refresh(&self, key: &SessionKey) {
         let session = lock(&self.open).get(key).cloned();

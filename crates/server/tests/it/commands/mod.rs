@@ -8,6 +8,8 @@
 //! ```
 
 mod concerns;
+mod failures;
+mod operations;
 mod status;
 mod streams;
 mod users;
@@ -116,5 +118,7 @@ texts! {
     pipelines_and_expressions_are_run "pipelines.txt"
     documents_are_changed_and_upserted "updates.txt"
     transactions_are_isolated_and_retried_writes_happen_once "sessions.txt"
+    arguments_of_drivers_are_ignored_or_refused_by_name "fields.txt"
+    several_collections_are_written_by_one_command "bulk.txt"
     what_is_malformed_is_refused_by_name "refused.txt"
 }

@@ -86,5 +86,87 @@ fn a_stream_is_refused_where_nothing_is_kept() {
     let refused = fixture.run("test", stream);
     assert!(refused.str("errmsg").unwrap().contains("changeStreamPreAndPostImages"));
     let refused = fixture.run("test", &watch("t", r#""resumeAfter":{"_data":"x"}"#));
-    assert_eq!(refused.int("code"), Some(2));
+    assert_eq!(refused.int("code"), Some(260));
+}
+
+#[test]
+fn stages_choose_and_change_events() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    run(&mut fixture, r#"{"create":"s","changeStreamPreAndPostImages":{"enabled":true}}"#);
+    let open = |fixture: &mut Fixture, stages: &str| {
+        let command = format!(
+            r#"{{"aggregate":"s","pipeline":[{{"$changeStream":{{}}}},{stages}],
+                "cursor":{{"batchSize":0}},"let":{{"low":2}}}}"#
+        );
+        fixture.run("test", &command)
+    };
+    let stages = r#"{"$match":{"operationType":"insert",
+            "$expr":{"$gte":["$fullDocument.n","$$low"]}}},
+        {"$addFields":{"double":{"$multiply":["$fullDocument.n",2]}}},{"$unset":"fullDocument"}"#;
+    let id = open(&mut fixture, stages).int("cursor.id").unwrap();
+    let gone = open(&mut fixture, r#"{"$project":{"_id":0}}"#).int("cursor.id").unwrap();
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1,"n":1},{"_id":2,"n":2}]}"#);
+    run(&mut fixture, r#"{"delete":"s","deletes":[{"q":{"_id":1},"limit":1}]}"#);
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":3,"n":3}]}"#);
+    let more = |id: i64| {
+        format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"s","maxTimeMS":300}}"#)
+    };
+    let mut seen = Vec::new();
+    while seen.len() < 2 {
+        let reply = run(&mut fixture, &more(id));
+        for event in reply.get("cursor.nextBatch").unwrap().items().unwrap() {
+            let event = event.unwrap();
+            assert!(event.get("fullDocument").unwrap().is_none());
+            seen.push(event.get("double").unwrap().unwrap().as_i64());
+        }
+    }
+    assert_eq!(seen, [Some(4), Some(6)]);
+    let refused = loop {
+        let reply = fixture.run("test", &more(gone));
+        if reply.float("ok") == Some(0.0) {
+            break reply;
+        }
+    };
+    assert_eq!(refused.int("code"), Some(280), "{refused}");
+    let refused = open(&mut fixture, r#"{"$group":{"_id":1}}"#);
+    assert!(refused.str("errmsg").unwrap().contains("found $group"), "{refused}");
+}
+
+/// A stream made the events of a whole commit at once, which could take all memory.
+#[test]
+fn a_stream_stops_and_goes_on_within_a_commit() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    run(&mut fixture, r#"{"create":"s","changeStreamPreAndPostImages":{"enabled":true}}"#);
+    let id = run(&mut fixture, &watch("s", "")).int("cursor.id").unwrap();
+    let documents: Vec<_> = (0..900).map(|n| format!(r#"{{"_id":{n}}}"#)).collect();
+    let insert = format!(r#"{{"insert":"s","documents":[{}]}}"#, documents.join(","));
+    run(&mut fixture, &insert);
+    let mut token = String::new();
+    let mut seen = 0;
+    while seen < 300 {
+        let more = format!(
+            r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"s","batchSize":100,
+                "maxTimeMS":200}}"#
+        );
+        let reply = run(&mut fixture, &more);
+        for event in reply.get("cursor.nextBatch").unwrap().items().unwrap() {
+            let event = event.unwrap();
+            assert_eq!(event.path("documentKey._id").unwrap().unwrap().as_i64(), Some(seen));
+            seen += 1;
+        }
+        token = reply.str("cursor.postBatchResumeToken._data").unwrap().to_owned();
+    }
+    let after = format!(r#""resumeAfter":{{"_data":"{token}"}}"#);
+    let resumed = run(&mut fixture, &watch("s", &after));
+    let rest = events(&mut fixture, resumed.int("cursor.id").unwrap());
+    assert_eq!((rest.len() as i64, rest[0].1.as_str()), (900 - seen, "300"));
+    // No token that a stream has given out.
+    let (position, _) = token.split_once('/').unwrap();
+    for forged in [format!("{position}/900"), format!("{position}/99999999"), "x/1".to_owned()] {
+        let after = format!(r#""resumeAfter":{{"_data":"{forged}"}}"#);
+        let refused = fixture.run("test", &watch("s", &after));
+        assert_eq!(refused.int("code"), Some(260), "{forged}: {refused}");
+    }
 }

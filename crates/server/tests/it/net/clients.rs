@@ -24,6 +24,7 @@ fn messages_are_answered_one_after_the_other() {
     }
     assert!(reply(&mut stream).is_some() && reply(&mut stream).is_some());
     works(&mut stream);
+    assert!(running.toy.bytes.load(Ordering::Relaxed) > 200_000);
     drop(stream);
     let log = running.log();
     assert_eq!(log.matches(" connection opened connection=1 peer=127.0.0.1:").count(), 1, "{log}");

@@ -1,9 +1,10 @@
 //! How a server stops.
 
-use super::{Running, ask, command, ended, reply, works};
+use super::{Running, ask, command, ended, eventually, reply, works};
 use flagstone_server::net::ServeOptions;
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 #[test]
@@ -52,4 +53,21 @@ fn a_server_that_is_dropped_stops() {
     ended(&mut stream);
     assert!(TcpStream::connect(address).is_err());
     assert_eq!(ask(&mut stream, "ping"), None);
+}
+
+#[test]
+fn silent_clients_are_woken_and_end_with_the_server() {
+    let running = Running::new(ServeOptions::default());
+    let mut clients: Vec<_> = (0..20).map(|_| running.connect()).collect();
+    for round in 1..=2 {
+        clients.iter_mut().for_each(works);
+        let rests = || running.toy.rests.load(Ordering::Relaxed);
+        eventually("all are silent", || rests() >= round * clients.len());
+    }
+    assert_eq!(running.server.connections(), 20);
+    // One that goes while it is silent.
+    drop(clients.pop());
+    eventually("it is gone", || running.server.connections() == 19);
+    assert_eq!(running.server.stop(super::LONG), 0);
+    clients.iter_mut().for_each(ended);
 }

@@ -16,7 +16,7 @@ use flagstone_server::net::{
 use flagstone_server::wire::{Request, WireError, put_message};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub(crate) struct Toy {
     pub(crate) gate: Gate,
     /// How often a client was silent.
     pub(crate) rests: AtomicUsize,
+    /// The bytes of messages, requests and answers.
+    pub(crate) bytes: AtomicU64,
 }
 
 /// A door, and how many wait at it.
@@ -106,6 +108,10 @@ impl Handler for Toy {
             reply.end()
         })
         .map_err(|error| WireError { offset: 0, expected: error.to_string().into() })
+    }
+
+    fn count(&self, received: u64, sent: u64) {
+        self.bytes.fetch_add(received + sent, Ordering::Relaxed);
     }
 
     fn rest(&self, _client: &mut Login) {

@@ -1,0 +1,370 @@
+//! `bulkWrite`: writes to several collections in one command.
+
+use super::args::Args;
+use super::id;
+use super::name::Namespace;
+use super::read::{BULK_RESULTS, Listed, batch_size, first_batch, put_count};
+use super::run::Run;
+use super::update::{Done, Form};
+use super::variables::Variables;
+use super::write::{Earlier, Failures, Inserting, Removal, is_ordered};
+use crate::access::Need;
+use crate::bson::{BsonWriter, elements, kind};
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::{Collection, Document, Slice, Value};
+
+/// The database of the command.
+const ADMIN: &str = "admin";
+
+/// What an operation does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Insert,
+    Update,
+    Delete,
+}
+
+/// An operation.
+struct Operation<'a> {
+    action: Action,
+    /// The number of its collection in `nsInfo`.
+    place: usize,
+    bson: &'a [u8],
+}
+
+impl<'a> Operation<'a> {
+    fn parse(bson: &'a [u8], index: usize, places: usize) -> Outcome<Self> {
+        let refuse = |expected: &str| {
+            let text = format!("bulkWrite.ops[{index}]: expected {expected}");
+            Err(Failure::new(Code::FailedToParse, text))
+        };
+        let Some(first) = elements(bson)?.next().transpose()? else {
+            return refuse("an operation, found no field");
+        };
+        let action = match first.name {
+            "insert" => Action::Insert,
+            "update" => Action::Update,
+            "delete" => Action::Delete,
+            other => return refuse(&format!("insert, update or delete first, found {other:?}")),
+        };
+        let number = match first.kind {
+            kind::INT32 => first.value.first_chunk().map(|n| i64::from(i32::from_le_bytes(*n))),
+            kind::INT64 => first.value.first_chunk().map(|n| i64::from_le_bytes(*n)),
+            // As drivers of languages send it that have one type of numbers.
+            kind::DOUBLE => first.value.first_chunk().map(|n| f64::from_le_bytes(*n) as i64),
+            _ => None,
+        };
+        match number.and_then(|number| usize::try_from(number).ok()).filter(|at| *at < places) {
+            Some(place) => Ok(Self { action, place, bson }),
+            None => {
+                let text = format!(
+                    "bulkWrite.ops[{index}].{}: expected a number from 0 to {}, a place in nsInfo",
+                    first.name,
+                    places.saturating_sub(1)
+                );
+                Err(Failure::new(Code::BadValue, text))
+            }
+        }
+    }
+
+    /// Returns the document that is inserted.
+    fn document(&self) -> Outcome<&'a [u8]> {
+        let mut found = None;
+        for element in elements(self.bson)? {
+            let element = element?;
+            match element.name {
+                "insert" => {}
+                "document" if element.kind == kind::DOCUMENT => found = Some(element.value),
+                name => {
+                    let text = format!("BSON field 'bulkWrite.ops.{name}' is an unknown field");
+                    return Err(Failure::new(Code::IDLUnknownField, text));
+                }
+            }
+        }
+        found.ok_or_else(|| {
+            let text = "BSON field 'bulkWrite.ops.document' is missing but a required field";
+            Failure::new(Code::IDLFailedToParse, text)
+        })
+    }
+}
+
+/// Reads the collections of the command.
+fn places(run: &Run<'_, '_>) -> Outcome<Vec<Namespace>> {
+    let mut places = Vec::new();
+    for (index, bson) in run.statements("nsInfo")?.iter().enumerate() {
+        let what = format!("bulkWrite.nsInfo[{index}]");
+        let mut names = elements(bson)?.map(|element| element.map(|element| element.name));
+        if let Some(name) = names.find(|name| !matches!(name, Ok("ns"))).transpose()? {
+            return Err(Failure::unsupported(format_args!("{what}.{name}")));
+        }
+        let element = elements(bson)?.next().transpose()?;
+        let text = element.filter(|element| element.kind == kind::STRING).and_then(|element| {
+            let text = element.value.get(4..element.value.len().checked_sub(1)?)?;
+            str::from_utf8(text).ok()
+        });
+        let Some(text) = text else {
+            let text = format!("{what}.ns: expected DATABASE.COLLECTION");
+            return Err(Failure::new(Code::TypeMismatch, text));
+        };
+        let namespace = Namespace::parse(text)?;
+        run.require(Need::Write, &namespace.database)?;
+        places.push(namespace);
+    }
+    Ok(places)
+}
+
+/// What was done, for the reply.
+#[derive(Default)]
+struct Total {
+    inserted: u64,
+    matched: u64,
+    modified: u64,
+    upserted: u64,
+    deleted: u64,
+    /// A row for each operation, or for those that failed.
+    rows: Vec<Vec<u8>>,
+    errors_only: bool,
+}
+
+impl Total {
+    const fn has_written(&self) -> bool {
+        self.inserted + self.modified + self.upserted + self.deleted > 0
+    }
+
+    fn add(
+        &mut self,
+        index: usize,
+        failure: Option<&Failure>,
+        put: impl FnOnce(&mut BsonWriter<'_>) -> Outcome,
+    ) -> Outcome {
+        if self.errors_only && failure.is_none() {
+            return Ok(());
+        }
+        let mut bson = Vec::new();
+        let mut row = BsonWriter::new(&mut bson);
+        row.begin();
+        row.double("ok", if failure.is_some() { 0.0 } else { 1.0 })?;
+        put_count(&mut row, "idx", index as u64)?;
+        if let Some(failure) = failure {
+            failure.write_details(&mut row)?;
+            row.text("errmsg", &failure.message)?;
+        }
+        put(&mut row)?;
+        row.end()?;
+        self.rows.push(bson);
+        Ok(())
+    }
+}
+
+pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
+    if run.command.database != ADMIN {
+        let text = "bulkWrite may only be run against the admin database";
+        return Err(Failure::new(Code::Unauthorized, text));
+    }
+    let args = run.args();
+    let (is_ordered, variables) = (is_ordered(&args)?, Variables::parse(&args, "let")?);
+    let size = batch_size(&args)?;
+    let places = places(run)?;
+    let operations = run.statements("ops")?.iter().enumerate();
+    let operations = operations.map(|(index, bson)| Operation::parse(bson, index, places.len()));
+    let operations = operations.collect::<Outcome<Vec<_>>>()?;
+    let done = run.done()?;
+    run.has_one_commit = operations.len() == 1 && done.is_empty();
+    let earlier = Before::of(&operations, done);
+    let mut bulk = Bulk {
+        places: &places,
+        collections: vec![None; places.len()],
+        variables: &variables,
+        is_ordered,
+        earlier,
+        failures: Failures::default(),
+        total: Total { errors_only: args.is("errorsOnly")?, ..Total::default() },
+    };
+    let mut at = 0;
+    while at < operations.len() && !bulk.failures.is_over() {
+        at = match operations[at].action {
+            Action::Insert => bulk.insert(run, &operations, at)?,
+            _ => bulk.change(run, &operations[at], at)?,
+        };
+    }
+    let Bulk { failures, mut total, .. } = bulk;
+    let rows = Box::new(Listed::new(std::mem::take(&mut total.rows)));
+    first_batch(run, format!("{ADMIN}.{BULK_RESULTS}"), rows, (size, false, false))?;
+    put_count(&mut run.reply, "nErrors", failures.len() as u64)?;
+    for (name, count) in [
+        ("nInserted", total.inserted),
+        ("nMatched", total.matched),
+        ("nModified", total.modified),
+        ("nUpserted", total.upserted),
+        ("nDeleted", total.deleted),
+    ] {
+        put_count(&mut run.reply, name, count)?;
+    }
+    Ok(())
+}
+
+/// What an earlier try of the command has done.
+struct Before {
+    inserts: Earlier,
+    /// Updates with their notes, and deletes.
+    others: Vec<(u32, Slice)>,
+}
+
+impl Before {
+    fn of(operations: &[Operation<'_>], done: Vec<(u32, Slice)>) -> Self {
+        let is_insert = |number: u32| {
+            let operation = operations.get(number as usize);
+            operation.is_some_and(|operation| operation.action == Action::Insert)
+        };
+        let (inserts, others): (Vec<_>, Vec<_>) =
+            done.into_iter().partition(|(number, _)| is_insert(*number));
+        Self { inserts: Earlier::read(inserts), others }
+    }
+
+    fn other(&self, number: u32) -> Option<Slice> {
+        let at = self.others.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        self.others.get(at).map(|(_, note)| note.clone())
+    }
+}
+
+/// The command while it runs.
+struct Bulk<'a> {
+    places: &'a [Namespace],
+    /// The collections that were opened.
+    collections: Vec<Option<Collection>>,
+    variables: &'a Variables,
+    is_ordered: bool,
+    earlier: Before,
+    failures: Failures,
+    total: Total,
+}
+
+impl Bulk<'_> {
+    /// Inserts the documents of all operations from `start` on that insert into one collection.
+    /// Returns the number of the operation after them.
+    fn insert(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        operations: &[Operation<'_>],
+        start: usize,
+    ) -> Outcome<usize> {
+        let place = operations[start].place;
+        let same = operations[start..].iter();
+        let same = same.take_while(|next| next.action == Action::Insert && next.place == place);
+        let end = start + same.count();
+        let namespace = &self.places[place];
+        let collection = match &self.collections[place] {
+            Some(collection) => collection.clone(),
+            None => run.created(namespace)?,
+        };
+        self.collections[place] = Some(collection.clone());
+        let has_written = self.total.has_written();
+        let (failures, is_ordered) = (&mut self.failures, self.is_ordered);
+        let mut into = Inserting::new(run, (namespace, &collection), failures, is_ordered);
+        into.has_written = has_written;
+        let mut tried = start;
+        for operation in &operations[start..end] {
+            if self.earlier.inserts.has(tried) {
+                into.inserted += 1;
+            } else {
+                match operation.document() {
+                    Ok(document) => into.add(tried, document)?,
+                    Err(failure) => into.refuse_next(tried, failure)?,
+                }
+            }
+            tried += 1;
+            if into.is_over() {
+                break;
+            }
+        }
+        self.total.inserted += into.finish()?;
+        // After the one that ended the command none was tried.
+        for index in start..tried {
+            let failure = self.failures.get(index);
+            let n = i32::from(failure.is_none());
+            self.total.add(index, failure, |row| Ok(row.int("n", n)?))?;
+            if failure.is_some() && self.failures.ends_at(index) {
+                break;
+            }
+        }
+        Ok(end)
+    }
+
+    /// Carries out an update or a delete. Returns the number of the next operation.
+    fn change(
+        &mut self,
+        run: &mut Run<'_, '_>,
+        operation: &Operation<'_>,
+        index: usize,
+    ) -> Outcome<usize> {
+        let number = run.statement(index);
+        let (mut done, mut removed) = (Done::default(), 0);
+        let ran = match self.earlier.other(number) {
+            Some(note) if operation.action == Action::Update => {
+                let note = run.incoming.any(&note).and_then(|note| Done::read(&note));
+                note.map(|note| done = note)
+            }
+            Some(_removed) => {
+                removed = 1;
+                Ok(())
+            }
+            None => run.incoming.any(operation.bson).and_then(|statement| {
+                let namespace = &self.places[operation.place];
+                match operation.action {
+                    Action::Delete => {
+                        self.delete(run, &statement, (index, namespace), &mut removed)
+                    }
+                    _ => {
+                        let args = Args::new(statement.root(), "update");
+                        let form =
+                            Form { filter: "filter", update: "updateMods", constants: "constants" };
+                        form.change(run, &args, (namespace, number, self.variables), &mut done)
+                    }
+                }
+            }),
+        };
+        self.total.matched += done.matched;
+        self.total.modified += done.modified;
+        self.total.upserted += u64::from(done.upserted.is_some());
+        self.total.deleted += removed;
+        if let Err(failure) = ran {
+            let flags = (self.is_ordered, self.total.has_written());
+            self.failures.note(run, (index, failure), flags)?;
+        }
+        self.total.add(index, self.failures.get(index), |row| match operation.action {
+            Action::Delete => put_count(row, "n", removed),
+            _ => put_changed(row, &done),
+        })?;
+        Ok(index + 1)
+    }
+
+    fn delete(
+        &self,
+        run: &mut Run<'_, '_>,
+        statement: &Document,
+        (index, namespace): (usize, &Namespace),
+        removed: &mut u64,
+    ) -> Outcome {
+        let args = Args::new(statement.root(), "delete");
+        args.check(&["filter", "multi", "hint", "collation"])?;
+        let (is_one, number) = (!args.is("multi")?, run.statement(index));
+        let collection = run.existing(namespace)?;
+        let removal = Removal { filter: "filter", is_one, number, variables: self.variables };
+        removal.carry_out(run, &args, collection.as_ref(), removed)
+    }
+}
+
+fn put_changed(row: &mut BsonWriter<'_>, done: &Done) -> Outcome {
+    put_count(row, "n", done.matched + u64::from(done.upserted.is_some()))?;
+    put_count(row, "nModified", done.modified)?;
+    if let Some(key) = &done.upserted {
+        put_upserted(row, key)?;
+    }
+    Ok(())
+}
+
+fn put_upserted(row: &mut BsonWriter<'_>, key: &Value) -> Outcome {
+    row.begin_document("upserted")?;
+    id::write_value(row, id::ID, key)?;
+    Ok(row.end()?)
+}

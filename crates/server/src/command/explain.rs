@@ -1,0 +1,355 @@
+//! `explain`: how a command would find its documents, in the form that drivers and tools read.
+
+use super::args::Args;
+use super::filter;
+use super::id;
+use super::index::ID_INDEX;
+use super::name::Namespace;
+use super::read::{REFUSED, check_numbers, put_count};
+use super::run::Run;
+use super::target::Target;
+use super::variables::Variables;
+use crate::bson::BsonWriter;
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::doc::{FieldKey, Map};
+use flagstone::query::{Actual, Explain};
+use flagstone::{Collection, Find, Value, View};
+use flagstone_pipeline::Aggregate;
+use std::time::{Duration, Instant};
+
+/// The query of a command.
+struct Query {
+    /// `None` if there is no collection.
+    find: Option<Find<'static>>,
+    /// The stages around the query, the outermost first.
+    around: Vec<&'static str>,
+    /// The stages of a pipeline behind the query.
+    behind: Vec<Value>,
+}
+
+pub(super) fn explain(run: &mut Run<'_, '_>) -> Outcome {
+    let command = run.args().required_map("explain")?;
+    let runs = match run.args().text("verbosity")? {
+        Some("queryPlanner") => false,
+        None | Some("executionStats" | "allPlansExecution") => true,
+        Some(other) => {
+            let text = format!(
+                "explain.verbosity: expected queryPlanner, executionStats or allPlansExecution, \
+                 found {other:?}"
+            );
+            return Err(Failure::new(Code::FailedToParse, text));
+        }
+    };
+    of_command(run, &command, runs)
+}
+
+/// Explains a command. `runs`: its query is run.
+pub(super) fn of_command(run: &mut Run<'_, '_>, command: &View<'_>, runs: bool) -> Outcome {
+    let Some(first) = command.fields()?.next() else {
+        return Err(Failure::new(Code::FailedToParse, "explain: a command has no field"));
+    };
+    let (FieldKey::Name(name), collection) = first? else {
+        return Err(Failure::new(Code::FailedToParse, "explain: a name that is no text"));
+    };
+    let Some(collection) = collection.as_str() else {
+        let text = format!("explain.{name}: expected the name of a collection");
+        return Err(Failure::new(Code::TypeMismatch, text));
+    };
+    let namespace = Namespace::new(&run.command.database, collection)?;
+    let (args, existing) = (Args::new(*command, name), run.existing(&namespace)?);
+    let query = match name {
+        "find" => of_find(&args, existing.as_ref())?,
+        "count" => of_count(&args, existing.as_ref())?,
+        "distinct" => of_statement(&args, "query", existing.as_ref(), &[])?,
+        "aggregate" => of_pipeline(run, &args, existing.as_ref())?,
+        "update" => of_first(&args, "updates", existing.as_ref(), "UPDATE")?,
+        "delete" => of_first(&args, "deletes", existing.as_ref(), "DELETE")?,
+        "findAndModify" | "findandmodify" => {
+            let around = if args.is("remove")? { "DELETE" } else { "UPDATE" };
+            of_statement(&args, "query", existing.as_ref(), &[around, "LIMIT"])?
+        }
+        _ => return Err(Failure::unsupported(format_args!("explain of {name}"))),
+    };
+    let began = Instant::now();
+    let explain = match &query.find {
+        Some(find) if runs => Some(find.clone().analyze().explain()?),
+        Some(find) => Some(find.explain()?),
+        None => None,
+    };
+    let took = began.elapsed();
+    let shown = Shown {
+        namespace: &namespace,
+        collection: existing.as_ref(),
+        explain: explain.as_ref(),
+        around: &query.around,
+        took: runs.then_some(took),
+    };
+    let reply = &mut run.reply;
+    reply.text("explainVersion", "1")?;
+    if query.behind.is_empty() {
+        shown.put(reply)?;
+    } else {
+        reply.begin_array("stages")?;
+        reply.begin_document("")?;
+        reply.begin_document("$cursor")?;
+        shown.put(reply)?;
+        reply.end()?;
+        reply.end()?;
+        for stage in &query.behind {
+            id::write_value(reply, "", stage)?;
+        }
+        reply.end()?;
+    }
+    reply.begin_document("command")?;
+    reply.fields(command, |name| name == "lsid" || name.starts_with('$'))?;
+    reply.end()?;
+    reply.begin_document("serverInfo")?;
+    reply.text("host", &super::operation::host())?;
+    reply.text("version", super::connection::VERSION)?;
+    reply.text("gitVersion", "flagstone")?;
+    Ok(reply.end()?)
+}
+
+/// Returns the query of a filter, with the sort and the hint beside it.
+fn of_statement(
+    args: &Args<'_>,
+    name: &str,
+    collection: Option<&Collection>,
+    around: &[&'static str],
+) -> Outcome<Query> {
+    let (around, behind) = (around.to_vec(), Vec::new());
+    let variables = Variables::parse(args, "let")?;
+    let Some(collection) = collection else {
+        filter::split(args.map(name)?.as_ref(), &variables)?;
+        return Ok(Query { find: None, around, behind });
+    };
+    let target = Target::parse(args, name, collection, &variables)?;
+    let find = target.find(collection.find(target.filter.clone()));
+    Ok(Query { find: Some(find), around, behind })
+}
+
+fn of_find(args: &Args<'_>, collection: Option<&Collection>) -> Outcome<Query> {
+    args.refuse_set(REFUSED)?;
+    check_numbers(args)?;
+    filter::Fields::parse(args, "projection", &Variables::parse(args, "let")?)?;
+    limited(of_statement(args, "filter", collection, &[])?, args)
+}
+
+fn of_count(args: &Args<'_>, collection: Option<&Collection>) -> Outcome<Query> {
+    let mut query = limited(of_statement(args, "query", collection, &[])?, args)?;
+    query.around.insert(0, "COUNT");
+    Ok(query)
+}
+
+/// Adds the skip and the limit of a command.
+fn limited(mut query: Query, args: &Args<'_>) -> Outcome<Query> {
+    if let Some(skip) = args.count("skip")?.filter(|skip| *skip > 0) {
+        query.find = query.find.map(|find| find.skip(skip));
+        query.around.push("SKIP");
+    }
+    let limit = super::read::limit(args)?;
+    if limit > 0 {
+        query.find = query.find.map(|find| find.limit(limit));
+        query.around.push("LIMIT");
+    }
+    Ok(query)
+}
+
+/// Returns the query of the only statement of a list.
+fn of_first(
+    args: &Args<'_>,
+    list: &str,
+    collection: Option<&Collection>,
+    around: &'static str,
+) -> Outcome<Query> {
+    let statements = args.required_list(list)?;
+    let [statement] = statements[..] else {
+        let text = format!("explain.{list}: expected one statement, found {}", statements.len());
+        return Err(Failure::new(Code::InvalidLength, text));
+    };
+    of_statement(&Args::new(statement, list), "q", collection, &[around])
+}
+
+/// Returns the query of the first stages of a pipeline: those that go to the planner.
+fn of_pipeline(
+    run: &Run<'_, '_>,
+    args: &Args<'_>,
+    collection: Option<&Collection>,
+) -> Outcome<Query> {
+    let stages = args.required_list("pipeline")?;
+    let values = stages.iter().map(View::to_value).collect::<Result<Vec<_>, _>>()?;
+    let variables = Variables::parse(args, "let")?;
+    // What is malformed is refused.
+    let pipeline = Value::Array(values.clone());
+    let _well_formed =
+        Aggregate::with_variables(&run.service.db, collection, pipeline, variables.values())?;
+    /// Stages, and the arguments of a find that say the same, in the order in which it does them.
+    const PLANNED: [(&str, &str); 4] =
+        [("$match", "filter"), ("$sort", "sort"), ("$skip", "skip"), ("$limit", "limit")];
+    let (mut planned, mut done, mut next) = (Map::new(), 0, 0);
+    for stage in &values {
+        let first = stage.as_map().and_then(|stage| stage.iter().next());
+        let Some((name, value)) = first else { break };
+        let place = PLANNED.iter().position(|(stage, _)| name.as_str() == Some(*stage));
+        let Some(place) = place.filter(|place| *place >= next) else { break };
+        planned.insert(PLANNED[place].1, value.clone());
+        (done, next) = (done + 1, place + 1);
+    }
+    for name in ["hint", "let"] {
+        if let Some(value) = args.get(name)? {
+            planned.insert(name, value.to_value()?);
+        }
+    }
+    let planned = flagstone::Document::from_value(&Value::Map(planned))?;
+    let planned = Args::new(planned.root(), "pipeline");
+    let mut query = limited(of_statement(&planned, "filter", collection, &[])?, &planned)?;
+    query.behind = values.into_iter().skip(done).collect();
+    Ok(query)
+}
+
+/// A query as it is shown.
+struct Shown<'a> {
+    namespace: &'a Namespace,
+    collection: Option<&'a Collection>,
+    explain: Option<&'a Explain>,
+    around: &'a [&'static str],
+    /// How long it took, if it was run.
+    took: Option<Duration>,
+}
+
+impl Shown<'_> {
+    fn put(&self, reply: &mut BsonWriter<'_>) -> Outcome {
+        reply.begin_document("queryPlanner")?;
+        reply.text("namespace", &self.namespace.to_string())?;
+        reply.bool("indexFilterSet", false)?;
+        reply.begin_document("winningPlan")?;
+        self.put_stages(reply, self.around, None)?;
+        if let Some(explain) = self.explain {
+            id::write_value(reply, "flagstone", &explain.to_value())?;
+        }
+        reply.end()?;
+        reply.begin_array("rejectedPlans")?;
+        for plan in
+            self.explain.map(|explain| &explain.plans[..]).unwrap_or_default().iter().skip(1)
+        {
+            reply.begin_document("")?;
+            self.put_access(reply, &plan.access, None)?;
+            reply.end()?;
+        }
+        reply.end()?;
+        reply.end()?;
+        let Some(took) = self.took else { return Ok(()) };
+        let actual = self.explain.and_then(|explain| explain.actual).unwrap_or_default();
+        reply.begin_document("executionStats")?;
+        reply.bool("executionSuccess", true)?;
+        let returns = !matches!(self.around.first(), Some(&("COUNT" | "UPDATE" | "DELETE")));
+        put_count(reply, "nReturned", if returns { actual.rows } else { 0 })?;
+        let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        put_count(reply, "executionTimeMillis", millis)?;
+        put_count(reply, "totalKeysExamined", actual.entries)?;
+        put_count(reply, "totalDocsExamined", actual.documents)?;
+        reply.begin_document("executionStages")?;
+        self.put_stages(reply, self.around, Some((&actual, millis)))?;
+        reply.end()?;
+        Ok(reply.end()?)
+    }
+
+    /// Appends the fields of a stage, and those inside of it.
+    fn put_stages(
+        &self,
+        reply: &mut BsonWriter<'_>,
+        around: &[&'static str],
+        actual: Option<(&Actual, u64)>,
+    ) -> Outcome {
+        let Some((stage, inside)) = around.split_first() else {
+            return match self.explain {
+                Some(explain) if explain.sorts => {
+                    reply.text("stage", "SORT")?;
+                    put_actual(reply, actual)?;
+                    reply.begin_document("inputStage")?;
+                    self.put_first(reply, actual)?;
+                    Ok(reply.end()?)
+                }
+                _ => self.put_first(reply, actual),
+            };
+        };
+        reply.text("stage", stage)?;
+        put_actual(reply, actual)?;
+        if let Some((actual, _)) = actual {
+            match *stage {
+                "COUNT" => put_count(reply, "nCounted", actual.rows)?,
+                "UPDATE" => {
+                    put_count(reply, "nMatched", actual.rows)?;
+                    put_count(reply, "nWouldModify", actual.rows)?;
+                    put_count(reply, "nWouldUpsert", 0)?;
+                }
+                "DELETE" => put_count(reply, "nWouldDelete", actual.rows)?,
+                _ => {}
+            }
+        }
+        reply.begin_document("inputStage")?;
+        self.put_stages(reply, inside, actual)?;
+        Ok(reply.end()?)
+    }
+
+    fn put_first(&self, reply: &mut BsonWriter<'_>, actual: Option<(&Actual, u64)>) -> Outcome {
+        match self.explain.and_then(|explain| explain.plans.first()) {
+            Some(plan) => self.put_access(reply, &plan.access, actual),
+            None => Ok(reply.text("stage", "EOF")?),
+        }
+    }
+
+    /// Appends the stages of what is read.
+    fn put_access(
+        &self,
+        reply: &mut BsonWriter<'_>,
+        access: &str,
+        actual: Option<(&Actual, u64)>,
+    ) -> Outcome {
+        let index = access.contains("index").then(|| access.split('"').nth(1));
+        if index.is_none() && !access.contains("key") {
+            reply.text("stage", "COLLSCAN")?;
+            reply.text("direction", "forward")?;
+            if let Some((actual, _)) = actual {
+                put_count(reply, "docsExamined", actual.documents)?;
+            }
+            return put_actual(reply, actual);
+        }
+        reply.text("stage", "FETCH")?;
+        put_actual(reply, actual)?;
+        if let Some((actual, _)) = actual {
+            put_count(reply, "docsExamined", actual.documents)?;
+        }
+        reply.begin_document("inputStage")?;
+        reply.text("stage", "IXSCAN")?;
+        let infos = self.collection.map(Collection::indexes).unwrap_or_default();
+        let info = index.flatten().and_then(|name| infos.iter().find(|info| info.name == name));
+        match info {
+            Some(info) => {
+                super::index::put_keys(reply, "keyPattern", &info.fields)?;
+                reply.text("indexName", &info.name)?;
+                reply.bool("isUnique", info.is_unique)?;
+                reply.bool("isSparse", info.is_sparse)?;
+            }
+            None if index.is_none() => {
+                super::index::put_keys(reply, "keyPattern", &[id::ID.to_owned()])?;
+                reply.text("indexName", ID_INDEX)?;
+                reply.bool("isUnique", true)?;
+            }
+            // Several indexes: the plan says which.
+            None => reply.text("indexName", access)?,
+        }
+        reply.text("direction", "forward")?;
+        if let Some((actual, _)) = actual {
+            put_count(reply, "keysExamined", actual.entries)?;
+        }
+        put_actual(reply, actual)?;
+        Ok(reply.end()?)
+    }
+}
+
+fn put_actual(reply: &mut BsonWriter<'_>, actual: Option<(&Actual, u64)>) -> Outcome {
+    let Some((actual, millis)) = actual else { return Ok(()) };
+    put_count(reply, "nReturned", actual.rows)?;
+    put_count(reply, "executionTimeMillisEstimate", millis)
+}

@@ -1,0 +1,303 @@
+//! Who is connected, and what runs for them.
+//!
+//! Each connection has a seat, on which stands what runs. Only that connection writes there, so its
+//! lock is free but when somebody lists what runs.
+
+use super::sessions::SessionKey;
+use crate::watch::{Bell, End};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The most collections whose use is counted: clients name them as they like.
+const COLLECTIONS_MAX: usize = 10_000;
+/// The longest name of an application that is kept.
+const APPLICATION_BYTES_MAX: usize = 128;
+
+/// All connections, and how much collections were used.
+#[derive(Debug, Default)]
+pub(crate) struct Operations {
+    seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
+    next: AtomicI32,
+    used: Mutex<HashMap<String, Arc<Use>>>,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) client: u64,
+    /// Where the client comes from.
+    pub(crate) peer: String,
+    pub(crate) bell: Arc<Bell>,
+    now: Mutex<Now>,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    application: Option<String>,
+    running: Option<Running>,
+    /// How much the collection was used that the last command was about.
+    last: Option<(String, Arc<Use>)>,
+}
+
+/// A command that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    pub(crate) id: i32,
+    /// The name of the command.
+    pub(crate) name: &'static str,
+    pub(crate) database: String,
+    pub(crate) collection: Option<String>,
+    pub(crate) user: Option<String>,
+    pub(crate) session: Option<SessionKey>,
+    pub(crate) since: Instant,
+}
+
+/// A connection as it is listed.
+pub(crate) struct Listed {
+    pub(crate) client: u64,
+    pub(crate) peer: String,
+    pub(crate) application: Option<String>,
+    pub(crate) running: Option<Running>,
+}
+
+/// What a command does with a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Query,
+    GetMore,
+    Insert,
+    Update,
+    Remove,
+    Other,
+}
+
+impl Kind {
+    /// All kinds, with the names that they have in `top`.
+    pub(crate) const ALL: [(Self, &'static str); 6] = [
+        (Self::Query, "queries"),
+        (Self::GetMore, "getmore"),
+        (Self::Insert, "insert"),
+        (Self::Update, "update"),
+        (Self::Remove, "remove"),
+        (Self::Other, "commands"),
+    ];
+
+    /// Returns what the command of this name does.
+    pub(crate) fn of(command: &str) -> Self {
+        match command {
+            "find" | "aggregate" | "count" | "distinct" => Self::Query,
+            "getMore" => Self::GetMore,
+            "insert" => Self::Insert,
+            "update" | "findAndModify" | "findandmodify" => Self::Update,
+            "delete" => Self::Remove,
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns whether it changes documents.
+    pub(crate) const fn writes(self) -> bool {
+        matches!(self, Self::Insert | Self::Update | Self::Remove)
+    }
+}
+
+/// How often commands of each kind were run, and the microseconds that they took.
+#[derive(Debug, Default)]
+pub(crate) struct Use([(AtomicU64, AtomicU64); Kind::ALL.len()]);
+
+impl Use {
+    fn add(&self, kind: Kind, micros: u64) {
+        let (count, time) = &self.0[kind as usize];
+        count.fetch_add(1, Ordering::Relaxed);
+        time.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Returns how often a kind of commands was run, and how long that took.
+    pub(crate) fn of(&self, kind: Kind) -> (u64, u64) {
+        let (count, time) = &self.0[kind as usize];
+        (count.load(Ordering::Relaxed), time.load(Ordering::Relaxed))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A connection as long as it is open.
+pub(crate) struct Seated {
+    operations: Arc<Operations>,
+    seat: Arc<Seat>,
+}
+
+impl Drop for Seated {
+    fn drop(&mut self) {
+        lock(&self.operations.seats).remove(&self.seat.client);
+    }
+}
+
+/// A command as long as it runs.
+pub(crate) struct Began<'s> {
+    operations: &'s Operations,
+    pub(crate) seat: Arc<Seat>,
+}
+
+impl Operations {
+    /// Notes a connection.
+    pub(crate) fn seat(self: &Arc<Self>, client: u64, peer: String) -> Seated {
+        let seat = Seat { client, peer, bell: Arc::default(), now: Mutex::default() };
+        let seat = Arc::new(seat);
+        lock(&self.seats).insert(client, Arc::clone(&seat));
+        Seated { operations: Arc::clone(self), seat }
+    }
+
+    /// Notes that a command runs.
+    pub(crate) fn begin(
+        &self,
+        seated: &Seated,
+        name: &'static str,
+        (database, collection): (&str, Option<&str>),
+        (user, session): (Option<String>, Option<SessionKey>),
+    ) -> Began<'_> {
+        let seat = Arc::clone(&seated.seat);
+        // Positive, as drivers expect, also after 2^31 commands.
+        let id = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX;
+        let (database, collection) = (database.to_owned(), collection.map(str::to_owned));
+        let since = Instant::now();
+        let mut now = lock(&seat.now);
+        seat.bell.still();
+        now.running = Some(Running { id, name, database, collection, user, session, since });
+        drop(now);
+        Began { operations: self, seat }
+    }
+
+    /// Returns all connections.
+    pub(crate) fn list(&self) -> Vec<Listed> {
+        let seats: Vec<_> = lock(&self.seats).values().cloned().collect();
+        let listed = seats.into_iter().map(|seat| {
+            let now = lock(&seat.now);
+            let (client, peer) = (seat.client, seat.peer.clone());
+            let (application, running) = (now.application.clone(), now.running.clone());
+            Listed { client, peer, application, running }
+        });
+        listed.collect()
+    }
+
+    /// Returns how many connections there are, and how many of them have a command that runs.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let seats = lock(&self.seats);
+        let is_active = |seat: &&Arc<Seat>| lock(&seat.now).running.is_some();
+        (seats.len(), seats.values().filter(is_active).count())
+    }
+
+    /// Ends the commands that `chosen` chooses. Returns how many it has chosen.
+    pub(crate) fn kill(&self, end: End, chosen: impl Fn(&Running) -> bool) -> usize {
+        self.kill_others(None, end, chosen)
+    }
+
+    /// As [`Operations::kill`], but not what the connection `own` runs.
+    pub(crate) fn kill_others(
+        &self,
+        own: Option<u64>,
+        end: End,
+        chosen: impl Fn(&Running) -> bool,
+    ) -> usize {
+        let seats: Vec<_> = lock(&self.seats).values().cloned().collect();
+        let mut count = 0;
+        for seat in seats.into_iter().filter(|seat| own != Some(seat.client)) {
+            let now = lock(&seat.now);
+            if now.running.as_ref().is_some_and(&chosen) {
+                // Under the lock: the next command of the connection makes it still.
+                seat.bell.ring(end);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Returns how much each collection was used.
+    pub(crate) fn used(&self) -> BTreeMap<String, Arc<Use>> {
+        lock(&self.used).iter().map(|(name, used)| (name.clone(), Arc::clone(used))).collect()
+    }
+
+    fn use_of(&self, namespace: &str) -> Option<Arc<Use>> {
+        let mut used = lock(&self.used);
+        if let Some(found) = used.get(namespace) {
+            return Some(Arc::clone(found));
+        }
+        if used.len() >= COLLECTIONS_MAX {
+            return None;
+        }
+        Some(Arc::clone(used.entry(namespace.to_owned()).or_default()))
+    }
+}
+
+impl Seated {
+    /// Returns the address that the client comes from.
+    pub(crate) fn peer(&self) -> &str {
+        &self.seat.peer
+    }
+
+    /// Returns the number of the connection.
+    pub(crate) fn number(&self) -> u64 {
+        self.seat.client
+    }
+
+    /// Notes the application that the client belongs to.
+    pub(crate) fn set_application(&self, name: &str) {
+        let end = name.floor_char_boundary(APPLICATION_BYTES_MAX);
+        lock(&self.seat.now).application = Some(name[..end].to_owned());
+    }
+}
+
+impl Drop for Began<'_> {
+    fn drop(&mut self) {
+        let mut now = lock(&self.seat.now);
+        let Some(ran) = now.running.take() else { return };
+        let Some(collection) = ran.collection else { return };
+        let micros = u64::try_from(ran.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let kind = Kind::of(ran.name);
+        let mut namespace = ran.database;
+        namespace.push('.');
+        namespace.push_str(&collection);
+        match &now.last {
+            Some((last, used)) if *last == namespace => used.add(kind, micros),
+            _ => {
+                now.last = self.operations.use_of(&namespace).map(|used| {
+                    used.add(kind, micros);
+                    (namespace, used)
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_runs_is_listed_and_ended_and_what_comes_next_is_not() {
+        let operations = Arc::new(Operations::default());
+        let seated = operations.seat(7, "here".to_owned());
+        let began = operations.begin(&seated, "find", ("shop", Some("orders")), (None, None));
+        let listed = operations.list();
+        let running = listed[0].running.clone().unwrap();
+        assert_eq!((running.name, running.database.as_str()), ("find", "shop"));
+        assert_eq!(operations.kill(End::Killed, |one| one.id == running.id + 1), 0);
+        assert_eq!(operations.kill(End::Killed, |one| one.id == running.id), 1);
+        let bell = Arc::clone(&began.seat.bell);
+        let heard = || crate::watch::watched(None, &bell, crate::watch::end);
+        assert_eq!(heard(), Some(End::Killed));
+        drop(began);
+        let began = operations.begin(&seated, "insert", ("shop", Some("orders")), (None, None));
+        assert_eq!(heard(), None);
+        assert_eq!(operations.counts(), (1, 1));
+        drop(began);
+        let used = operations.used();
+        assert_eq!(used["shop.orders"].of(Kind::Query).0, 1);
+        assert_eq!(used["shop.orders"].of(Kind::Insert).0, 1);
+        drop(seated);
+        assert_eq!(operations.counts(), (0, 0));
+    }
+}
