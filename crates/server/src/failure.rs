@@ -70,7 +70,6 @@ codes! {
     InterruptedAtShutdown = 11600,
     Interrupted = 11601,
     ExceededMemoryLimit = 146,
-    UnknownReplWriteConcern = 79,
     TransactionTooOld = 225,
     NoSuchTransaction = 251,
     TooManyLogicalSessions = 261,

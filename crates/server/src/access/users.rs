@@ -9,7 +9,7 @@ use flagstone::{Database, Durability, Error, ErrorKind, Result, Space, Transacti
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The collection of users.
 pub const USERS: &str = "admin.system.users";
@@ -68,7 +68,6 @@ impl Users {
         let mut secret = [0; KEY_BYTES];
         getrandom::fill(&mut secret).map_err(no_random)?;
         let known = Known::read(database, secret)?;
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
             database: database.clone(),
             exist: AtomicBool::new(!known.records.is_empty()),

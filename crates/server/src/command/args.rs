@@ -114,21 +114,21 @@ impl<'a> Args<'a> {
                 let text = format!("writeConcern.w: there are no members tagged {}", shown(&w));
                 Err(Failure::new(Code::UnknownReplWriteConcern, text))
             }
-            Some(w)
-                if w.as_str().is_none() && !w.as_i64().is_some_and(|w| (0..=50).contains(&w)) =>
-            {
-                // Drivers of languages that have one type of numbers send doubles.
-                match w.as_f64() {
-                    Some(w) if w.fract() == 0.0 && (0.0..=50.0).contains(&w) => Ok(()),
-                    _ => {
-                        let text = format!(
-                            "writeConcern.w: expected majority or a number from 0 to 50, found {}",
-                            shown(&w)
-                        );
-                        Err(Failure::new(Code::FailedToParse, text))
-                    }
+            // Drivers of languages that have one type of numbers send doubles.
+            Some(w) if w.as_str().is_none() => match w.as_f64() {
+                Some(0.0 | 1.0) => Ok(()),
+                Some(members) if members.fract() == 0.0 && (2.0..=50.0).contains(&members) => {
+                    let text = "writeConcern.w: expected 0, 1 or majority: this server is alone";
+                    Err(Failure::new(Code::UnsatisfiableWriteConcern, text))
                 }
-            }
+                _ => {
+                    let text = format!(
+                        "writeConcern.w: expected majority or a number from 0 to 50, found {}",
+                        shown(&w)
+                    );
+                    Err(Failure::new(Code::FailedToParse, text))
+                }
+            },
             _ => Ok(()),
         }
     }

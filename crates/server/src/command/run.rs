@@ -266,37 +266,3 @@ pub(super) fn durability(args: &Args<'_>) -> Outcome<Option<Durability>> {
     let syncs = is_majority || concern.is("j")? || concern.is("fsync")?;
     Ok(syncs.then_some(Durability::Group))
 }
-
-/// Refuses a write concern that no server alone can meet, and a read concern that there is not.
-pub(super) fn check_concerns(args: &Args<'_>) -> Outcome {
-    if let Some(concern) = args.map("writeConcern")? {
-        let concern = Args::new(concern, "writeConcern");
-        match concern.get("w")? {
-            Some(w) if w.as_str().is_some_and(|mode| mode != "majority") => {
-                let text = format!("writeConcern.w: no write concern mode named {w}");
-                return Err(Failure::new(Code::UnknownReplWriteConcern, text));
-            }
-            Some(w) if w.as_str().is_some() => {}
-            Some(_) if concern.count("w")?.is_some_and(|members| members > 1) => {
-                let text = "writeConcern.w: expected 0, 1 or majority: this server is alone";
-                return Err(Failure::new(Code::UnsatisfiableWriteConcern, text));
-            }
-            _ => {}
-        }
-    }
-    let Some(concern) = args.map("readConcern")? else { return Ok(()) };
-    match Args::new(concern, "readConcern").text("level")? {
-        None | Some("local" | "available" | "majority" | "linearizable") => Ok(()),
-        Some("snapshot") if args.bool("autocommit")? == Some(false) => Ok(()),
-        Some("snapshot") => {
-            Err(Failure::unsupported("readConcern.level: snapshot outside of a transaction"))
-        }
-        Some(level) => {
-            let text = format!(
-                "readConcern.level: expected local, available, majority, linearizable or \
-                 snapshot, found {level}"
-            );
-            Err(Failure::new(Code::FailedToParse, text))
-        }
-    }
-}

@@ -17,7 +17,7 @@ use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::{Collection, Database, Document, View};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How a [`Service`] answers.
@@ -381,7 +381,6 @@ impl Service {
         let args = run.args();
         let looked = args.look(entry.fields, entry.ignored, entry.refused)?;
         args.refuse_collation()?;
-        super::run::check_concerns(&args)?;
         let deadline = match args.count("maxTimeMS")? {
             // Of the next batch of a change stream it is the time to wait.
             _ if entry.name == "getMore" => None,

@@ -201,8 +201,18 @@ impl Stream {
         })?;
         let token = format!("{}/0", changes.token());
         let (ahead, current, has_ended, deadline) = (None, None, false, Instant::now());
-        let mut stream =
-            Self { changes, scope, full, before, stages, ahead, current, token, has_ended, deadline };
+        let mut stream = Self {
+            changes,
+            scope,
+            full,
+            before,
+            stages,
+            ahead,
+            current,
+            token,
+            has_ended,
+            deadline,
+        };
         if skip > 0 {
             stream.skip(skip)?;
         }

@@ -148,7 +148,7 @@ fn users_survive_a_power_cut_whatever_the_database_does() {
         let session = world.open(&options).unwrap();
         let users = Users::open(&session.db).unwrap();
         assert_eq!(users.list().len(), 1, "{durability:?}");
-        assert!(users.check_password("ada", "lovelace").is_some());
+        assert!(users.check_password("ada", "lovelace").unwrap().is_some());
     }
 }
 
