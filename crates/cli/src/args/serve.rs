@@ -10,13 +10,14 @@ use flagstone_server::net::{Limits, Listen};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Serve a database to MongoDB drivers and HTTP
+/// Serve a database to MongoDB drivers, HTTP and browsers
 ///
 /// The database is created if there is none. While it has no users, everybody on this machine may
 /// do everything, and clients from elsewhere are refused: see flagstone user.
 ///
 /// SIGTERM or Ctrl-C stops: commands that run are finished, and the database is closed; a second
-/// one ends at once. SIGHUP reads the users and the files of TLS again. The log goes to stderr.
+/// one ends at once. SIGHUP reads the users and the files of TLS again. The log goes to
+/// stderr, and names the address of the page for browsers.
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct ServeArgs {

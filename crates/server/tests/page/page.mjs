@@ -415,6 +415,7 @@ async function filesAreLoaded(page, server) {
   await page.getByRole("button", { name: "Load", exact: true }).click();
   await page.getByText("Loaded more.jsonl into shop.loaded").waitFor();
   await page.getByText("2,000 documents,").waitFor();
+  await page.getByRole("option", { name: "loaded 2 k" }).waitFor();
   writeFileSync(file, '{"id":1}\n{"id":\n');
   await page.locator('input[type="file"]').setInputFiles(file);
   await page.getByRole("button", { name: "Load", exact: true }).click();
@@ -696,6 +697,7 @@ const TESTS = [
   [pipelinesRun],
   [documentsAreEdited, 412, 404],
   [indexesAreBuilt],
+  [filesAreLoaded, 400],
   [hostileTextIsText, 400, 404],
   [keysAreEnough],
   [manyCollectionsAreQuick],

@@ -97,7 +97,6 @@ pub(super) fn respond<'a>(
         // A new version of the server has other files.
         .with(CACHE_CONTROL, "no-cache")
         .with("Content-Security-Policy", POLICY)
-        .with("Cross-Origin-Opener-Policy", "same-origin")
         .with("Cross-Origin-Resource-Policy", "same-origin")
         .with("Referrer-Policy", "no-referrer"))
 }

@@ -60,7 +60,7 @@ function show(now) {
       c: now.c,
       sampler,
       editor,
-      changed: (db, c) => sidebar.forget(db, c),
+      changed: (db, c) => sidebar.changed(db, c),
     };
     view = has ? new CollectionView(given) : new Overview(sampler);
     const isFirst = shownKey === null;

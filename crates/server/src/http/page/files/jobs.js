@@ -49,7 +49,7 @@ function writeBuild(build, title, progress, figure, button) {
   progress.max = Math.max(all, 1);
   progress.value = Math.min(done, all);
   const what = reads ? "documents read" : "entries written";
-  figure.textContent = `${count(done)} of about ${count(all)} ${what}`;
+  figure.textContent = all === 0 ? "begins" : `${count(done)} of about ${count(all)} ${what}`;
   button.hidden = true;
 }
 

@@ -77,10 +77,11 @@ export class Sidebar {
     this.#filter();
   }
 
-  // Forgets what it knows of a collection that was changed.
-  forget(db, name) {
+  // Counts a collection again that was changed, and adds it if it is new.
+  changed(db, name) {
     this.#facts.delete(key(db, name));
-    this.#draw();
+    if (this.all.some((one) => one.db === db && one.name === name)) this.#draw();
+    else this.refresh();
   }
 
   update({ db, c }) {
