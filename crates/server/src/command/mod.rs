@@ -2,6 +2,7 @@
 //! from it.
 
 mod args;
+mod concern;
 pub(crate) mod name;
 
 pub(crate) mod id;
@@ -21,11 +22,14 @@ mod operation;
 mod read;
 pub(crate) mod stream;
 
-mod aggregate;
 mod target;
 mod transaction;
 mod users;
 mod write;
+
+mod output;
+
+mod aggregate;
 
 mod update;
 

@@ -173,6 +173,7 @@ impl Service {
     /// If the users cannot be read.
     pub fn new(db: Database, options: ServiceOptions) -> flagstone::Result<Arc<Self>> {
         let users = Users::open(&db)?;
+        super::output::clean(&db)?;
         // What open transactions have written counts in no other budget.
         let budget = usize::try_from(db.stats().memory_budget).unwrap_or(usize::MAX);
         let transaction_bytes = (budget / 4).max(TRANSACTION_BYTES_MIN);
@@ -354,8 +355,9 @@ impl Service {
         let args = run.args();
         args.check(entry.fields)?;
         args.refuse_collation()?;
-        let deadline = match args.count("maxTimeMS")? {
-            None | Some(0) => None,
+        super::concern::check(&args)?;
+        let deadline = match args.max_time()? {
+            None => None,
             Some(millis) => Instant::now().checked_add(Duration::from_millis(millis)),
         };
         run.reply.begin();
