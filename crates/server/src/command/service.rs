@@ -356,6 +356,12 @@ impl Service {
         args.check(entry.fields)?;
         args.refuse_collation()?;
         super::concern::check(&args)?;
+        let only_reads = entry.need == Need::Read && entry.name != "aggregate"
+            || matches!(entry.name, "compact" | "listDatabases" | "killCursors");
+        if only_reads && args.get("writeConcern")?.is_some() {
+            let text = format!("{}: expected no writeConcern", entry.name);
+            return Err(Failure::new(Code::InvalidOptions, text));
+        }
         let deadline = match args.max_time()? {
             None => None,
             Some(millis) => Instant::now().checked_add(Duration::from_millis(millis)),

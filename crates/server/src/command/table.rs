@@ -128,7 +128,7 @@ table! {
     "logout" Nothing connection::logout, [], "Forgets who the client is.";
     "ping" Nothing connection::ping, [], "Does nothing.";
     "refreshSessions" Login connection::refresh_sessions, [], "Keeps sessions of the client.";
-    "renameCollection" Root catalog::rename, ["to", "dropTarget"], "Renames a collection.";
+    "renameCollection" Root catalog::rename, ["to", "dropTarget", "stayTemp"], "Renames a collection.";
     "saslContinue" Nothing connection::sasl_continue, ["conversationId", "payload"],
         "Continues to tell who the client is.";
     "saslStart" Nothing connection::sasl_start,
