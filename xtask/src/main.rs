@@ -21,6 +21,7 @@ mod python;
 mod quick;
 mod sanitize;
 mod shuttle;
+mod suites;
 mod targets;
 mod tidy;
 
@@ -81,6 +82,10 @@ cargo xtask COMMAND
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it
+  suites [NAMES] [-- ARGUMENTS OF PYTEST]
+                  runs public test suites against `flagstone serve`, where they are to be had:
+                  functional-tests, pymongo. Fails if too few pass, or if a refusal that
+                  crates/server/tests/suites/refused.txt lists is none any more
   sim [--test-build] [--seconds N | --hours N] [--seed S] [--threads N] [--only] [--trace]
                   runs the simulator: random histories on a disk in memory, with faults and
                   crashes, compared with the guarantees; by default 60 s from a random seed.
@@ -145,6 +150,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["deny"] => deny::run(root),
         ["examples"] => examples::run(root),
         ["page", ref parts @ ..] => page::run(root, parts),
+        ["suites", ref words @ ..] => suites::run(root, words),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),
         ["sim", ref options @ ..] => programs::simulate(root, options),
         ["stress", ref options @ ..] => programs::run(root, &["stress", "kill"], options),

@@ -122,6 +122,17 @@ impl Map {
         pairs
     }
 
+    /// Returns the seconds and the increment of a map that stands for a timestamp of MongoDB:
+    /// `{"$timestamp":{"t":1,"i":2}}`. The seconds count first in the order, although their name
+    /// comes last.
+    pub(crate) fn timestamp(&self) -> Option<[&Value; 2]> {
+        let [(name, Value::Map(inner))] = self.pairs.as_slice() else { return None };
+        if name.as_str() != Some("$timestamp") || inner.len() != 2 {
+            return None;
+        }
+        Some([inner.get("t")?, inner.get("i")?])
+    }
+
     /// Creates a map from pairs whose keys the caller knows to be distinct.
     #[doc(hidden)]
     pub fn from_distinct(pairs: Vec<(Value, Value)>) -> Self {

@@ -3,8 +3,9 @@
 //! null < false < true < numbers < text < bytes < datetime < uuid < array < map. Numbers of all
 //! types share one order: NaN, -infinity, finite numbers by value, infinity. Text and bytes
 //! compare as bytes. Arrays compare element by element; a prefix is less. Maps compare as their
-//! pairs sorted by key. Maps with keys that are not text compare by their sort keys, because maps
-//! nested in keys would otherwise be compared again at every level.
+//! pairs sorted by key, but for timestamps of MongoDB: their seconds come before their increment.
+//! Maps with keys that are not text compare by their sort keys, because maps nested in keys would
+//! otherwise be compared again at every level.
 
 use crate::map::Map;
 use crate::number::Exact;
@@ -35,7 +36,8 @@ pub(crate) fn cmp_exact(a: &Result<Exact<'_>, Limit>, b: &Result<Exact<'_>, Limi
 }
 
 fn cmp_maps(a: &Map, b: &Map) -> Ordering {
-    if a.has_only_names() && b.has_only_names() {
+    let has_time = || a.timestamp().is_some() || b.timestamp().is_some();
+    if a.has_only_names() && b.has_only_names() && !has_time() {
         a.sorted().cmp(&b.sorted())
     } else {
         sort_key::of_pairs(a).cmp(&sort_key::of_pairs(b))
@@ -189,6 +191,12 @@ mod tests {
             doc!([1, 2]),
             doc!([2]),
             doc!({}),
+            doc!({"$timestamp": {"i": 7}}),
+            doc!({"$timestamp": {"t": 1, "i": 9}}),
+            doc!({"$timestamp": {"i": 10, "t": 1}}),
+            doc!({"$timestamp": {"t": 2, "i": 1}}),
+            doc!({"$timestamp": {"t": 2, "i": "x"}}),
+            doc!({"$timestamp": {"u": 0}}),
             doc!({ "a": 1 }),
             doc!({ "a": 1, "b": 1 }),
             doc!({ "a": 2 }),

@@ -108,6 +108,13 @@ impl Failure {
         Self { code, of_pipeline: None, message, duplicate: None, labels }
     }
 
+    /// A failure with a code that has a number alone.
+    #[cold]
+    pub(crate) fn numbered(number: i32, message: impl Into<String>) -> Self {
+        let code = Some(Box::new((number, format!("Location{number}"))));
+        Self { of_pipeline: code, ..Self::new(Code::BadValue, message) }
+    }
+
     /// What this version does not do.
     #[cold]
     pub(crate) fn unsupported(what: impl std::fmt::Display) -> Self {
@@ -247,6 +254,11 @@ impl From<flagstone::doc::Malformed> for Failure {
 impl From<flagstone::query::FilterError> for Failure {
     #[cold]
     fn from(error: flagstone::query::FilterError) -> Self {
-        Self::new(Code::BadValue, error.to_string())
+        // Masks of bits that are numbers have a code of their own.
+        let is_mask = error.place.rsplit('.').next().is_some_and(|name| name.starts_with("$bits"));
+        let is_number =
+            error.found.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        let code = if is_mask && is_number { Code::FailedToParse } else { Code::BadValue };
+        Self::new(code, error.to_string())
     }
 }

@@ -44,7 +44,7 @@ pub fn decode_first(bytes: &[u8], direction: Direction) -> Result<(Value, usize)
     }
     let mut decoder = Decoder::new(bytes);
     let mut zeros = number::ZEROS_MAX;
-    let value = get(&mut decoder, DEPTH_MAX, &mut zeros)?;
+    let value = plain(get(&mut decoder, DEPTH_MAX, &mut zeros)?, &decoder)?;
     Ok((value, decoder.position()))
 }
 
@@ -70,6 +70,25 @@ fn at_end(decoder: &mut Decoder<'_>) -> Result<bool, Malformed> {
         decoder.u8("the end of a container")?;
     }
     Ok(ends)
+}
+
+const ASCENDING: &str = "keys in ascending order";
+
+/// Returns whether two keys are those of a timestamp, in the order of its sort key.
+fn is_time(first: &Value, second: &Value) -> bool {
+    first.as_str() == Some("t") && second.as_str() == Some("i")
+}
+
+/// Returns whether a value is a map with the parts of a timestamp in the order of its sort key.
+fn has_time_first(value: &Value) -> bool {
+    let Value::Map(map) = value else { return false };
+    let mut keys = map.iter().map(|(key, _)| key);
+    keys.next().zip(keys.next()).is_some_and(|(first, second)| is_time(first, second))
+}
+
+/// Refuses the parts of a timestamp outside of one.
+fn plain(value: Value, decoder: &Decoder<'_>) -> Result<Value, Malformed> {
+    if has_time_first(&value) { Err(decoder.refuse(ASCENDING)) } else { Ok(value) }
 }
 
 /// Decodes one value; `zeros` is the number of zeros that literals may still write out.
@@ -105,20 +124,27 @@ fn get(decoder: &mut Decoder<'_>, depth: usize, zeros: &mut u64) -> Result<Value
         kind::ARRAY => {
             let mut items = Vec::new();
             while !at_end(decoder)? {
-                items.push(get(decoder, inside, zeros)?);
+                items.push(plain(get(decoder, inside, zeros)?, decoder)?);
             }
             Value::Array(items)
         }
         kind::MAP => {
             let mut pairs: Vec<(Value, Value)> = Vec::new();
             while !at_end(decoder)? {
-                let key = get(decoder, inside, zeros)?;
-                if pairs.last().is_some_and(|(last, _)| *last >= key) {
-                    return Err(decoder.refuse("keys in ascending order"));
+                let key = plain(get(decoder, inside, zeros)?, decoder)?;
+                let is_descending = pairs.last().is_some_and(|(last, _)| *last >= key);
+                if is_descending && !(pairs.len() == 1 && is_time(&pairs[0].0, &key)) {
+                    return Err(decoder.refuse(ASCENDING));
                 }
                 pairs.push((key, get(decoder, inside, zeros)?));
             }
-            Value::Map(Map::from_distinct(pairs))
+            let map = Map::from_distinct(pairs);
+            // The parts of a timestamp stand in their own order, and no others.
+            let is_timestamp = map.timestamp().is_some();
+            if map.iter().any(|(_, value)| has_time_first(value) != is_timestamp) {
+                return Err(decoder.refuse(ASCENDING));
+            }
+            Value::Map(map)
         }
         _ => return Err(Malformed { at: start, expected: WHAT }),
     })

@@ -131,9 +131,18 @@ fn put(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the pairs of a map in the order of their keys, and the end byte.
+/// Appends the pairs of a map in the order of their keys, and the end byte. The parts of a
+/// timestamp stand in the order in which they count.
 fn put_pairs(map: &Map, out: &mut Vec<u8>) {
-    if map.has_only_names() {
+    if let Some([seconds, increment]) = map.timestamp() {
+        put_run(kind::TEXT, b"$timestamp", out);
+        out.push(kind::MAP);
+        put_run(kind::TEXT, b"t", out);
+        put(seconds, out);
+        put_run(kind::TEXT, b"i", out);
+        put(increment, out);
+        out.push(kind::END);
+    } else if map.has_only_names() {
         for (key, value) in map.sorted() {
             put(key, out);
             put(value, out);

@@ -21,8 +21,9 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// Writes a point in time by a format. The error says what was expected.
-pub(crate) fn print(time: DateTime, format: &str, zone: Zone) -> Result<String, String> {
-    let civil = Civil::of(time, zone.0);
+pub(crate) fn print(time: DateTime, format: &str, zone: &Zone) -> Result<String, String> {
+    let offset = zone.offset_at(time);
+    let civil = Civil::of(time, offset);
     let mut out = String::with_capacity(format.len() + 16);
     let mut rest = format.chars();
     while let Some(char) = rest.next() {
@@ -55,12 +56,12 @@ pub(crate) fn print(time: DateTime, format: &str, zone: Zone) -> Result<String, 
             'b' => write!(out, "{}", &month[..3]),
             'B' => write!(out, "{month}"),
             'z' => {
-                let sign = if zone.0 < 0 { '-' } else { '+' };
-                let minutes = zone.0.abs() / 60;
+                let sign = if offset < 0 { '-' } else { '+' };
+                let minutes = offset.abs() / 60;
                 write!(out, "{sign}{:02}{:02}", minutes / 60, minutes % 60)
             }
-            'Z' if zone.0 == 0 => write!(out, "0"),
-            'Z' => write!(out, "{:+}", zone.0 / 60),
+            'Z' if offset == 0 => write!(out, "0"),
+            'Z' => write!(out, "{:+}", offset / 60),
             other => return Err(format!("one of %YmdHMSLjwuUGVbBzZ%, found %{other}")),
         };
     }
@@ -80,13 +81,14 @@ struct Parts {
 }
 
 impl Parts {
-    fn point(&self, zone: Option<Zone>) -> Result<DateTime, String> {
+    fn point(&self, zone: Option<&Zone>) -> Result<DateTime, String> {
         let incomplete = || "a year, a month and a day".to_owned();
-        let offset = match (self.offset, zone) {
+        let zone = match (self.offset, zone) {
             (Some(_), Some(_)) => {
                 return Err("a time zone either in the text or beside it, not both".to_owned());
             }
-            (offset, zone) => offset.unwrap_or(zone.map_or(0, |zone| zone.0)),
+            (Some(offset), None) => Zone::Offset(offset),
+            (None, zone) => zone.cloned().unwrap_or(Zone::UTC),
         };
         let civil = match (self.year, self.day_of_year, self.iso) {
             (_, _, (Some(year), week, day)) => {
@@ -105,7 +107,7 @@ impl Parts {
             }
             _ => return Err(incomplete()),
         };
-        civil.point(offset).ok_or_else(|| "a date that can be represented".to_owned())
+        zone.point(&civil).ok_or_else(|| "a date that can be represented".to_owned())
     }
 }
 
@@ -158,15 +160,19 @@ impl<'t> Reader<'t> {
         let (most, text) = (len.count(), self.rest);
         let found = (3..=most)
             .rev()
-            .find_map(|len| Zone::parse(text.get(..len)?).map(|zone| (zone, &text[len..])));
-        let (zone, rest) = found?;
+            .find_map(|len| Zone::offset(text.get(..len)?).map(|offset| (offset, &text[len..])));
+        let (offset, rest) = found?;
         self.rest = rest;
-        Some(zone.0)
+        Some(offset)
     }
 }
 
 /// Reads text by a format. The error says what was expected.
-pub(crate) fn parse_with(text: &str, format: &str, zone: Option<Zone>) -> Result<DateTime, String> {
+pub(crate) fn parse_with(
+    text: &str,
+    format: &str,
+    zone: Option<&Zone>,
+) -> Result<DateTime, String> {
     let (mut parts, mut reader) = (Parts::default(), Reader { rest: text });
     let mut letters = format.chars();
     while let Some(char) = letters.next() {
@@ -218,7 +224,7 @@ fn set(part: &mut Option<i64>, value: Option<i64>) -> Option<()> {
 
 /// Reads the text of a point in time without a format: `2019-08-01`, `2019-08-01T02:00:00.5+02:00`
 /// and forms between. The error says what was expected.
-pub(crate) fn read(text: &str, zone: Option<Zone>) -> Result<DateTime, String> {
+pub(crate) fn read(text: &str, zone: Option<&Zone>) -> Result<DateTime, String> {
     let expected =
         || format!("a date such as 2019-08-01 or 2019-08-01T02:00:00.5+02:00, found {text:?}");
     let (mut parts, mut reader) = (Parts::default(), Reader { rest: text.trim() });
@@ -282,9 +288,11 @@ mod tests {
         {
             assert!(read(text, None).is_err(), "{text}");
         }
-        assert!(read("2019-08-01T00:00Z", Some(Zone(60))).unwrap_err().contains("not both"));
+        assert!(
+            read("2019-08-01T00:00Z", Some(&Zone::Offset(60))).unwrap_err().contains("not both")
+        );
         assert_eq!(
-            read("2019-08-01", Some(Zone(-3_600))).unwrap().to_string(),
+            read("2019-08-01", Some(&Zone::Offset(-3_600))).unwrap().to_string(),
             "2019-08-01T01:00:00Z"
         );
     }
@@ -299,15 +307,15 @@ mod tests {
             "%Y %j %H:%M:%S.%L",
             "%B %d %Y %H:%M:%S:%L %z%%",
         ] {
-            let text = print(time, format, Zone::UTC).unwrap();
+            let text = print(time, format, &Zone::UTC).unwrap();
             assert_eq!(parse_with(&text, format, None), Ok(time), "{format} {text}");
         }
         assert_eq!(
-            print(time, "%Y %b %w %U %z %Z", Zone(19_800)).unwrap(),
+            print(time, "%Y %b %w %U %z %Z", &Zone::Offset(19_800)).unwrap(),
             "2019 Aug 5 30 +0530 +330"
         );
         for format in ["%", "%q", "%Y%"] {
-            assert!(print(time, format, Zone::UTC).is_err(), "{format}");
+            assert!(print(time, format, &Zone::UTC).is_err(), "{format}");
             assert!(parse_with("2019", format, None).is_err(), "{format}");
         }
         assert!(parse_with("2019-02-30", "%Y-%m-%d", None).is_err());

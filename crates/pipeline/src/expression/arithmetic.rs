@@ -95,7 +95,7 @@ pub(super) fn multiply(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
 }
 
 /// Returns two numbers; `None` if one is missing or null.
-fn pair<'a>(
+pub(super) fn pair<'a>(
     call: &Call<'_>,
     args: &'a [Arg<'_>],
     codes: [i32; 2],
@@ -142,7 +142,11 @@ pub(super) fn power(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> 
 }
 
 /// Returns the only argument; `None` if it is missing or null.
-fn one<'a>(call: &Call<'_>, args: &'a [Arg<'_>], code: i32) -> Result<Option<&'a Value>> {
+pub(super) fn one<'a>(
+    call: &Call<'_>,
+    args: &'a [Arg<'_>],
+    code: i32,
+) -> Result<Option<&'a Value>> {
     let arg = arg(args, 0);
     match arg.as_deref() {
         _ if is_nullish(arg) => Ok(None),
@@ -255,7 +259,7 @@ pub(super) fn logarithm(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Valu
 }
 
 /// Returns a double as a decimal if one of the operands is one.
-fn in_type(operands: &[&Value], result: f64) -> Value {
+pub(super) fn in_type(operands: &[&Value], result: f64) -> Value {
     let is_decimal =
         operands.iter().any(|value| NumberType::of(value) == Some(NumberType::Decimal));
     let exact = if is_decimal { decimal(&format!("{result:e}")) } else { None };

@@ -1,9 +1,9 @@
 //! Arrays.
 
-use super::call::{Arg, Call, NULL, arg, found, is_nullish, items};
-use crate::error::Result;
+use super::call::{Arg, Call, NULL, arg, found, is_nullish, items, text};
+use crate::error::{Result, code};
 use crate::memory::{SLOT, weight};
-use crate::number::{add, as_whole, divide};
+use crate::number::{add, as_double, as_whole, divide, percentile};
 use flagstone::doc::FieldPath;
 use flagstone::internal::document::{Direction, Encoder, IndexKeys, NumberType, long};
 use flagstone::internal::interrupt_check;
@@ -171,6 +171,103 @@ pub(super) fn least(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
 
 pub(super) fn greatest(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     found(values(args).filter(|value| !value.is_null()).max().cloned())
+}
+
+/// The standard deviation of the numbers, divided by how many they are less `less`.
+fn deviated(args: &[Arg<'_>], less: f64) -> Result<Option<Value>> {
+    let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
+    for value in values(args).filter(|value| NumberType::of(value).is_some()) {
+        count += 1.0;
+        let off = as_double(value) - mean;
+        mean += off / count;
+        squares += off * (as_double(value) - mean);
+    }
+    let by: f64 = count - less;
+    if by > 0.0 { found(Value::Float((squares / by).sqrt())) } else { NULL }
+}
+
+pub(super) fn deviation(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    deviated(args, 0.0)
+}
+
+pub(super) fn sample_deviation(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    deviated(args, 1.0)
+}
+
+/// The arguments of `$firstN` and its kin: how many, and the list.
+fn few<'a>(call: &Call<'_>, args: &'a [Arg<'_>]) -> Result<(usize, &'a [Value])> {
+    let n = arg(args, 0);
+    let whole = n.as_deref().and_then(as_whole);
+    let whole = whole.ok_or_else(|| call.mistyped(5787902, "a whole number as n", n))?;
+    let count = usize::try_from(whole).ok().filter(|count| *count > 0);
+    let wrong =
+        || call.fail(5787908, format!("{} expected n from 1 on, found {whole}", call.name()));
+    let list = arg(args, 1);
+    let wrong_list = || call.mistyped(5788200, "an array as input", list);
+    Ok((count.ok_or_else(wrong)?, items(list).ok_or_else(wrong_list)?))
+}
+
+pub(super) fn first_few(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let (n, list) = few(call, args)?;
+    call.list(list.iter().take(n)).map(Some)
+}
+
+pub(super) fn last_few(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let (n, list) = few(call, args)?;
+    call.list(list.iter().skip(list.len().saturating_sub(n))).map(Some)
+}
+
+pub(super) fn least_few(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let (n, list) = few(call, args)?;
+    let mut order: Vec<&Value> = list.iter().filter(|value| !value.is_null()).collect();
+    order.sort();
+    call.list(order.into_iter().take(n)).map(Some)
+}
+
+pub(super) fn greatest_few(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let (n, list) = few(call, args)?;
+    let mut order: Vec<&Value> = list.iter().filter(|value| !value.is_null()).collect();
+    order.sort_by(|a, b| b.cmp(a));
+    call.list(order.into_iter().take(n)).map(Some)
+}
+
+/// Returns the numbers of an input, in order.
+fn in_order(input: &Arg<'_>) -> Vec<f64> {
+    let one = input.as_deref().map_or(&[][..], std::slice::from_ref);
+    let list = items(input).unwrap_or(one);
+    let numbers = list.iter().filter(|value| NumberType::of(value).is_some()).map(as_double);
+    let mut numbers: Vec<f64> = numbers.filter(|number| !number.is_nan()).collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers
+}
+
+fn check_method(call: &Call<'_>, method: &Arg<'_>) -> Result<()> {
+    if text(method) == Some("approximate") {
+        return Ok(());
+    }
+    Err(call.mistyped(code::BAD_VALUE, "the method approximate", method))
+}
+
+/// `$median`: input, method.
+pub(super) fn median(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    check_method(call, arg(args, 1))?;
+    Ok(Some(percentile(&in_order(arg(args, 0)), 0.5).map_or(Value::Null, Value::Float)))
+}
+
+/// `$percentile`: input, p, method.
+pub(super) fn percentiles(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    check_method(call, arg(args, 2))?;
+    let shares = items(arg(args, 1)).filter(|shares| !shares.is_empty());
+    let shares = shares.ok_or_else(|| call.mistyped(7750301, "an array as p", arg(args, 1)))?;
+    let numbers = in_order(arg(args, 0));
+    let mut list = Vec::with_capacity(shares.len());
+    for share in shares {
+        let within = share.as_f64().filter(|share| (0.0..=1.0).contains(share));
+        let wrong = || call.fail(7750303, "$percentile expected p from 0 to 1");
+        let value = percentile(&numbers, within.ok_or_else(wrong)?);
+        list.push(value.map_or(Value::Null, Value::Float));
+    }
+    found(list)
 }
 
 /// `$zip`: inputs, useLongestLength, defaults.

@@ -1,13 +1,14 @@
 //! Types, and conversions between them.
 
-use super::call::{Arg, Call, NULL, arg, found, is_nullish};
-use super::kind::{is_true, type_name};
+use super::binary::{self, Format};
+use super::call::{Arg, Call, NULL, arg, found, is_nullish, text};
+use super::kind::{as_object, is_true, type_name};
 use crate::date::read;
 use crate::error::{Result, code};
 use crate::number::{Rounding, as_double, as_whole, round};
 use flagstone::Value;
 use flagstone::doc::{DateTime, ObjectId};
-use flagstone::internal::document::{NumberType, decimal, long, put_base64};
+use flagstone::internal::document::{NumberType, decimal, long};
 
 pub(super) fn type_of(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     found(type_name(arg(args, 0).as_deref()))
@@ -32,19 +33,13 @@ pub(super) fn as_text(value: &Value) -> Option<String> {
         Value::ObjectId(id) => id.to_string(),
         Value::DateTime(time) => {
             let format = "%Y-%m-%dT%H:%M:%S.%LZ";
-            crate::date::print(*time, format, crate::date::Zone::UTC)
+            crate::date::print(*time, format, &crate::date::Zone::UTC)
                 .unwrap_or_else(|_year| time.to_string())
         }
-        Value::Bytes(bytes) => {
-            let mut text = Vec::new();
-            put_base64(bytes, &mut text);
-            String::from_utf8(text).ok()?
+        _ => {
+            let (bytes, subtype) = binary::parts(value)?;
+            binary::print(&bytes, Format::Auto, subtype).ok()?
         }
-        Value::Uuid(_) => flagstone::Document::from_value(value)
-            .ok()
-            .and_then(|uuid| uuid.to_json().ok())
-            .map(|json| json.trim_matches('"').to_owned())?,
-        _ => return None,
     })
 }
 
@@ -77,10 +72,13 @@ enum Target {
     Int,
     Long,
     Decimal,
+    Binary(u8),
+    /// A type that nothing converts to.
+    Other(&'static str),
 }
 
 impl Target {
-    const ALL: [(&'static str, i64, Self); 8] = [
+    const ALL: [(&'static str, i64, Self); 21] = [
         ("double", 1, Self::Double),
         ("string", 2, Self::Text),
         ("objectId", 7, Self::ObjectId),
@@ -89,19 +87,60 @@ impl Target {
         ("int", 16, Self::Int),
         ("long", 18, Self::Long),
         ("decimal", 19, Self::Decimal),
+        ("binData", 5, Self::Binary(0)),
+        ("object", 3, Self::Other("object")),
+        ("array", 4, Self::Other("array")),
+        ("undefined", 6, Self::Other("undefined")),
+        ("null", 10, Self::Other("null")),
+        ("regex", 11, Self::Other("regex")),
+        ("dbPointer", 12, Self::Other("dbPointer")),
+        ("javascript", 13, Self::Other("javascript")),
+        ("symbol", 14, Self::Other("symbol")),
+        ("javascriptWithScope", 15, Self::Other("javascriptWithScope")),
+        ("timestamp", 17, Self::Other("timestamp")),
+        ("minKey", -1, Self::Other("minKey")),
+        ("maxKey", 127, Self::Other("maxKey")),
     ];
 
     fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, _, kind)| *kind == self).map_or("", |(name, ..)| name)
+        match self {
+            Self::Other(name) => name,
+            Self::Binary(_) => "binData",
+            _ => Self::ALL.iter().find(|(_, _, kind)| *kind == self).map_or("", |(name, ..)| name),
+        }
     }
 }
 
+/// How binary data is read and written.
+#[derive(Clone, Copy)]
+struct Manner {
+    /// `None` if it was not given.
+    format: Option<Format>,
+    is_big: bool,
+}
+
+const PLAIN: Manner = Manner { format: Some(Format::Auto), is_big: false };
+
 /// Converts a value that is not null. The error says what was expected.
-fn converted(value: &Value, target: Target) -> Result<Value, String> {
+fn converted(value: &Value, target: Target, manner: Manner) -> Result<Value, String> {
     let kind = type_name(Some(value));
+    if let Some((bytes, subtype)) = binary::parts(value) {
+        return of_binary(value, (&bytes, subtype), target, manner);
+    }
     let refuse = || format!("a value that converts to {}, found {kind}", target.name());
     let out_of_range = || format!("a number in the range of {}, found {value}", target.name());
     match target {
+        Target::Other(_) => Err(refuse()),
+        Target::Binary(subtype) => match value {
+            Value::Text(text) => {
+                let bytes = binary::read(text, manner.format.unwrap_or(Format::Auto), subtype)?;
+                Ok(binary::of(bytes, subtype))
+            }
+            _ => {
+                let bytes = binary::of_number(value, manner.is_big).ok_or_else(refuse)?;
+                Ok(binary::of(bytes, subtype))
+            }
+        },
         Target::Bool => Ok(is_true(Some(value)).into()),
         Target::Text => as_text(value).map(Value::Text).ok_or_else(refuse),
         Target::ObjectId => match value {
@@ -114,8 +153,13 @@ fn converted(value: &Value, target: Target) -> Result<Value, String> {
         },
         Target::Date => match value {
             Value::DateTime(_) => Ok(value.clone()),
-            Value::ObjectId(id) => Ok(id.timestamp().into()),
+            Value::ObjectId(id) => Ok(super::dates::of_id(id).into()),
             Value::Text(text) => read(text, None).map(Value::from),
+            _ if kind == "timestamp" => {
+                let seconds = value.get("$timestamp").and_then(|inner| inner.get("t")?.as_i64());
+                let micros = seconds.and_then(|seconds| seconds.checked_mul(1_000_000));
+                micros.map(|micros| DateTime::from_micros(micros).into()).ok_or_else(out_of_range)
+            }
             _ if ["long", "double", "decimal"].contains(&kind) => {
                 let millis = round(value, 0, Rounding::Zero).as_ref().and_then(as_whole);
                 let micros = millis.and_then(|millis| millis.checked_mul(1_000));
@@ -180,6 +224,37 @@ fn converted(value: &Value, target: Target) -> Result<Value, String> {
     }
 }
 
+/// Converts binary data.
+fn of_binary(
+    value: &Value,
+    (bytes, subtype): (&[u8], u8),
+    target: Target,
+    manner: Manner,
+) -> Result<Value, String> {
+    let refuse = || {
+        let (name, len) = (target.name(), bytes.len());
+        format!("binData of a length that converts to {name}, found {len} bytes")
+    };
+    match target {
+        Target::Bool => Ok(true.into()),
+        Target::Text => {
+            let format = manner.format.unwrap_or(Format::Auto);
+            binary::print(bytes, format, subtype).map(Value::Text)
+        }
+        Target::Binary(wanted) if wanted == subtype => Ok(value.clone()),
+        Target::Binary(wanted) => {
+            Err(format!("binData of the subtype {wanted}, found the subtype {subtype}"))
+        }
+        Target::Int => {
+            let whole = binary::integer(bytes, manner.is_big).ok_or_else(refuse)?;
+            i32::try_from(whole).map(Value::from).map_err(|_large| refuse())
+        }
+        Target::Long => binary::integer(bytes, manner.is_big).map(long).ok_or_else(refuse),
+        Target::Double => binary::double(bytes, manner.is_big).ok_or_else(refuse),
+        _ => Err(format!("a value that converts to {}, found binData", target.name())),
+    }
+}
+
 /// Writes a number by the grammar of JSON: without a plus and leading zeros, with a digit before
 /// the point.
 fn json_number(text: &str) -> String {
@@ -209,10 +284,15 @@ fn float(text: &str) -> Option<f64> {
     }
 }
 
-fn convert_to(call: &Call<'_>, value: &Arg<'_>, target: Target) -> Result<Option<Value>> {
+fn convert_to(
+    call: &Call<'_>,
+    value: &Arg<'_>,
+    target: Target,
+    manner: Manner,
+) -> Result<Option<Value>> {
     match value.as_deref() {
         Some(given) if !is_nullish(value) => {
-            converted(given, target).map(Some).map_err(|expected| {
+            converted(given, target, manner).map(Some).map_err(|expected| {
                 call.fail(code::CONVERSION_FAILURE, format!("{} expected {expected}", call.name()))
             })
         }
@@ -220,40 +300,109 @@ fn convert_to(call: &Call<'_>, value: &Arg<'_>, target: Target) -> Result<Option
     }
 }
 
-/// `$convert`: input, to, onNull. An error is turned to `onError` by the caller.
-pub(super) fn convert(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let (input, to, on_null) = (arg(args, 0), arg(args, 1), args.get(2));
-    let target = match to.as_deref() {
-        _ if is_nullish(to) => None,
-        Some(Value::Text(name)) => {
-            let known = Target::ALL.iter().find(|(known, ..)| known == name);
-            let unknown = || {
-                call.fail(
-                    code::BAD_VALUE,
-                    format!("$convert expected the name of a type, found {name:?}"),
-                )
-            };
-            Some(known.ok_or_else(unknown)?.2)
-        }
-        Some(number) => {
-            let known = as_whole(number)
-                .and_then(|number| Target::ALL.iter().find(|(_, code, _)| *code == number));
-            let unknown = || call.mistyped(code::FAILED_TO_PARSE, "a type to convert to", to);
-            Some(known.ok_or_else(unknown)?.2)
-        }
-        None => None,
+/// Returns the type of an argument, by its name or its number; `None` if it is null.
+fn target(call: &Call<'_>, to: &Arg<'_>) -> Result<Option<Target>> {
+    let known = |found: Option<&(&str, i64, Target)>, code| {
+        let unknown = || call.mistyped(code, "a type to convert to", to);
+        found.map(|(.., target)| Some(*target)).ok_or_else(unknown)
     };
+    match to.as_deref() {
+        _ if is_nullish(to) => Ok(None),
+        Some(Value::Text(name)) => {
+            known(Target::ALL.iter().find(|(known, ..)| known == name), code::BAD_VALUE)
+        }
+        Some(number) if NumberType::of(number).is_some() => {
+            let whole = as_whole(number);
+            let found = Target::ALL.iter().find(|(_, code, _)| Some(*code) == whole);
+            known(found, if whole.is_some() { code::BAD_VALUE } else { code::FAILED_TO_PARSE })
+        }
+        _ => known(None, code::FAILED_TO_PARSE),
+    }
+}
+
+/// Returns the subtype of binary data.
+fn subtype(call: &Call<'_>, value: &Value) -> Result<u8> {
+    if NumberType::of(value).is_none() {
+        return Err(call.fail(4341108, "$convert expected a number as subtype"));
+    }
+    let whole = as_whole(value)
+        .ok_or_else(|| call.fail(4341106, "$convert expected a whole number as subtype"))?;
+    let subtype = u8::try_from(whole).ok().filter(|subtype| *subtype <= 8 || *subtype >= 128);
+    subtype.ok_or_else(|| {
+        call.fail(4341107, format!("$convert expected a subtype that exists, found {whole}"))
+    })
+}
+
+/// `$convert`: input, to, onNull, format, byteOrder, base. An error is turned to `onError` by the
+/// caller.
+pub(super) fn convert(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let (input, to) = (arg(args, 0), arg(args, 1));
     if is_nullish(input) {
-        return Ok(on_null.map_or(Some(Value::Null), |value| value.as_deref().cloned()));
+        // Of the other arguments only the type is looked at.
+        if to.as_deref().and_then(as_object).is_none() {
+            target(call, to)?;
+        }
+        return Ok(Some(arg(args, 2).as_deref().cloned().unwrap_or_default()));
+    }
+    let target = match to.as_deref().and_then(as_object) {
+        None => target(call, to)?,
+        Some(map) => {
+            let is_known = |name: &Value| matches!(name.as_str(), Some("type" | "subtype"));
+            if let Some((name, _)) = map.iter().find(|(name, _)| !is_known(name)) {
+                let text = format!("$convert expected type and subtype in to, found {name}");
+                return Err(call.fail(40415, text));
+            }
+            let named = |name| map.get(name).map(std::borrow::Cow::Borrowed);
+            let found = target(call, &named("type"))?;
+            match (found, map.get("subtype")) {
+                (Some(Target::Binary(_)), Some(value)) if !value.is_null() => {
+                    Some(Target::Binary(subtype(call, value)?))
+                }
+                (_, Some(value)) if !value.is_null() => {
+                    subtype(call, value)?;
+                    found
+                }
+                _ => found,
+            }
+        }
+    };
+    let given = |index: usize| arg(args, index).as_deref().filter(|value| !value.is_null());
+    let format = match given(3) {
+        None => None,
+        Some(Value::Text(text)) => {
+            let unknown =
+                || call.fail(4341125, format!("$convert expected a format, found {text:?}"));
+            Some(Format::parse(text).ok_or_else(unknown)?)
+        }
+        Some(_) => return Err(call.mistyped(4341114, "text as format", arg(args, 3))),
+    };
+    let is_big = match given(4) {
+        None => false,
+        Some(Value::Text(text)) if text == "little" || text == "big" => text == "big",
+        Some(Value::Text(text)) => {
+            let text = format!("$convert expected the byteOrder little or big, found {text:?}");
+            return Err(call.fail(9130002, text));
+        }
+        Some(_) => return Err(call.mistyped(9130001, "text as byteOrder", arg(args, 4))),
+    };
+    if given(5).is_some_and(|base| as_whole(base) != Some(10)) {
+        return Err(call.fail(code::NOT_SUPPORTED, "$convert with a base other than 10"));
     }
     let Some(target) = target else { return NULL };
-    convert_to(call, input, target)
+    let is_text = text(input).is_some();
+    let is_binary = type_name(input.as_deref()) == "binData";
+    let needs_format =
+        is_text && matches!(target, Target::Binary(_)) || is_binary && target == Target::Text;
+    if needs_format && format.is_none() {
+        return Err(call.fail(4341115, "$convert expected a format for binary data"));
+    }
+    convert_to(call, input, target, Manner { format, is_big })
 }
 
 macro_rules! conversions {
     ($($name:ident $target:ident;)*) => {$(
         pub(super) fn $name(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-            convert_to(call, arg(args, 0), Target::$target)
+            convert_to(call, arg(args, 0), Target::$target, PLAIN)
         }
     )*};
 }

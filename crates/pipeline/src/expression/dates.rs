@@ -9,14 +9,20 @@ use crate::date::{
 use crate::error::{Result, code};
 use crate::number::as_whole;
 use flagstone::Value;
-use flagstone::doc::{DateTime, Map};
+use flagstone::doc::{DateTime, Map, ObjectId};
 use flagstone::internal::document::{NumberType, long};
+
+/// Returns the time of an ObjectId. Its seconds count as signed here.
+pub(super) fn of_id(id: &ObjectId) -> DateTime {
+    let seconds = id.timestamp().as_micros() / 1_000_000;
+    DateTime::from_micros(i64::from(seconds as u32 as i32) * 1_000_000)
+}
 
 /// Returns the point in time of an argument; `None` if it is null.
 fn time(call: &Call<'_>, arg: &Arg<'_>, code: i32) -> Result<Option<DateTime>> {
     match arg.as_deref() {
         Some(Value::DateTime(time)) => Ok(Some(*time)),
-        Some(Value::ObjectId(id)) => Ok(Some(id.timestamp())),
+        Some(Value::ObjectId(id)) => Ok(Some(of_id(id))),
         Some(value) if type_name(Some(value)) == "timestamp" => {
             let seconds = value.get("$timestamp").and_then(|inner| inner.get("t")?.as_i64());
             let micros = seconds.and_then(|seconds| seconds.checked_mul(1_000_000));
@@ -34,8 +40,7 @@ fn zone(call: &Call<'_>, zone: Option<&Arg<'_>>) -> Result<Option<Zone>> {
         _ if is_nullish(zone) => Ok(None),
         Some(Value::Text(text)) => Zone::parse(text).map(Some).ok_or_else(|| {
             let text = format!(
-                "{} expected a time zone that is UTC or an offset such as +02:00; names of \
-                 regions are not known here, found {text:?}",
+                "{} expected a time zone such as UTC, +02:00 or Europe/Berlin, found {text:?}",
                 call.name()
             );
             call.fail(40485, text)
@@ -52,7 +57,7 @@ fn part(
 ) -> Result<Option<Value>> {
     let zone = named_zone(call, args, 1)?;
     let time = time(call, arg(args, 0), 16006)?;
-    let civil = zone.zip(time).map(|(zone, time)| Civil::of(time, zone.0));
+    let civil = zone.zip(time).map(|(zone, time)| zone.civil(time));
     Ok(Some(civil.map_or(Value::Null, |civil| part(&civil))))
 }
 
@@ -140,7 +145,7 @@ fn moved(call: &Call<'_>, args: &[Arg<'_>], sign: i64) -> Result<Option<Value>> 
         return NULL;
     };
     let amount = amount.checked_mul(sign);
-    let moved = amount.and_then(|amount| stepped(start, unit, amount, zone));
+    let moved = amount.and_then(|amount| stepped(start, unit, amount, &zone));
     moved.map(|moved| Some(moved.into())).ok_or_else(|| beyond(call))
 }
 
@@ -162,7 +167,7 @@ pub(super) fn between(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>
         return NULL;
     };
     let Some(first) = first_day(call, arg(args, 4), unit)? else { return NULL };
-    found(long(difference(start, end, unit, zone, first)))
+    found(long(difference(start, end, unit, &zone, first)))
 }
 
 /// `$dateTrunc`: date, unit, binSize, timezone, startOfWeek.
@@ -181,7 +186,7 @@ pub(super) fn truncate(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
         return NULL;
     };
     let Some(first) = first_day(call, arg(args, 4), unit)? else { return NULL };
-    let begin = truncated(date, unit, size, zone, first);
+    let begin = truncated(date, unit, size, &zone, first);
     begin.map(|begin| Some(begin.into())).ok_or_else(|| beyond(call))
 }
 
@@ -196,8 +201,8 @@ pub(super) fn to_text(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>
         }
     };
     let usual = args.get(1).is_none_or(Option::is_none);
-    let format = match zone {
-        Some(zone) if usual && zone != Zone::UTC => "%Y-%m-%dT%H:%M:%S.%L",
+    let format = match &zone {
+        Some(zone) if usual && *zone != Zone::UTC => "%Y-%m-%dT%H:%M:%S.%L",
         _ => format,
     };
     let Some(time) = time(call, arg(args, 0), 16006)? else {
@@ -205,7 +210,7 @@ pub(super) fn to_text(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>
         return Ok(Some(on_null.unwrap_or_default()));
     };
     let Some(zone) = zone else { return NULL };
-    let text = print(time, format, zone);
+    let text = print(time, format, &zone);
     text.map(|text| Some(text.into())).map_err(|expected| {
         call.fail(
             if expected.starts_with("a year") { 18537 } else { 18536 },
@@ -238,8 +243,8 @@ pub(super) fn from_text(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Valu
     let wrong = || call.mistyped(code::CONVERSION_FAILURE, "text as dateString", given);
     let given = text(given).ok_or_else(wrong)?;
     let time = match format {
-        Some(format) => parse_with(given, format, zone),
-        None => read(given, zone),
+        Some(format) => parse_with(given, format, zone.as_ref()),
+        None => read(given, zone.as_ref()),
     };
     time.map(|time| Some(time.into())).map_err(|expected| {
         call.fail(code::CONVERSION_FAILURE, format!("$dateFromString expected {expected}"))
@@ -257,7 +262,7 @@ pub(super) fn to_parts(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
     };
     let time = time(call, arg(args, 0), 16006)?;
     let (Some(zone), Some(is_iso), Some(time)) = (zone, is_iso, time) else { return NULL };
-    let civil = Civil::of(time, zone.0);
+    let civil = zone.civil(time);
     let day = if is_iso {
         let (year, week) = civil.iso_week();
         [("isoWeekYear", year), ("isoWeek", week), ("isoDayOfWeek", civil.iso_weekday())]
@@ -289,6 +294,9 @@ const PARTS: [(&str, i64); 10] = [
 ];
 /// The largest magnitude of a part.
 const PART_MAX: i64 = 1 << 32;
+
+/// The microseconds of a day.
+const DAY: i128 = 86_400_000_000;
 
 /// `$dateFromParts`: the parts, timezone.
 pub(super) fn from_parts(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
@@ -328,7 +336,8 @@ pub(super) fn from_parts(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Val
     }
     let seconds = i128::from((hour * 60 + minute) * 60 + second);
     let micros = (seconds * 1_000 + i128::from(millis)) * 1_000;
-    let midnight = civil.point(zone.0).ok_or_else(|| beyond(call))?;
-    let point = i64::try_from(i128::from(midnight.as_micros()) + micros);
-    point.map(|point| Some(DateTime::from_micros(point).into())).map_err(|_far| beyond(call))
+    civil.day += micros.div_euclid(DAY) as i64;
+    civil.time = micros.rem_euclid(DAY) as i64;
+    let point = zone.point(&civil);
+    point.map(|point| Some(point.into())).ok_or_else(|| beyond(call))
 }

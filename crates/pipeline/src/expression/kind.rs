@@ -1,6 +1,7 @@
 //! The types of values, by the names that drivers know.
 
 use flagstone::Value;
+use flagstone::doc::Map;
 use flagstone::internal::document::NumberType;
 
 /// The types that documents hold as maps, by the names of these maps.
@@ -28,6 +29,11 @@ fn form(value: &Value) -> Option<&'static str> {
 /// Returns whether a map stands for a value of another type.
 pub(crate) fn is_form(value: &Value) -> bool {
     form(value).is_some()
+}
+
+/// Returns the map that a value is, unless it stands for a value of another type.
+pub(crate) fn as_object(value: &Value) -> Option<&Map> {
+    value.as_map().filter(|_| !is_form(value))
 }
 
 /// Returns the name of a type, as `$type` gives it.

@@ -3,8 +3,11 @@
 mod call;
 mod kind;
 
+mod binary;
+
 mod arithmetic;
 mod array;
+mod bits;
 mod compare;
 mod convert;
 mod dates;
@@ -12,6 +15,7 @@ mod object;
 mod regex;
 mod set;
 mod text;
+mod trigonometry;
 
 mod table;
 
@@ -24,7 +28,7 @@ mod whole;
 
 pub(crate) use call::Context;
 pub(crate) use eval::path;
-pub(crate) use kind::{is_true, type_name};
+pub(crate) use kind::{as_object, is_true, type_name};
 pub(crate) use node::Node;
 pub(crate) use parse::{Names, check_depth, check_variable, is_known, parse, path_names};
 pub use whole::Expression;

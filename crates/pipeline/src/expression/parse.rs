@@ -1,6 +1,6 @@
 //! Parses expressions.
 
-use super::kind::is_form;
+use super::kind::{as_object, is_form, type_name};
 use super::node::{CallNode, ListNode, Node, SwitchNode, Variable};
 use super::table::{Operator, Shape, operator};
 use crate::error::{Place, Result, code};
@@ -371,9 +371,9 @@ fn fields<'v>(
     codes: [i32; 2],
 ) -> Result<Vec<Option<&'v Value>>> {
     let list = || known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let Value::Map(map) = value else {
+    let Some(map) = as_object(value) else {
         let text =
-            format!("{operator} expected a map with {}, found {}", list(), value.type_name());
+            format!("{operator} expected a map with {}, found {}", list(), type_name(Some(value)));
         return Err(place.refuse(codes[0], text));
     };
     let mut found = vec![None; known.len()];
@@ -411,6 +411,8 @@ fn codes(operator: &str) -> [i32; 2] {
         "$sortArray" => [2942500, 2942501],
         "$getField" => [3041701; 2],
         "$setField" | "$unsetField" => [4161100, 4161101],
+        "$firstN" | "$lastN" | "$minN" | "$maxN" => [5787900, 5787901],
+        "$median" | "$percentile" => [7436201, 40415],
         _ => [40539, 40535],
     }
 }
@@ -517,7 +519,7 @@ fn parse_let(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Node
     let known = [("vars", 16876), ("in", 16877)];
     let found = fields("$let", &known, value, place, [16874, 16875])?;
     let at = place.field("vars");
-    let Some(Value::Map(map)) = found[0] else {
+    let Some(map) = found[0].and_then(as_object) else {
         return Err(at.refuse(10065, "$let expected a map of variables"));
     };
     let (mut values, mut variables) = (Vec::new(), Vec::new());

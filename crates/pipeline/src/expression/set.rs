@@ -58,9 +58,9 @@ pub(super) fn is_subset(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Valu
 }
 
 pub(super) fn are_equal(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let first = set(call, arg(args, 0), 17044)?;
+    let first = set(call, arg(args, 0), 5887502)?;
     for arg in args.iter().skip(1) {
-        if set(call, arg, 17044)? != first {
+        if set(call, arg, 5887502)? != first {
             return found(false);
         }
     }

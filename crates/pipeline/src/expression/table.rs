@@ -1,7 +1,9 @@
 //! The operators that need the values of all their arguments.
 
 use super::call::Function;
-use super::{arithmetic, array, compare, convert, dates, object, regex, set, text};
+use super::{
+    arithmetic, array, bits, compare, convert, dates, object, regex, set, text, trigonometry,
+};
 
 /// How the arguments of an operator are written.
 #[derive(Clone, Copy)]
@@ -46,6 +48,8 @@ const REPLACE: &[(&str, i32)] = &[("input", 51749), ("find", 51748), ("replaceme
 const STEP: &[(&str, i32)] =
     &[("startDate", 5166402), ("unit", 5166402), ("amount", 5166402), ("timezone", 0)];
 
+const FEW: &[(&str, i32)] = &[("n", 5787906), ("input", 5787907)];
+
 const OPERATORS: &[Operator] = &[
     list("$eq", 2, 2, compare::equal),
     list("$ne", 2, 2, compare::not_equal),
@@ -72,6 +76,38 @@ const OPERATORS: &[Operator] = &[
     list("$ln", 1, 1, arithmetic::natural_logarithm),
     list("$log10", 1, 1, arithmetic::logarithm_of_ten),
     list("$log", 2, 2, arithmetic::logarithm),
+    list("$sigmoid", 1, 1, trigonometry::sigmoid),
+    list("$sin", 1, 1, trigonometry::sine),
+    list("$cos", 1, 1, trigonometry::cosine),
+    list("$tan", 1, 1, trigonometry::tangent),
+    list("$asin", 1, 1, trigonometry::arc_sine),
+    list("$acos", 1, 1, trigonometry::arc_cosine),
+    list("$atan", 1, 1, trigonometry::arc_tangent),
+    list("$atan2", 2, 2, trigonometry::arc_tangent_of_two),
+    list("$sinh", 1, 1, trigonometry::hyperbolic_sine),
+    list("$cosh", 1, 1, trigonometry::hyperbolic_cosine),
+    list("$tanh", 1, 1, trigonometry::hyperbolic_tangent),
+    list("$asinh", 1, 1, trigonometry::area_sine),
+    list("$acosh", 1, 1, trigonometry::area_cosine),
+    list("$atanh", 1, 1, trigonometry::area_tangent),
+    list("$degreesToRadians", 1, 1, trigonometry::to_radians),
+    list("$radiansToDegrees", 1, 1, trigonometry::to_degrees),
+    list("$bitAnd", 0, MANY, bits::and),
+    list("$bitOr", 0, MANY, bits::or),
+    list("$bitXor", 0, MANY, bits::xor),
+    list("$bitNot", 1, 1, bits::not),
+    list("$binarySize", 1, 1, bits::size_of_binary),
+    list("$tsSecond", 1, 1, bits::seconds),
+    list("$tsIncrement", 1, 1, bits::increment),
+    list("$rand", 0, 1, bits::random),
+    list("$stdDevPop", 0, MANY, array::deviation),
+    list("$stdDevSamp", 0, MANY, array::sample_deviation),
+    named("$firstN", FEW, array::first_few),
+    named("$lastN", FEW, array::last_few),
+    named("$minN", FEW, array::least_few),
+    named("$maxN", FEW, array::greatest_few),
+    named("$median", &[("input", 40414), ("method", 40414)], array::median),
+    named("$percentile", &[("input", 40414), ("p", 40414), ("method", 40414)], array::percentiles),
     list("$sum", 0, MANY, array::sum),
     list("$avg", 0, MANY, array::average),
     list("$min", 0, MANY, array::least),
@@ -147,7 +183,11 @@ const OPERATORS: &[Operator] = &[
     list("$toInt", 1, 1, convert::to_int),
     list("$toLong", 1, 1, convert::to_long),
     list("$toDecimal", 1, 1, convert::to_decimal),
-    named("$convert", &[("input", 9), ("to", 9), ("onNull", 0)], convert::convert),
+    named(
+        "$convert",
+        &[("input", 9), ("to", 9), ("onNull", 0), ("format", 0), ("byteOrder", 0), ("base", 0)],
+        convert::convert,
+    ),
     part("$year", dates::year),
     part("$month", dates::month),
     part("$dayOfMonth", dates::day),

@@ -9,11 +9,11 @@ use flagstone::Value;
 use flagstone::internal::document::NumberType;
 
 pub(super) fn concatenated(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    if let Some(wrong) = args.iter().find(|arg| !is_nullish(arg) && text(arg).is_none()) {
-        return Err(call.mistyped(16702, "text", wrong));
-    }
-    if args.iter().any(is_nullish) {
-        return NULL;
+    for arg in args {
+        if is_nullish(arg) {
+            return NULL;
+        }
+        text(arg).ok_or_else(|| call.mistyped(16702, "text", arg))?;
     }
     let len = args.iter().filter_map(text).map(str::len).sum();
     let _held = call.hold(len)?;
@@ -100,7 +100,7 @@ pub(super) fn split(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> 
     }
     let (whole, by) = (arg(args, 0), arg(args, 1));
     let whole = text(whole).ok_or_else(|| call.mistyped(40085, "text first", whole))?;
-    let by = text(by).ok_or_else(|| call.mistyped(40086, "text as separator", by))?;
+    let by = text(by).ok_or_else(|| call.mistyped(10503900, "text as separator", by))?;
     if by.is_empty() {
         return Err(call.fail(40087, "$split expected a separator that is not empty"));
     }
@@ -216,7 +216,7 @@ fn replaced(call: &Call<'_>, args: &[Arg<'_>], most: usize) -> Result<Option<Val
     let mut texts = [""; 3];
     let mut has_null = false;
     for (index, (name, code)) in
-        [("input", 51746), ("find", 51745), ("replacement", 51744)].into_iter().enumerate()
+        [("input", 10503904), ("find", 10503901), ("replacement", 10503902)].into_iter().enumerate()
     {
         let given = arg(args, index);
         match text(given) {

@@ -10,3 +10,9 @@ pub(crate) use arithmetic::{
     add, as_double, as_whole, divide, multiply, negate, power, remainder, square_root, subtract,
 };
 pub(crate) use rounding::{Rounding, absolute, round};
+
+/// Returns the number of a sorted list that a share of it does not exceed; `None` of an empty one.
+pub(crate) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * sorted.len() as f64).ceil().max(1.0);
+    sorted.get(rank as usize - 1).copied()
+}

@@ -1,7 +1,8 @@
 //! Accumulators: what a group makes of the values of its rows.
 
+use super::pick::{PICKS, Percentiles, Pick, Picked};
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, parse, type_name};
+use crate::expression::{Context, Names, Node, as_object, parse, type_name};
 use crate::memory::{SLOT, weight};
 use crate::number::{add, as_double, divide};
 use flagstone::Value;
@@ -11,6 +12,7 @@ use flagstone::internal::document::{
 };
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// What an accumulator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +29,13 @@ pub(super) enum Kind {
     Merge,
     Deviation,
     SampleDeviation,
+    Concat,
+    Union,
+    Pick,
+    Percentile,
 }
 
-const KINDS: [(&str, Kind); 12] = [
+const KINDS: [(&str, Kind); 16] = [
     ("$sum", Kind::Sum),
     ("$avg", Kind::Average),
     ("$min", Kind::Least),
@@ -42,7 +48,19 @@ const KINDS: [(&str, Kind); 12] = [
     ("$mergeObjects", Kind::Merge),
     ("$stdDevPop", Kind::Deviation),
     ("$stdDevSamp", Kind::SampleDeviation),
+    ("$concatArrays", Kind::Concat),
+    ("$setUnion", Kind::Union),
+    ("$percentile", Kind::Percentile),
+    ("$median", Kind::Percentile),
 ];
+
+/// What some accumulators have besides an expression.
+#[derive(Clone)]
+enum Extra {
+    None,
+    Pick(Arc<Pick>),
+    Percentiles(Arc<Percentiles>),
+}
 
 /// An accumulator.
 #[derive(Clone)]
@@ -50,6 +68,7 @@ pub(super) struct Accumulator {
     pub(super) name: Box<str>,
     kind: Kind,
     input: Node,
+    extra: Extra,
     place: Box<str>,
 }
 
@@ -69,7 +88,7 @@ impl Accumulator {
                 place.refuse(40236, "expected the name of a field that does not begin with '$'")
             );
         }
-        let Some(map) = value.as_map() else {
+        let Some(map) = as_object(value) else {
             return Err(place.refuse(40234, "expected an accumulator such as {\"$sum\":1}"));
         };
         let Some((key, argument)) = map.iter().next().filter(|_| map.len() == 1) else {
@@ -77,47 +96,63 @@ impl Accumulator {
         };
         let operator = key.as_str().unwrap_or_default();
         let at = place.field(operator);
+        if PICKS.contains(&operator) {
+            let (pick, input) = Pick::parse(operator, argument, &at, names)?;
+            let (extra, place) = (Extra::Pick(Arc::new(pick)), at.to_string().into());
+            return Ok(Self { name: name.into(), kind: Kind::Pick, input, extra, place });
+        }
         let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == operator) else {
-            let known: Vec<_> = KINDS.iter().map(|(name, _)| *name).collect();
-            let text = format!("expected one of {}, found {operator}", known.join(" "));
-            return Err(at.refuse(15952, text));
+            let known = KINDS.iter().map(|(name, _)| *name).chain(PICKS);
+            let known = known.collect::<Vec<_>>().join(" ");
+            return Err(at.refuse(15952, format!("expected one of {known}, found {operator}")));
         };
+        let mut extra = Extra::None;
         let input = match (*kind, argument) {
             (Kind::Count, Value::Map(map)) if map.is_empty() => Node::Literal(Value::Null),
             (Kind::Count, _) => return Err(at.refuse(code::TYPE_MISMATCH, "expected {}")),
+            (Kind::Percentile, _) => {
+                let (percentiles, input) = Percentiles::parse(operator, argument, &at, names)?;
+                extra = Extra::Percentiles(Arc::new(percentiles));
+                input
+            }
             (_, Value::Array(_)) => {
                 return Err(at.refuse(40237, format!("{operator} expected one argument")));
             }
             _ => parse(argument, &at, names)?,
         };
-        Ok(Self { name: name.into(), kind: *kind, input, place: at.to_string().into() })
+        Ok(Self { name: name.into(), kind: *kind, input, extra, place: at.to_string().into() })
     }
 
     /// The accumulator that counts rows.
     pub(super) fn count(name: &str) -> Self {
         let (kind, input) = (Kind::Sum, Node::Literal(Value::Int(1)));
-        Self { name: name.into(), kind, input, place: "$sum".into() }
+        Self { name: name.into(), kind, input, extra: Extra::None, place: "$sum".into() }
     }
 
-    /// The expression whose values are accumulated.
-    pub(super) const fn input(&self) -> &Node {
-        &self.input
+    /// Calls `found` with the name of each field that is read, with `None` for the whole row.
+    pub(super) fn each_field<'n>(&'n self, found: &mut dyn FnMut(Option<&'n str>)) {
+        self.input.each_field(found);
+        if let Extra::Pick(pick) = &self.extra {
+            pick.fields.iter().for_each(|name| found(Some(name)));
+        }
     }
 
     pub(super) const fn begin(&self) -> State {
         match self.kind {
             Kind::Sum | Kind::Average => State::Sum(Sum::new(), 0),
             Kind::Count => State::Count(0),
-            Kind::Push => State::List(Vec::new()),
-            Kind::AddToSet => State::Set(None),
+            Kind::Push | Kind::Concat => State::List(Vec::new()),
+            Kind::AddToSet | Kind::Union => State::Set(None),
             Kind::Merge => State::Merged(Vec::new()),
             Kind::Deviation | Kind::SampleDeviation => State::Moments(0.0, 0.0, 0.0),
             Kind::Least | Kind::Greatest | Kind::First | Kind::Last => State::One(None),
+            Kind::Pick => State::Picked(Vec::new()),
+            Kind::Percentile => State::Numbers(Vec::new()),
         }
     }
 
     /// Adds a row. Returns by how many bytes the state has grown.
-    pub(super) fn add(&self, state: &mut State, row: &Value, context: &Context) -> Result<usize> {
+    pub(super) fn add(&self, state: &mut State, row: &Value, context: &Context) -> Result<isize> {
         let value = match state {
             State::Count(count) => {
                 *count += 1;
@@ -126,9 +161,25 @@ impl Accumulator {
             State::One(Some(_)) if self.kind == Kind::First => return Ok(0),
             _ => self.input.evaluate(row, context)?,
         };
+        if let (State::Picked(kept), Extra::Pick(pick)) = (&mut *state, &self.extra) {
+            return pick.add(kept, value, row);
+        }
         let is_null = value.as_deref().is_none_or(Value::is_null);
         let mut grown = 0;
         match state {
+            State::List(_) | State::Set(_) if matches!(self.kind, Kind::Concat | Kind::Union) => {
+                grown = self.gather(state, value)?;
+            }
+            State::Numbers(numbers) => {
+                if let Some(value) = value.as_deref()
+                    && NumberType::of(value).is_some()
+                    && !as_double(value).is_nan()
+                {
+                    grown = size_of::<f64>();
+                    numbers.push(as_double(value));
+                }
+            }
+            State::Picked(_) => {}
             State::Sum(sum, count) => {
                 if let Some(value) = value.as_deref()
                     && sum.add(value)
@@ -160,13 +211,8 @@ impl Accumulator {
             }
             State::Set(set) => {
                 let set = set.get_or_insert_default();
-                if let Some(value) = value
-                    && !set.1.contains(&*value)
-                {
-                    // Once in the order of arrival, once to be found.
-                    grown = 2 * weight(&value);
-                    set.0.push(value.clone().into_owned());
-                    set.1.insert(value.into_owned());
+                if let Some(value) = value {
+                    grown = inserted(set, value.into_owned());
                 }
             }
             State::Merged(pairs) => match value.as_deref() {
@@ -195,7 +241,32 @@ impl Accumulator {
             }
             State::Count(_) => {}
         }
-        Ok(grown)
+        Ok(grown as isize)
+    }
+
+    /// Adds the items of an array; what is missing has none. Returns how many bytes they take.
+    fn gather(&self, state: &mut State, value: Option<Cow<'_, Value>>) -> Result<usize> {
+        let items = match value.map(Cow::into_owned) {
+            None => return Ok(0),
+            Some(Value::Array(items)) => items,
+            other => {
+                let text = format!("expected arrays, found {}", type_name(other.as_ref()));
+                let code = code::TYPE_MISMATCH;
+                return Err(crate::PipelineError::new(code, &self.place, text));
+            }
+        };
+        match state {
+            State::List(list) => {
+                let taken = items.iter().map(weight).sum();
+                list.extend(items);
+                Ok(taken)
+            }
+            State::Set(set) => {
+                let set = set.get_or_insert_default();
+                Ok(items.into_iter().map(|item| inserted(set, item)).sum())
+            }
+            _ => Ok(0),
+        }
     }
 
     /// Adds the state of later rows.
@@ -227,6 +298,12 @@ impl Accumulator {
                 }
             }
             (State::Merged(pairs), State::Merged(more)) => pairs.extend(more),
+            (State::Numbers(numbers), State::Numbers(more)) => numbers.extend(more),
+            (State::Picked(kept), State::Picked(more)) => {
+                if let Extra::Pick(pick) = &self.extra {
+                    pick.merge(kept, more);
+                }
+            }
             (State::Moments(n, mean, squares), State::Moments(m, other, more)) if m > 0.0 => {
                 let (all, off) = (*n + m, other - *mean);
                 *squares += more + off * off * *n * m / all;
@@ -248,6 +325,14 @@ impl Accumulator {
             State::List(list) => Value::Array(list),
             State::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
             State::Merged(pairs) => merged(pairs),
+            State::Numbers(numbers) => match &self.extra {
+                Extra::Percentiles(percentiles) => percentiles.result(numbers),
+                _ => Value::Null,
+            },
+            State::Picked(kept) => match &self.extra {
+                Extra::Pick(pick) => pick.result(kept),
+                _ => Value::Null,
+            },
             State::Moments(count, _, squares) => {
                 let by = if self.kind == Kind::Deviation { count } else { count - 1.0 };
                 if by > 0.0 { Value::Float((squares / by).sqrt()) } else { Value::Null }
@@ -269,6 +354,17 @@ impl Accumulator {
                 State::Set(Some((list.clone(), list.into_iter().collect())))
             }
             (State::Merged(_), Value::Map(map)) => State::Merged(map.into_iter().collect()),
+            (State::Numbers(_), Value::Array(list)) => {
+                State::Numbers(list.iter().map(as_double).collect())
+            }
+            (State::Picked(_), Value::Array(list)) => {
+                let mut kept = Vec::with_capacity(list.len() / 2);
+                let mut list = list.into_iter();
+                while let (Some(Value::Bytes(key)), Some(value)) = (list.next(), list.next()) {
+                    kept.push((key, value));
+                }
+                State::Picked(kept)
+            }
             (State::Moments(..), Value::Array(parts)) => {
                 let [count, mean, squares] = parts.as_slice() else { return None };
                 State::Moments(count.as_f64()?, mean.as_f64()?, squares.as_f64()?)
@@ -276,6 +372,18 @@ impl Accumulator {
             _ => return None,
         })
     }
+}
+
+/// Adds a value to a set that does not have it. Returns how many bytes it takes.
+fn inserted(set: &mut (Vec<Value>, HashSet<Value>), value: Value) -> usize {
+    if set.1.contains(&value) {
+        return 0;
+    }
+    // Once in the order of arrival, once to be found.
+    let taken = 2 * weight(&value);
+    set.0.push(value.clone());
+    set.1.insert(value);
+    taken
 }
 
 /// Makes a map of pairs: a key that comes again keeps its place and has its last value.
@@ -307,6 +415,8 @@ pub(super) enum State {
     List(Vec<Value>),
     Set(Option<(Vec<Value>, HashSet<Value>)>),
     Merged(Vec<(Value, Value)>),
+    Numbers(Vec<f64>),
+    Picked(Picked),
     /// Count, mean, and the sum of the squares of the differences from it.
     Moments(f64, f64, f64),
 }
@@ -321,6 +431,11 @@ impl State {
             Self::List(list) => Value::Array(list),
             Self::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
             Self::Merged(pairs) => merged(pairs),
+            Self::Numbers(numbers) => Value::Array(numbers.into_iter().map(Value::Float).collect()),
+            Self::Picked(kept) => {
+                let pair = |(key, value)| [Value::Bytes(key), value];
+                Value::Array(kept.into_iter().flat_map(pair).collect())
+            }
             Self::Moments(count, mean, squares) => {
                 Value::Array(vec![count.into(), mean.into(), squares.into()])
             }

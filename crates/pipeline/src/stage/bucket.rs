@@ -5,7 +5,7 @@ use super::group::{counting, parse_input, parse_output};
 use super::row::{RowBytes, Rows, decoded, map_of};
 use super::sort::Spill;
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node};
+use crate::expression::{Context, Names, Node, as_object};
 use flagstone::internal::document::{Direction, NumberType, sort_key};
 use flagstone::internal::{Sorted, interrupt_check};
 use flagstone::{Database, Value};
@@ -22,7 +22,7 @@ pub(crate) struct AutoBuckets {
 
 impl AutoBuckets {
     pub(super) fn parse(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Self> {
-        let Some(map) = value.as_map() else {
+        let Some(map) = as_object(value) else {
             return Err(place.refuse(40240, "expected a map with groupBy and buckets"));
         };
         let (mut input, mut buckets, mut accumulators) = (None, None, None);
@@ -151,7 +151,9 @@ impl Rest {
             }
             let Some((key, row)) = self.step()? else { break };
             for (state, accumulator) in states.iter_mut().zip(&spec.accumulators) {
-                hold.add(accumulator.add(state, &row, context)?, "$bucketAuto")?;
+                let grown = accumulator.add(state, &row, context)?;
+                hold.release(grown.min(0).unsigned_abs());
+                hold.add(grown.max(0).unsigned_abs(), "$bucketAuto")?;
             }
             if self.next.is_none() {
                 max = bound(&row)?;

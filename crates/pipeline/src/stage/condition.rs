@@ -2,7 +2,7 @@
 
 use super::row::RowBytes;
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, check_depth, is_true, parse};
+use crate::expression::{Context, Names, Node, as_object, check_depth, is_true, parse};
 use crate::memory::Memory;
 use flagstone::doc::{DateTime, Map};
 use flagstone::query::Matcher;
@@ -60,7 +60,7 @@ impl Test {
 
 /// Returns the members of a filter.
 pub(super) fn members<'v>(filter: &'v Value, place: &Place<'_>) -> Result<&'v Map> {
-    filter.as_map().ok_or_else(|| place.refuse(15959, "expected a map of conditions"))
+    as_object(filter).ok_or_else(|| place.refuse(15959, "expected a map of conditions"))
 }
 
 fn name_of(key: &Value) -> &str {

@@ -1,7 +1,7 @@
 //! `$project`, `$addFields` and `$unset`: fields that are kept, removed or computed.
 
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, is_known, is_true, parse, path_names};
+use crate::expression::{Context, Names, Node, as_object, is_known, is_true, parse, path_names};
 use crate::memory::{Hold, weight};
 use flagstone::Value;
 use flagstone::doc::Map;
@@ -191,7 +191,7 @@ impl Fields {
 
 /// Parses `$addFields`.
 pub(super) fn parse_add(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Fields> {
-    let Some(map) = value.as_map().filter(|map| !map.is_empty()) else {
+    let Some(map) = as_object(value).filter(|map| !map.is_empty()) else {
         return Err(place.refuse(40272, "expected a map of at least one field and its expression"));
     };
     let mut fields = Fields::empty(Kind::Add, place);
@@ -280,7 +280,7 @@ enum What {
 
 /// Parses `$project`.
 pub(super) fn parse_project(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Fields> {
-    let Some(map) = value.as_map() else {
+    let Some(map) = as_object(value) else {
         return Err(place.refuse(15969, "expected a map of fields"));
     };
     if map.is_empty() {

@@ -4,13 +4,13 @@
 //! group are merged when they come out.
 
 use super::accumulate::{Accumulator, State};
+use super::constant::constant;
 use super::row::{RowBytes, Rows, decoded, map_of};
 use super::sort::Spill;
 use crate::PipelineError;
 use crate::error::{Place, Result};
-use crate::expression::{Context, Names, Node, parse};
-use crate::memory::{Hold, Memory, weight};
-use flagstone::doc::DateTime;
+use crate::expression::{Context, Names, Node, as_object, parse};
+use crate::memory::{Hold, weight};
 use flagstone::internal::document::{Direction, sort_key};
 use flagstone::internal::{Sorted, Sorter, interrupt_check};
 use flagstone::{Database, Value};
@@ -40,7 +40,7 @@ pub(crate) struct Group {
 
 impl Group {
     pub(super) fn parse(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Self> {
-        let Some(map) = value.as_map() else {
+        let Some(map) = as_object(value) else {
             return Err(place.refuse(15947, "expected a map with _id and accumulators"));
         };
         let (mut by, mut accumulators) = (None, Vec::new());
@@ -88,7 +88,7 @@ impl Group {
         states: &mut [State],
         row: &Value,
         context: &Context,
-    ) -> Result<usize> {
+    ) -> Result<isize> {
         let mut grown = 0;
         for (state, accumulator) in states.iter_mut().zip(&self.accumulators) {
             grown += accumulator.add(state, row, context)?;
@@ -108,7 +108,7 @@ impl Group {
     pub(super) fn each_field<'n>(&'n self, found: &mut dyn FnMut(Option<&'n str>)) {
         let (By::Value(node) | By::Boundaries { input: node, .. }) = &self.by;
         node.each_field(found);
-        self.accumulators.iter().for_each(|one| one.input().each_field(found));
+        self.accumulators.iter().for_each(|one| one.each_field(found));
     }
 }
 
@@ -186,7 +186,8 @@ impl<R: Rows> Grouped<R> {
                 }
             };
             let states = &mut table.entries[place].states;
-            table.bytes += self.group.add(states, &row, &self.context)?;
+            let grown = self.group.add(states, &row, &self.context)?;
+            table.bytes = table.bytes.saturating_add_signed(grown);
             if table.bytes > spill.memory {
                 let sorter = sorter.get_or_insert_with(|| spill.sorter(database, None));
                 self.empty(&mut table, sorter)?;
@@ -287,7 +288,7 @@ impl<R: Rows> Rows for Grouped<R> {
 
 /// Parses a `$bucket` to the group that it is.
 pub(super) fn parse_bucket(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Group> {
-    let Some(map) = value.as_map() else {
+    let Some(map) = as_object(value) else {
         return Err(place.refuse(40201, "expected a map with groupBy and boundaries"));
     };
     let (mut input, mut boundaries, mut default, mut accumulators) = (None, None, None, None);
@@ -333,7 +334,7 @@ pub(super) fn parse_input(
     code: i32,
 ) -> Result<Node> {
     let is_path = value.as_str().is_some_and(|text| text.starts_with('$'));
-    if !is_path && value.as_map().is_none() {
+    if !is_path && as_object(value).is_none() {
         return Err(place.refuse(code, "expected a path that begins with '$', or an operator"));
     }
     parse(value, place, names)
@@ -346,7 +347,7 @@ pub(super) fn parse_output(
     names: &mut Names,
     code: i32,
 ) -> Result<Vec<Accumulator>> {
-    let Some(map) = value.as_map() else {
+    let Some(map) = as_object(value) else {
         return Err(place.refuse(code, "expected a map of accumulators"));
     };
     let fields = map.iter().map(|(key, value)| {
@@ -355,22 +356,6 @@ pub(super) fn parse_output(
     });
     fields.collect()
 }
-
-/// Returns the value of an expression without fields.
-fn constant(value: &Value, place: &Place<'_>, code: i32) -> Result<Value> {
-    let node = parse(value, place, &mut Names::default())?;
-    let mut has_field = false;
-    node.each_field(&mut |_field| has_field = true);
-    if has_field {
-        return Err(place.refuse(code, "expected a constant"));
-    }
-    let context = Context::new(Memory::new(CONSTANT_MAX), DateTime::default());
-    let constant = node.evaluate(&Value::Null, &context)?;
-    Ok(constant.map_or(Value::Null, Cow::into_owned))
-}
-
-/// The most memory of a constant.
-const CONSTANT_MAX: usize = 1 << 20;
 
 fn parse_boundaries(value: &Value, place: &Place<'_>) -> Result<Vec<Value>> {
     let Some(items) = value.as_array() else {

@@ -1,14 +1,19 @@
 //! Stages: what takes rows and gives rows. A row is a map.
 
 mod condition;
+mod constant;
 mod fields;
 mod row;
+
+mod sort;
+mod unwind;
+
+mod pick;
 
 mod accumulate;
 mod bucket;
 mod group;
-mod sort;
-mod unwind;
+mod redact;
 
 mod spec;
 

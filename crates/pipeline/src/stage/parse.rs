@@ -5,11 +5,12 @@ use super::bucket::AutoBuckets;
 use super::condition::Match;
 use super::fields::{parse_add, parse_project, parse_unset};
 use super::group::{By, Group, parse_bucket, positive};
+use super::redact::Redact;
 use super::sort::Sort;
 use super::spec::{Lookup, Stage, Stages, Union, calling};
 use super::unwind::Unwind;
 use crate::error::{Place, Result, code};
-use crate::expression::{Names, check_variable, parse as parse_expression, path_names};
+use crate::expression::{Names, as_object, check_variable, parse as parse_expression, path_names};
 use crate::number::{Rounding, as_whole, round};
 use flagstone::Value;
 use flagstone::internal::document::Direction;
@@ -23,7 +24,7 @@ const CALLING_MAX: usize = 100;
 const NESTING_MAX: usize = 20;
 
 /// Stages that belong to a server, or that no version here has.
-const REFUSED: [&str; 22] = [
+const REFUSED: [&str; 19] = [
     "$changeStream",
     "$changeStreamSplitLargeEvent",
     "$collStats",
@@ -37,10 +38,7 @@ const REFUSED: [&str; 22] = [
     "$listSampledQueries",
     "$listSearchIndexes",
     "$listSessions",
-    "$merge",
-    "$out",
     "$planCacheStats",
-    "$redact",
     "$search",
     "$searchMeta",
     "$setWindowFields",
@@ -98,7 +96,7 @@ fn pipeline(
     let mut stages = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
         let at = place.item(index);
-        let Some(map) = item.as_map() else {
+        let Some(map) = as_object(item) else {
             let code = if inside.is_facet { 40171 } else { code::TYPE_MISMATCH };
             return Err(at.refuse(code, "expected a stage such as {\"$limit\":5}"));
         };
@@ -149,6 +147,7 @@ fn stage(
         "$unwind" => Stage::Unwind(Unwind::parse(value, at)?),
         "$replaceRoot" => parse_replace(value, at, names, true)?,
         "$replaceWith" => parse_replace(value, at, names, false)?,
+        "$redact" => Stage::Redact(Arc::new(Redact::parse(value, at, names)?)),
         "$sample" => Stage::Sample(parse_sample(value, at)?),
         "$lookup" => Stage::Lookup(Arc::new(parse_lookup(value, at, names, inside)?)),
         "$unionWith" => Stage::Union(Arc::new(parse_union(value, at, names, inside)?)),
@@ -158,6 +157,16 @@ fn stage(
             Stage::Documents(Arc::new((node, at.to_string().into())))
         }
         "$documents" => return Err(at.refuse(40600, "expected no $documents inside of $facet")),
+        "$out" | "$merge" if inside.is_facet => {
+            return Err(at.refuse(40600, format!("expected no {name} inside of $facet")));
+        }
+        "$out" | "$merge" if inside.depth > 0 => {
+            return Err(at.refuse(51047, format!("expected no {name} inside of another stage")));
+        }
+        "$out" | "$merge" => {
+            let text = format!("expected {name} as the last stage, and in a server");
+            return Err(at.refuse(40601, text));
+        }
         _ if REFUSED.contains(&name) && inside.is_facet => {
             return Err(at.refuse(40600, format!("expected no {name} inside of $facet")));
         }
@@ -210,7 +219,7 @@ fn parse_sort_by_count(value: &Value, at: &Place<'_>, names: &mut Names) -> Resu
     });
     let is_path = value.as_str().is_some_and(|text| text.starts_with('$'));
     if !is_operator && !is_path {
-        let code = if value.as_map().is_some() { 40147 } else { 40149 };
+        let code = if as_object(value).is_some() { 40147 } else { 40149 };
         return Err(at.refuse(code, "expected a path that begins with '$', or an operator"));
     }
     let by = By::Value(parse_expression(value, at, names)?);
@@ -227,7 +236,7 @@ fn parse_replace(
     if !is_named {
         return Ok(Stage::Replace(Arc::new((parse_expression(value, at, names)?, place))));
     }
-    let Some(map) = value.as_map() else {
+    let Some(map) = as_object(value) else {
         return Err(at.refuse(40229, "expected a map with newRoot"));
     };
     let mut node = None;
@@ -242,7 +251,7 @@ fn parse_replace(
 }
 
 fn parse_sample(value: &Value, at: &Place<'_>) -> Result<u64> {
-    let Some(map) = value.as_map() else {
+    let Some(map) = as_object(value) else {
         return Err(at.refuse(28745, "expected a map with size"));
     };
     let mut size = None;
@@ -282,7 +291,7 @@ fn parse_lookup(
     names: &mut Names,
     inside: &Inside,
 ) -> Result<Lookup> {
-    let Some(map) = value.as_map() else {
+    let Some(map) = as_object(value) else {
         return Err(at.refuse(code::FAILED_TO_PARSE, "expected a map with from and as"));
     };
     let (mut from, mut local, mut foreign, mut into) = (None, None, None, None);
@@ -299,7 +308,7 @@ fn parse_lookup(
             }
             "as" => into = Some(path_of(value, &at)?),
             "let" => {
-                let Some(map) = value.as_map() else {
+                let Some(map) = as_object(value) else {
                     return Err(at.refuse(code::FAILED_TO_PARSE, "expected a map of variables"));
                 };
                 for (key, value) in map {
@@ -349,7 +358,7 @@ fn parse_union(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) ->
     if value.as_str().is_some() {
         return Ok(Union { from: Some(collection(value, at)?), stages: Stages::from([]) });
     }
-    let Some(map) = value.as_map() else {
+    let Some(map) = as_object(value) else {
         return Err(at.refuse(code::FAILED_TO_PARSE, "expected a collection, or a map with coll"));
     };
     let (mut from, mut stages) = (None, Stages::from([]));
@@ -378,7 +387,7 @@ fn parse_facet(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) ->
     if inside.is_facet {
         return Err(at.refuse(40600, "expected no $facet inside of $facet"));
     }
-    let Some(map) = value.as_map().filter(|map| !map.is_empty()) else {
+    let Some(map) = as_object(value).filter(|map| !map.is_empty()) else {
         return Err(at.refuse(40169, "expected a map of at least one name and its pipeline"));
     };
     let mut facets = Vec::with_capacity(map.len());

@@ -5,6 +5,7 @@ use super::condition::Test;
 use super::fields::Fields;
 use super::group::Grouped;
 use super::needs;
+use super::redact::Redact;
 use super::row::{RowBytes, Rows, map_of, set, shown};
 use super::sort::{SortedRows, Spill};
 use super::source::{Found, Listed, Sources};
@@ -140,6 +141,7 @@ fn staged<'t>(stages: &[Stage], mut rows: BoxedRows<'t>, run: &Run<'t>) -> Boxed
             Stage::Match(one) => steps.push(Step::Test(one.test.clone())),
             Stage::Fields(fields) => steps.push(Step::Fields(Arc::clone(fields))),
             Stage::Replace(root) => steps.push(Step::Replace(Arc::clone(root))),
+            Stage::Redact(redact) => steps.push(Step::Redact(Arc::clone(redact))),
             stage => {
                 rows = stepped(std::mem::take(&mut steps), rows, run);
                 rows = one(stage, &stages[at + 1..], rows, run);
@@ -154,6 +156,7 @@ enum Step {
     Test(Test),
     Fields(Arc<Fields>),
     Replace(Arc<(Node, Box<str>)>),
+    Redact(Arc<Redact>),
 }
 
 /// The rows of such stages.
@@ -185,6 +188,10 @@ impl Stepped<'_> {
                 }
                 Step::Fields(fields) => fields.apply(&row, &self.context)?,
                 Step::Replace(root) => replaced(root, &row, &self.context)?,
+                Step::Redact(redact) => match redact.apply(&row, &self.context)? {
+                    Some(row) => row,
+                    None => return Ok(None),
+                },
             };
         }
         Ok(Some(row))
@@ -286,7 +293,11 @@ fn one<'t>(stage: &Stage, next: &[Stage], rows: BoxedRows<'t>, run: &Run<'t>) ->
             Box::new(Faceted { rows: Some(rows), facets: Arc::clone(facets), run: run.clone() })
         }
         // The first stage, and those that run in a loop.
-        Stage::Documents(_) | Stage::Match(_) | Stage::Fields(_) | Stage::Replace(_) => rows,
+        Stage::Documents(_)
+        | Stage::Match(_)
+        | Stage::Fields(_)
+        | Stage::Replace(_)
+        | Stage::Redact(_) => rows,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::row::{RowBytes, Rows, decoded, malformed_row};
 use crate::error::{Place, Result, code};
+use crate::expression::as_object;
 use flagstone::doc::FieldPath;
 use flagstone::internal::document::{Direction, IndexKeys};
 use flagstone::internal::{Sorted, Sorter};
@@ -19,7 +20,7 @@ pub(crate) struct Sort {
 
 impl Sort {
     pub(super) fn parse(value: &Value, place: &Place<'_>) -> Result<Self> {
-        let Some(map) = value.as_map() else {
+        let Some(map) = as_object(value) else {
             return Err(place.refuse(15973, "expected a map of paths and directions"));
         };
         if map.is_empty() {
@@ -59,6 +60,13 @@ impl Sort {
         });
         let planned = if looks_into_key { None } else { Some(SortSpec::new(of_documents)?) };
         Ok(Self { spec, planned })
+    }
+
+    /// Appends the sort key of a row.
+    pub(super) fn key(&self, row: &Value, bytes: &mut RowBytes, key: &mut Vec<u8>) -> Result<()> {
+        let view = bytes.view(row)?;
+        let made = self.spec.key(&view, &mut IndexKeys::new(), key);
+        made.map_err(|wrong| malformed_row(&wrong))
     }
 
     /// A sort by one field.

@@ -4,6 +4,7 @@ use super::bucket::AutoBuckets;
 use super::condition::Match;
 use super::fields::Fields;
 use super::group::Group;
+use super::redact::Redact;
 use super::sort::Sort;
 use super::unwind::Unwind;
 use crate::expression::Node;
@@ -28,6 +29,7 @@ pub(crate) enum Stage {
     Unwind(Unwind),
     /// The row that replaces each row, and its place.
     Replace(Arc<(Node, Box<str>)>),
+    Redact(Arc<Redact>),
     Sample(u64),
     Lookup(Arc<Lookup>),
     Union(Arc<Union>),
@@ -75,7 +77,7 @@ pub(super) fn spilling(stages: &[Stage]) -> usize {
 /// included.
 pub(super) fn calling(stages: &[Stage]) -> usize {
     let of = |stage: &Stage| match stage {
-        Stage::Match(_) | Stage::Fields(_) | Stage::Replace(_) => 0,
+        Stage::Match(_) | Stage::Fields(_) | Stage::Replace(_) | Stage::Redact(_) => 0,
         Stage::Lookup(lookup) => 1 + calling(&lookup.stages),
         Stage::Union(union) => 1 + calling(&union.stages),
         Stage::Facet(facets) => {

@@ -5,5 +5,6 @@
 mod expressions;
 mod limits;
 mod projections;
+mod random;
 mod stages;
 mod updates;

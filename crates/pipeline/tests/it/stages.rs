@@ -371,7 +371,7 @@ fn malformed_pipelines_are_refused_before_anything_is_read() {
         (r#"[{"$match":{},"$sort":{}}]"#, &["error 40323"]),
         (r#"[{"$nope":1}]"#, &["error 40324 $nope"]),
         (r#"[{"$limit":1},{"$documents":[]}]"#, &["error 40602"]),
-        (r#"[{"$out":"x"}]"#, &["error 115 $out"]),
+        (r#"[{"$out":"x"}]"#, &["error 40601 $out"]),
         (r#"[{"$changeStream":{}}]"#, &["error 115 $changeStream"]),
         ("[", &["error 9 line 1"]),
     ]);
@@ -414,4 +414,66 @@ fn a_field_id_keeps_its_type_if_it_equals_the_key() {
     assert!(posts.aggregate(&value).is_err(), "there is no such type");
     posts.put(3, Json("[1]")).unwrap();
     assert!(rows(&posts, "[]").last().unwrap().contains("maps, found an array with the key 3"));
+}
+
+#[test]
+fn accumulators_that_keep_some_values() {
+    let shop = shop();
+    for (accumulator, expected) in [
+        (r#"{"$firstN":{"n":2,"input":"$n"}}"#, "[3,5]"),
+        (r#"{"$lastN":{"n":2,"input":"$n"}}"#, "[7,2.5]"),
+        (r#"{"$minN":{"n":2,"input":"$n"}}"#, "[2.5,3]"),
+        (r#"{"$maxN":{"n":9,"input":"$n"}}"#, "[7,5,3,2.5]"),
+        (r#"{"$top":{"sortBy":{"n":1},"output":"$who"}}"#, r#""eve""#),
+        (r#"{"$topN":{"n":2,"sortBy":{"n":-1},"output":"$who"}}"#, r#"["ada","bob"]"#),
+        (r#"{"$bottom":{"sortBy":{"n":1},"output":["$who","$n"]}}"#, r#"["ada",7]"#),
+        (r#"{"$bottomN":{"n":3,"sortBy":{"n":1},"output":"$n"}}"#, "[3,5,7]"),
+        (r#"{"$median":{"input":"$n","method":"approximate"}}"#, "3.0"),
+        (r#"{"$percentile":{"input":"$n","p":[1],"method":"approximate"}}"#, "[7.0]"),
+        (r#"{"$concatArrays":{"$cond":[{"$isArray":"$tags"},"$tags",[]]}}"#, r#"["a","b"]"#),
+        (r#"{"$setUnion":["$who"]}"#, "error 40237"),
+        (r#"{"$setUnion":"$who"}"#, "error 14"),
+        (r#"{"$topN":{"n":2,"output":"$n"}}"#, "error 5788005"),
+        (r#"{"$firstN":{"n":"x","input":"$n"}}"#, "error 5787902"),
+        (r#"{"$firstN":{"n":2}}"#, "error 5787907"),
+    ] {
+        let pipeline =
+            format!(r#"[{{"$sort":{{"_id":1}}}},{{"$group":{{"_id":1,"x":{accumulator}}}}}]"#);
+        let found = rows(&shop.orders, &pipeline);
+        let wanted = format!(r#"{{"_id":1,"x":{expected}}}"#);
+        let is_it = if expected.starts_with("error") {
+            found[0].starts_with(expected)
+        } else {
+            found == [wanted]
+        };
+        assert!(is_it, "{accumulator}: {found:?}, expected {expected}");
+    }
+}
+
+/// The row itself is `$$ROOT`, also deep inside; fields are those of the map that is looked at.
+#[test]
+fn redact_looks_into_maps_and_arrays_of_maps() {
+    const WHOLE: &str =
+        r#"{"_id":1,"open":1,"a":{"open":0,"x":1},"b":[{"open":1,"y":2},{"open":0}],"c":5}"#;
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path().join("data")).unwrap();
+    let notes = db.collection("notes").unwrap();
+    notes
+        .put(1, Json(r#"{"open":1,"a":{"open":0,"x":1},"b":[{"open":1,"y":2},{"open":0}],"c":5}"#))
+        .unwrap();
+    notes.put(2, Json(r#"{"open":0}"#)).unwrap();
+    for (expression, expected) in [
+        (
+            r#"{"$cond":["$open","$$DESCEND","$$PRUNE"]}"#,
+            vec![r#"{"_id":1,"open":1,"b":[{"open":1,"y":2}],"c":5}"#],
+        ),
+        (r#"{"$cond":["$$ROOT.open","$$DESCEND","$$PRUNE"]}"#, vec![WHOLE]),
+        (r#"{"$cond":["$c","$$KEEP","$$PRUNE"]}"#, vec![WHOLE]),
+        (r#""$open""#, vec!["error 17053"]),
+    ] {
+        let found = rows(&notes, &format!(r#"[{{"$redact":{expression}}}]"#));
+        let is_it = found.len() == expected.len()
+            && found.iter().zip(&expected).all(|(found, expected)| found.starts_with(expected));
+        assert!(is_it, "{expression}: {found:?}");
+    }
 }

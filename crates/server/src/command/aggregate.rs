@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::filter::Fields;
 use super::name::Namespace;
+use super::output::{Output, stage};
 use super::read::{Listed, batch_size, first_batch};
 use super::run::Run;
 use super::service::Counters;
@@ -12,7 +13,7 @@ use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Rows;
-use flagstone::doc::Map;
+use flagstone::doc::{Map, ValueType};
 use flagstone::{Document, Error, Value};
 use flagstone_pipeline::{Aggregate, Aggregation, PipelineError, RowStages};
 
@@ -54,10 +55,19 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     if args.is("explain")? {
         return super::explain::of_command(run, &run.command.body.root(), false);
     }
-    let namespace = match args.get("aggregate")?.and_then(|name| name.as_str()) {
-        Some(_) => Some(run.namespace()?),
-        None => None,
+    let namespace = match args.get("aggregate")? {
+        Some(one) if one.value_type() == ValueType::Number => {
+            if one.as_f64() != Some(1.0) {
+                let text = format!("aggregate: expected a collection or 1, found {one}");
+                return Err(Failure::new(Code::BadValue, text));
+            }
+            None
+        }
+        _ => Some(run.namespace()?),
     };
+    if let Some(cursor) = args.map("cursor")? {
+        Args::new(cursor, "aggregate.cursor").check(&["batchSize"])?;
+    }
     let first = stages.first().and_then(|stage| stage.get("$changeStream").ok().flatten());
     if let Some(stage) = first {
         return change_stream(run, &Args::new(stage, "$changeStream"), namespace, &stages[1..]);
@@ -67,8 +77,15 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         Some(namespace) => run.existing(namespace)?,
         None => None,
     };
+    if let Some(collection) = &collection {
+        super::filter::hint(&args, collection)?;
+    }
     let pipeline = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>();
     let mut pipeline = pipeline?;
+    let output = Output::take(&mut pipeline, &run.command.database)?;
+    if let Some(output) = &output {
+        output.check(run)?;
+    }
     let first = stages.first().and_then(|stage| stage.get("$collStats").ok().flatten());
     if let (Some(stage), Some(namespace)) = (first, &namespace) {
         let stage = Args::new(stage, "$collStats");
@@ -92,9 +109,13 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         let namespace = namespace.map_err(|failure| Error::invalid(failure.message))?;
         opened.space(&namespace.keyspace()).existing().collection()
     });
-    let rows: Box<dyn Rows> = match &run.transaction {
-        None => Box::new(Piped { rows: aggregate.run()?, current: None }),
-        Some(tx) => {
+    let rows: Box<dyn Rows> = match (&output, &run.transaction) {
+        (Some(output), _) => {
+            output.write(run, aggregate.run()?)?;
+            Box::new(Listed::new(Vec::new()))
+        }
+        (None, None) => Box::new(Piped { rows: aggregate.run()?, current: None }),
+        (None, Some(tx)) => {
             let mut listed = Listed::new(Vec::new());
             for row in aggregate.transaction(tx).run()? {
                 let row = row.map_err(of_reading)?;
@@ -113,13 +134,6 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
 /// Returns rows as an expression: text in them is no path.
 fn literal(rows: Vec<Value>) -> Value {
     stage("$literal", Value::Array(rows))
-}
-
-/// Returns a stage of a pipeline.
-fn stage(name: &str, value: impl Into<Value>) -> Value {
-    let mut stage = Map::new();
-    stage.insert(name, value);
-    Value::Map(stage)
 }
 
 /// Returns the stages that do what a find or a count does, whose filter has expressions.

@@ -3,6 +3,7 @@
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::View;
 use flagstone::doc::{FieldKey, ValueType};
+use flagstone::internal::document::NumberType;
 
 /// A map of arguments: a command, or a statement of one.
 #[derive(Clone, Copy)]
@@ -10,6 +11,31 @@ pub(crate) struct Args<'a> {
     view: View<'a>,
     /// What the map is, for errors: `find`, `updates[3]`.
     what: &'a str,
+}
+
+/// Types that are stored as maps, by the names of these.
+const FORMS: [&str; 9] = [
+    "$binary",
+    "$timestamp",
+    "$regularExpression",
+    "$code",
+    "$symbol",
+    "$dbPointer",
+    "$undefined",
+    "$minKey",
+    "$maxKey",
+];
+
+/// Returns whether a value is a document, and does not stand for a value of another type.
+pub(super) fn is_document(value: &View<'_>) -> Outcome<bool> {
+    if !value.is_map() {
+        return Ok(false);
+    }
+    let first = value.fields()?.next().transpose()?;
+    let Some((FieldKey::Name(name), _)) = first else { return Ok(true) };
+    let is_form = FORMS.contains(&name)
+        && (value.len()? == 1 || name == "$code" && value.get("$scope")?.is_some());
+    Ok(!is_form)
 }
 
 /// The arguments that every command may have, and which change nothing, or are read for all.
@@ -55,8 +81,6 @@ impl<'a> Args<'a> {
         for field in self.view.fields()? {
             let (FieldKey::Name(name), value) = field? else { continue };
             match name {
-                "readConcern" => self.check_read_concern(&value)?,
-                "writeConcern" => self.check_write_concern(&value)?,
                 "apiVersion" if value.as_str() != Some("1") => {
                     let text = format!("apiVersion: expected \"1\", found {}", shown(&value));
                     return Err(Failure::new(Code::APIVersionError, text));
@@ -77,60 +101,6 @@ impl<'a> Args<'a> {
             }
         }
         Ok(looked)
-    }
-
-    /// Refuses reads as of a moment that nothing keeps, and levels that there are not.
-    fn check_read_concern(&self, concern: &View<'a>) -> Outcome {
-        let concern = Args::new(*concern, "readConcern");
-        if !concern.view.is_map() {
-            return self.refuse("readConcern", "a document", &concern.view);
-        }
-        concern.check(&["level", "afterClusterTime", "atClusterTime", "provenance"])?;
-        concern.refuse_if("atClusterTime", |_time| true)?;
-        match concern.text("level")? {
-            Some("snapshot") if self.get("autocommit")?.is_none() => {
-                Err(Failure::unsupported("readConcern.level: snapshot outside of a transaction"))
-            }
-            None | Some("local" | "available" | "majority" | "linearizable" | "snapshot") => Ok(()),
-            Some(other) => {
-                let text = format!(
-                    "readConcern.level: expected local, available, majority, linearizable or \
-                     snapshot, found {other:?}"
-                );
-                Err(Failure::new(Code::FailedToParse, text))
-            }
-        }
-    }
-
-    fn check_write_concern(&self, concern: &View<'a>) -> Outcome {
-        let concern = Args::new(*concern, "writeConcern");
-        if !concern.view.is_map() {
-            return self.refuse("writeConcern", "a document", &concern.view);
-        }
-        // Nobody else is waited for, so no wait takes too long.
-        concern.check(&["w", "j", "wtimeout", "wtimeoutMS", "fsync", "provenance"])?;
-        match concern.get("w")? {
-            Some(w) if w.as_str().is_some_and(|w| w != "majority") => {
-                let text = format!("writeConcern.w: there are no members tagged {}", shown(&w));
-                Err(Failure::new(Code::UnknownReplWriteConcern, text))
-            }
-            // Drivers of languages that have one type of numbers send doubles.
-            Some(w) if w.as_str().is_none() => match w.as_f64() {
-                Some(0.0 | 1.0) => Ok(()),
-                Some(members) if members.fract() == 0.0 && (2.0..=50.0).contains(&members) => {
-                    let text = "writeConcern.w: expected 0, 1 or majority: this server is alone";
-                    Err(Failure::new(Code::UnsatisfiableWriteConcern, text))
-                }
-                _ => {
-                    let text = format!(
-                        "writeConcern.w: expected majority or a number from 0 to 50, found {}",
-                        shown(&w)
-                    );
-                    Err(Failure::new(Code::FailedToParse, text))
-                }
-            },
-            _ => Ok(()),
-        }
     }
 
     #[cold]
@@ -195,12 +165,16 @@ impl<'a> Args<'a> {
     /// Returns a whole number of any type.
     pub(crate) fn int(&self, name: &str) -> Outcome<Option<i64>> {
         let Some(value) = self.get(name)? else { return Ok(None) };
-        let whole = value.as_i64().or_else(|| {
-            let float = value.as_f64().filter(|_| value.value_type() == ValueType::Number)?;
-            // Drivers of languages that have one type of numbers send doubles.
-            (float.fract() == 0.0 && float.abs() < 9e15).then_some(float as i64)
-        });
-        whole.map_or_else(|| self.refuse(name, "a whole number", &value), |int| Ok(Some(int)))
+        if let Some(int) = value.as_i64() {
+            return Ok(Some(int));
+        }
+        // As servers of MongoDB read it: what is no number counts as 0, a double is cut, a decimal
+        // is rounded, and what is too large is the largest.
+        let float = value.as_f64().filter(|_| value.value_type() == ValueType::Number);
+        let Some(float) = float else { return self.refuse(name, "a number", &value) };
+        let is_decimal = NumberType::of(&value.to_value()?) == Some(NumberType::Decimal);
+        let whole = if is_decimal { float.round_ties_even() } else { float.trunc() };
+        Ok(Some(whole as i64))
     }
 
     /// Returns a whole number from 0 on.
@@ -216,6 +190,24 @@ impl<'a> Args<'a> {
                 }
             },
         }
+    }
+
+    /// Returns the milliseconds that a command may take; `None` without a limit.
+    pub(crate) fn max_time(&self) -> Outcome<Option<u64>> {
+        let Some(value) = self.get("maxTimeMS")? else { return Ok(None) };
+        let float = value.as_f64().filter(|_| value.value_type() == ValueType::Number);
+        let Some(millis) = float else { return self.refuse("maxTimeMS", "a number", &value) };
+        let refuse = |code| {
+            let text = format!("maxTimeMS: expected a whole number of milliseconds, found {value}");
+            Err(Failure::new(code, text))
+        };
+        if millis.fract() != 0.0 || !millis.is_finite() || millis.abs() > i64::MAX as f64 {
+            return refuse(Code::FailedToParse);
+        }
+        if !(0.0..=f64::from(i32::MAX)).contains(&millis) {
+            return refuse(Code::BadValue);
+        }
+        Ok(Some(millis as u64).filter(|millis| *millis > 0))
     }
 
     /// Returns whether an argument is true, or a number other than 0.
@@ -234,7 +226,7 @@ impl<'a> Args<'a> {
 
     pub(crate) fn map(&self, name: &str) -> Outcome<Option<View<'a>>> {
         let Some(value) = self.get(name)? else { return Ok(None) };
-        if value.is_map() { Ok(Some(value)) } else { self.refuse(name, "a document", &value) }
+        if is_document(&value)? { Ok(Some(value)) } else { self.refuse(name, "a document", &value) }
     }
 
     /// Returns a document that is not empty.

@@ -165,6 +165,18 @@ pub(super) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
 
 pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
+    // Nothing without a validator, but not anything.
+    for (name, known) in [
+        ("validationLevel", ["off", "strict", "moderate"]),
+        ("validationAction", ["error", "warn", "errorAndLog"]),
+    ] {
+        if let Some(text) = args.text(name)?.filter(|text| !known.contains(text)) {
+            let text = format!("create.{name}: expected one of {}, found {text}", known.join(" "));
+            return Err(Failure::new(Code::BadValue, text));
+        }
+    }
+    args.map("idIndex")?;
+    args.map("indexOptionDefaults")?;
     let keeps = keeps_old(&args)?;
     if run.existing(&namespace)?.is_some() {
         let text = format!("collection {namespace} already exists");
@@ -197,16 +209,20 @@ pub(super) fn drop(run: &mut Run<'_, '_>) -> Outcome {
 
 pub(super) fn drop_database(run: &mut Run<'_, '_>) -> Outcome {
     let database = &run.command.database;
+    let mut is_there = false;
     for (namespace, keyspace) in collections(run.service) {
         if namespace.database == *database {
-            run.service.db.drop_keyspace(&keyspace)?;
+            is_there |= run.service.db.drop_keyspace(&keyspace)?;
         }
     }
-    Ok(run.reply.text("dropped", database)?)
+    Ok(if is_there {
+        run.reply.text("dropped", database)?
+    })
 }
 
 pub(super) fn rename(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
+    args.bool("stayTemp")?;
     let from = Namespace::parse(args.required_text("renameCollection")?)?;
     let to = Namespace::parse(args.required_text("to")?)?;
     for namespace in [&from, &to] {

@@ -1,7 +1,7 @@
 //! Filters, sorts, projections and hints of drivers in the library's terms: `_id` is the primary
 //! key.
 
-use super::args::Args;
+use super::args::{Args, is_document};
 use super::id::ID;
 use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
@@ -181,20 +181,31 @@ impl Fields {
 pub(crate) fn hint(args: &Args<'_>, collection: &Collection) -> Outcome<Option<Hint>> {
     let Some(hint) = args.get("hint")? else { return Ok(None) };
     if let Some(name) = hint.as_str() {
-        return Ok(match name {
-            "" => None,
-            "_id_" => Some(Hint::Scan),
+        return match name {
+            "_id_" => Ok(Some(Hint::Scan)),
             name if collection.indexes().iter().any(|index| index.name == name) => {
-                Some(Hint::index(name))
+                Ok(Some(Hint::index(name)))
             }
-            name => return Err(no_index(name)),
-        });
+            name => Err(no_index(name)),
+        };
     }
-    if !hint.is_map() || hint.is_empty()? {
+    if !is_document(&hint)? {
+        let text = format!("hint: expected the name or the keys of an index, found {hint}");
+        return Err(Failure::new(Code::FailedToParse, text));
+    }
+    if hint.is_empty()? {
         return Ok(None);
     }
-    let fields = super::index::fields_of(&hint)?;
-    if fields == [ID] || fields == ["$natural"] || fields == ["-$natural"] {
+    let fields = super::index::fields_of(&hint).map_err(|_wrong| no_index(&hint.to_string()))?;
+    if fields == ["$natural"] || fields == ["-$natural"] {
+        let direction = hint.get("$natural")?.and_then(|direction| direction.as_f64());
+        if direction.is_none_or(|direction| direction.abs() != 1.0) {
+            let text = format!("hint.$natural: expected 1 or -1, found {hint}");
+            return Err(Failure::new(Code::BadValue, text));
+        }
+        return Ok(Some(Hint::Scan));
+    }
+    if fields == [ID] {
         return Ok(Some(Hint::Scan));
     }
     match collection.indexes().iter().find(|index| index.fields == fields) {

@@ -2,6 +2,7 @@
 //! from it.
 
 mod args;
+mod concern;
 pub(crate) mod name;
 
 mod variables;
@@ -32,6 +33,10 @@ mod aggregate;
 mod transaction;
 mod users;
 mod write;
+
+mod output;
+
+mod aggregate;
 
 mod update;
 

@@ -453,7 +453,13 @@ fn check_values(reply: &BsonWriter<'_>, start: usize) -> Outcome {
 /// Returns the size of the first batch, from the argument `cursor`.
 pub(super) fn batch_size(args: &Args<'_>) -> Outcome<Option<u64>> {
     match args.map("cursor")? {
-        Some(cursor) => Args::new(cursor, "cursor").count("batchSize"),
+        Some(cursor) => Args::new(cursor, "cursor").count("batchSize").map_err(|mut failure| {
+            // A code of its own.
+            if failure.code == Code::Location51024 {
+                failure.code = Code::BadValue;
+            }
+            failure
+        }),
         None => Ok(None),
     }
 }

@@ -124,7 +124,12 @@ impl<'r> Run<'r, '_> {
 
     /// Returns the collection that the first field names.
     pub(crate) fn namespace(&self) -> Outcome<Namespace> {
-        let name = self.args().required_text(self.command.name)?;
+        let args = self.args();
+        let name = args.get(self.command.name)?.and_then(|name| name.as_str());
+        let Some(name) = name else {
+            let text = format!("{}: expected the name of a collection", self.command.name);
+            return Err(Failure::new(Code::InvalidNamespace, text));
+        };
         Namespace::new(&self.command.database, name)
     }
 

@@ -177,6 +177,7 @@ impl Service {
     /// If the users cannot be read.
     pub fn new(db: Database, options: ServiceOptions) -> flagstone::Result<Arc<Self>> {
         let users = Users::open(&db)?;
+        super::output::clean(&db)?;
         // What open transactions have written counts in no other budget.
         let budget = usize::try_from(db.stats().memory_budget).unwrap_or(usize::MAX);
         let transaction_bytes = (budget / 4).max(TRANSACTION_BYTES_MIN);
@@ -381,10 +382,17 @@ impl Service {
         let args = run.args();
         let looked = args.look(entry.fields, entry.ignored, entry.refused)?;
         args.refuse_collation()?;
-        let deadline = match args.count("maxTimeMS")? {
+        super::concern::check(&args)?;
+        let only_reads = entry.need == Need::Read && entry.name != "aggregate"
+            || matches!(entry.name, "compact" | "listDatabases" | "killCursors");
+        if only_reads && args.get("writeConcern")?.is_some() {
+            let text = format!("{}: expected no writeConcern", entry.name);
+            return Err(Failure::new(Code::InvalidOptions, text));
+        }
+        let deadline = match args.max_time()? {
             // Of the next batch of a change stream it is the time to wait.
             _ if entry.name == "getMore" => None,
-            None | Some(0) => None,
+            None => None,
             Some(millis) => Instant::now().checked_add(Duration::from_millis(millis)),
         };
         run.reply.begin();

@@ -94,8 +94,8 @@ table! {
     "create" Write catalog::create,
         ["changeStreamPreAndPostImages", "collation"],
         ignores ["autoIndexId", "idIndex", "size", "max", "validationLevel", "validationAction",
-         "indexOptionDefaults", "clusteredIndex", "flags", "temp"],
-        refuses ["capped", "storageEngine", "validator", "viewOn", "pipeline", "timeseries",
+         "indexOptionDefaults", "flags", "temp"],
+        refuses ["capped", "clusteredIndex", "storageEngine", "validator", "viewOn", "pipeline", "timeseries",
          "expireAfterSeconds", "encryptedFields"],
         "Creates a collection.";
     "createIndexes" Write catalog::create_indexes,
@@ -182,7 +182,9 @@ table! {
         ignores ["slowms", "sampleRate", "filter"],
         "Returns that nothing is profiled.";
     "refreshSessions" Login connection::refresh_sessions, [], "Keeps sessions of the client.";
-    "renameCollection" Root catalog::rename, ["to", "dropTarget"], "Renames a collection.";
+    "renameCollection" Root catalog::rename,
+        ["to", "dropTarget", "stayTemp"],
+        "Renames a collection.";
     "saslContinue" Nothing connection::sasl_continue,
         ["conversationId", "payload"],
         "Continues to tell who the client is.";

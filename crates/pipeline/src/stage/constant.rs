@@ -1,0 +1,24 @@
+//! Expressions that are evaluated when a pipeline is parsed.
+
+use crate::error::{Place, Result};
+use crate::expression::{Context, Names, parse};
+use crate::memory::Memory;
+use flagstone::Value;
+use flagstone::doc::DateTime;
+use std::borrow::Cow;
+
+/// The most memory of a constant.
+const MEMORY: usize = 1 << 20;
+
+/// Returns the value of an expression without fields.
+pub(super) fn constant(value: &Value, place: &Place<'_>, code: i32) -> Result<Value> {
+    let node = parse(value, place, &mut Names::default())?;
+    let mut has_field = false;
+    node.each_field(&mut |_field| has_field = true);
+    if has_field {
+        return Err(place.refuse(code, "expected a constant"));
+    }
+    let context = Context::new(Memory::new(MEMORY), DateTime::default());
+    let constant = node.evaluate(&Value::Null, &context)?;
+    Ok(constant.map_or(Value::Null, Cow::into_owned))
+}

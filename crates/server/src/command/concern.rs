@@ -1,0 +1,162 @@
+//! The concerns of commands: what a read may see, and what an acknowledged write survives.
+
+use super::args::Args;
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::doc::{FieldKey, ValueType};
+use flagstone::{Value, View};
+
+/// What a read may see.
+const LEVELS: [&str; 5] = ["local", "available", "majority", "linearizable", "snapshot"];
+/// Where a concern comes from.
+const ORIGINS: [&str; 5] = [
+    "clientSupplied",
+    "implicitDefault",
+    "customDefault",
+    "getLastErrorDefaults",
+    "internalWriteDefault",
+];
+/// The most members of a set.
+const MEMBERS_MAX: f64 = 50.0;
+
+/// Refuses what every command may have, if it is malformed.
+pub(super) fn check(args: &Args<'_>) -> Outcome {
+    args.bool("bypassDocumentValidation")?;
+    args.bool("allowDiskUse")?;
+    if let Some(concern) = args.map("readConcern")? {
+        check_read(&concern)?;
+        let level = concern.get("level")?;
+        let is_snapshot = level.is_some_and(|level| level.as_str() == Some("snapshot"));
+        if is_snapshot && args.get("autocommit")?.is_none() {
+            let what = "readConcern.level: snapshot outside of a transaction";
+            return Err(Failure::unsupported(what));
+        }
+        // A moment that nothing keeps.
+        Args::new(concern, "readConcern").refuse_if("atClusterTime", |_time| true)?;
+    }
+    match args.map("writeConcern")? {
+        Some(concern) => check_write(&concern),
+        None => Ok(()),
+    }
+}
+
+/// Calls `check` with the name and the value of each field.
+fn each(concern: &View<'_>, check: impl Fn(&str, &View<'_>) -> Outcome) -> Outcome {
+    for field in concern.fields()? {
+        if let (FieldKey::Name(name), value) = field? {
+            check(name, &value)?;
+        }
+    }
+    Ok(())
+}
+
+fn mistyped(what: &str, expected: &str, found: &View<'_>) -> Failure {
+    Failure::new(Code::TypeMismatch, format!("{what}: expected {expected}, found {found}"))
+}
+
+fn unknown(what: &str, name: &str) -> Failure {
+    Failure::numbered(40415, format!("{what}: expected a field that exists, found {name:?}"))
+}
+
+/// Refuses a text that is none of `known`.
+fn check_text(what: &str, value: &View<'_>, known: &[&str]) -> Outcome {
+    let Some(text) = value.as_str() else { return Err(mistyped(what, "text", value)) };
+    if known.contains(&text) {
+        return Ok(());
+    }
+    let text = format!("{what}: expected one of {}, found {text:?}", known.join(" "));
+    Err(Failure::new(Code::BadValue, text))
+}
+
+fn is_number(value: &View<'_>) -> bool {
+    value.value_type() == ValueType::Number
+}
+
+/// Returns the seconds and the increment of a timestamp.
+fn time(what: &str, value: &View<'_>) -> Outcome<(i64, i64)> {
+    let whole = value.to_value()?;
+    let part = |name| whole.get("$timestamp").and_then(|inner| inner.get(name)?.as_i64());
+    let time = part("t").zip(part("i")).ok_or_else(|| mistyped(what, "a timestamp", value))?;
+    if time == (0, 0) {
+        let text = format!("{what}: expected a timestamp that is not zero");
+        return Err(Failure::new(Code::InvalidOptions, text));
+    }
+    Ok(time)
+}
+
+fn check_read(concern: &View<'_>) -> Outcome {
+    each(concern, |name, value| {
+        let what = format!("readConcern.{name}");
+        match name {
+            "level" if value.is_null() => Ok(()),
+            "level" => check_text(&what, value, &LEVELS),
+            "provenance" => check_text(&what, value, &ORIGINS),
+            "afterClusterTime" => time(&what, value).map(|_time| ()),
+            "atClusterTime" => {
+                let time = time(&what, value)?;
+                let level = concern.get("level")?;
+                let is_snapshot = level.is_some_and(|level| level.as_str() == Some("snapshot"));
+                if is_snapshot && time.0 > 0 {
+                    return Ok(());
+                }
+                let text = format!("{what}: expected a time beside the level snapshot");
+                Err(Failure::new(Code::InvalidOptions, text))
+            }
+            "afterOpTime" | "allowTransactionTableSnapshot" => Ok(()),
+            _ => Err(unknown("readConcern", name)),
+        }
+    })
+}
+
+fn check_write(concern: &View<'_>) -> Outcome {
+    each(concern, |name, value| {
+        let what = format!("writeConcern.{name}");
+        match name {
+            "w" => check_members(&what, value),
+            "j" | "fsync" => {
+                let is_taken = value.as_bool().is_some() || is_number(value) || value.is_null();
+                if is_taken { Ok(()) } else { Err(mistyped(&what, "true or false", value)) }
+            }
+            "wtimeout" => match value.as_f64() {
+                Some(millis) if millis > f64::from(i32::MAX) => {
+                    let text = format!("{what}: expected at most {} ms, found {value}", i32::MAX);
+                    Err(Failure::new(Code::FailedToParse, text))
+                }
+                _ => Ok(()),
+            },
+            "provenance" => check_text(&what, value, &ORIGINS),
+            _ => Err(unknown("writeConcern", name)),
+        }
+    })
+}
+
+/// Checks how many members are to have a write, `majority`, or a map of tags.
+fn check_members(what: &str, value: &View<'_>) -> Outcome {
+    let refuse = |code| {
+        let text = format!("{what}: expected a number from 0 to 50 or majority, found {value}");
+        Err(Failure::new(code, text))
+    };
+    if is_number(value) {
+        let count = value.as_f64().unwrap_or(f64::NAN);
+        return match count {
+            _ if !(-0.5..MEMBERS_MAX + 1.0).contains(&count) => refuse(Code::FailedToParse),
+            _ if count >= 2.0 => {
+                let text = format!("{what}: expected 0, 1 or majority: this server is alone");
+                Err(Failure::new(Code::UnsatisfiableWriteConcern, text))
+            }
+            _ => Ok(()),
+        };
+    }
+    match value.to_value()? {
+        Value::Text(text) if text == "majority" => Ok(()),
+        Value::Text(_) => {
+            let text = format!("{what}: there are no members tagged {value}");
+            Err(Failure::new(Code::UnknownReplWriteConcern, text))
+        }
+        Value::Null => refuse(Code::BadValue),
+        Value::Map(tags) => {
+            let has_counts = !tags.is_empty() && tags.iter().all(|(_, n)| n.as_f64().is_some());
+            if has_counts { Ok(()) } else { refuse(Code::FailedToParse) }
+        }
+        _ => refuse(Code::FailedToParse),
+    }
+}

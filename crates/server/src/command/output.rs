@@ -1,0 +1,545 @@
+//! `$out` and `$merge`: the last stage of a pipeline writes its rows into a collection.
+//!
+//! `$out` fills a hidden collection, and puts it into the place of the other one when all rows are
+//! there: after a failure that one is as it was. `$merge` commits a chunk of rows at a time.
+
+use super::id;
+use super::name::Namespace;
+use super::run::Run;
+use super::write::duplicate_key;
+use crate::access::Need;
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::doc::{DateTime, Map};
+use flagstone::{Collection, Database, Document, Filter, Index, Transaction, Value};
+use flagstone_pipeline::{Aggregate, Expression, PipelineError};
+
+/// The most rows of one commit.
+const CHUNK_ROWS: usize = 500;
+/// The bytes after which a commit ends.
+const CHUNK_BYTES: usize = 4 << 20;
+/// The field of primary keys.
+const ID: &str = "_id";
+
+/// What the names of collections have behind that of their database while `$out` fills them. Such
+/// collections are hidden: see `Namespace`.
+const HIDDEN: &str = ".system.out.";
+
+/// Drops what a server that ended left half-filled.
+pub(super) fn clean(db: &Database) -> flagstone::Result<()> {
+    let left = db.keyspaces().into_iter().filter(|keyspace| keyspace.name.contains(HIDDEN));
+    for keyspace in left {
+        db.drop_keyspace(&keyspace.name)?;
+    }
+    Ok(())
+}
+
+/// Where the rows of a pipeline go.
+pub(super) enum Output {
+    /// They take the place of the documents of a collection.
+    Out(Namespace),
+    Merge(Box<Merge>),
+}
+
+/// A `$merge`.
+pub(super) struct Merge {
+    into: Namespace,
+    /// The fields whose values say which document a row stands for.
+    on: Vec<String>,
+    matched: Matched,
+    unmatched: Unmatched,
+}
+
+/// What becomes of a document that a row stands for.
+enum Matched {
+    Replace,
+    Keep,
+    Merge,
+    Fail,
+    /// Stages make the new document; the variables are expressions over the row.
+    Stages(Vec<Value>, Vec<(String, Expression)>),
+}
+
+/// What becomes of a row that stands for no document.
+enum Unmatched {
+    Insert,
+    Discard,
+    Fail,
+}
+
+/// Returns a stage of a pipeline.
+pub(super) fn stage(name: &str, value: impl Into<Value>) -> Value {
+    let mut stage = Map::new();
+    stage.insert(name, value);
+    Value::Map(stage)
+}
+
+/// A failure of a malformed stage.
+fn wrong(code: i32, place: &str, expected: &str) -> Failure {
+    Failure::numbered(code, format!("{place}: expected {expected}"))
+}
+
+impl Output {
+    /// Takes a stage that writes from the end of a pipeline of `database`.
+    pub(super) fn take(pipeline: &mut Vec<Value>, database: &str) -> Outcome<Option<Self>> {
+        let Some(Value::Map(map)) = pipeline.last() else { return Ok(None) };
+        let Some((name, value)) = map.iter().next().filter(|_| map.len() == 1) else {
+            return Ok(None);
+        };
+        let place = format!("pipeline[{}].{}", pipeline.len() - 1, name.as_str().unwrap_or(""));
+        let output = match name.as_str() {
+            Some("$out") => Self::Out(out_of(value, database, &place)?),
+            Some("$merge") => Self::Merge(Box::new(Merge::parse(value, database, &place)?)),
+            _ => return Ok(None),
+        };
+        pipeline.pop();
+        Ok(Some(output))
+    }
+
+    const fn namespace(&self) -> &Namespace {
+        match self {
+            Self::Out(into) => into,
+            Self::Merge(merge) => &merge.into,
+        }
+    }
+
+    /// Checks that the client may write there.
+    pub(super) fn check(&self, run: &Run<'_, '_>) -> Outcome {
+        if run.transaction.is_some() {
+            let text = "$out and $merge write on their own: expected them outside of a transaction";
+            return Err(Failure::new(Code::OperationNotSupportedInTransaction, text));
+        }
+        run.require(Need::Write, &self.namespace().database)
+    }
+
+    /// Writes the rows.
+    pub(super) fn write(
+        &self,
+        run: &mut Run<'_, '_>,
+        rows: impl Iterator<Item = Result<Document, PipelineError>>,
+    ) -> Outcome {
+        match self {
+            Self::Out(into) => replace(run, into, rows),
+            Self::Merge(merge) => merge.write(run, rows),
+        }
+    }
+}
+
+/// Parses the target of a `$out`.
+fn out_of(value: &Value, database: &str, place: &str) -> Outcome<Namespace> {
+    match value {
+        Value::Text(name) => Namespace::new(database, name),
+        Value::Map(map) => {
+            let (mut db, mut coll) = (None, None);
+            for (name, value) in map {
+                match name.as_str() {
+                    Some(name @ ("db" | "coll")) => {
+                        let text = value.as_str().ok_or_else(|| {
+                            Failure::new(
+                                Code::TypeMismatch,
+                                format!("{place}.{name}: expected text, found {value}"),
+                            )
+                        })?;
+                        *(if name == "db" { &mut db } else { &mut coll }) = Some(text);
+                    }
+                    Some("timeseries") => {
+                        return Err(Failure::unsupported(format_args!("{place}.timeseries")));
+                    }
+                    _ => return Err(wrong(40415, place, &format!("db and coll, found {name}"))),
+                }
+            }
+            let db = db.ok_or_else(|| wrong(40414, place, "db"))?;
+            let coll = coll.ok_or_else(|| wrong(40414, place, "coll"))?;
+            Namespace::new(db, coll)
+        }
+        _ => Err(wrong(16990, place, "the name of a collection, or a map with db and coll")),
+    }
+}
+
+/// Puts rows into the place of all documents of a collection, which keeps its indexes.
+fn replace(
+    run: &mut Run<'_, '_>,
+    into: &Namespace,
+    rows: impl Iterator<Item = Result<Document, PipelineError>>,
+) -> Outcome {
+    let db = run.service.db.clone();
+    let hidden = format!("{}{HIDDEN}{}", into.database, id::new_id());
+    let filled = fill(run, into, &hidden, rows);
+    if filled.is_ok() {
+        db.drop_keyspace(&into.keyspace())?;
+        return Ok(db.rename_keyspace(&hidden, &into.keyspace())?);
+    }
+    db.drop_keyspace(&hidden)?;
+    filled
+}
+
+fn fill(
+    run: &mut Run<'_, '_>,
+    into: &Namespace,
+    hidden: &str,
+    rows: impl Iterator<Item = Result<Document, PipelineError>>,
+) -> Outcome {
+    let collection = run.service.db.collection(hidden)?;
+    let old = run.existing(into)?;
+    let keeps_old = old
+        .as_ref()
+        .map_or_else(|| run.service.db.stats().changes.is_some(), Collection::keeps_old_documents);
+    if keeps_old {
+        collection.keep_old_documents(true)?;
+    }
+    for info in old.iter().flat_map(Collection::indexes) {
+        let Some((first, rest)) = info.fields.split_first() else { continue };
+        let on = Index::on(first.as_str());
+        let mut index = rest.iter().fold(on, |index, field| index.then(field.as_str()));
+        index = if info.is_unique { index.unique() } else { index };
+        index = if info.is_sparse { index.sparse() } else { index };
+        if let Some(only) = &info.only {
+            index = index.only(Filter::parse(only.as_str()).map_err(flagstone::Error::from)?);
+        }
+        if let Some(time) = info.expires_after {
+            index = index.expire_after(time);
+        }
+        collection.create_index(&info.name, index)?;
+    }
+    in_chunks(run, rows, |_run, tx, row| {
+        let (key, document) = stored(row.clone())?;
+        if tx.get(&collection, &key)?.is_some() {
+            return Err(duplicate_key(into, &key));
+        }
+        Ok(tx.put(&collection, &key, &document)?)
+    })
+    .map_err(|failure| super::write::with_index(failure, (into, &collection), None))
+}
+
+/// Calls `work` with each row; a chunk of rows is one commit.
+fn in_chunks(
+    run: &mut Run<'_, '_>,
+    rows: impl Iterator<Item = Result<Document, PipelineError>>,
+    work: impl Fn(&Run<'_, '_>, &mut Transaction, &Value) -> Outcome,
+) -> Outcome {
+    let (mut chunk, mut bytes) = (Vec::new(), 0);
+    run.has_one_commit = false;
+    let mut commit = |chunk: &[Value]| {
+        run.atomically(|run, tx| chunk.iter().try_for_each(|row| work(run, tx, row)))
+    };
+    for row in rows {
+        let row = row?;
+        bytes += row.as_bytes().len();
+        chunk.push(row.to_value());
+        if chunk.len() == CHUNK_ROWS || bytes >= CHUNK_BYTES {
+            commit(&chunk)?;
+            chunk.clear();
+            bytes = 0;
+        }
+    }
+    commit(&chunk)
+}
+
+/// Returns the key and the stored form of a row; a row without a key gets a new one.
+fn stored(row: Value) -> Outcome<(Value, Document)> {
+    let (key, rest) = id::without_id(row)?;
+    let key = key.unwrap_or_else(|| Value::ObjectId(id::new_id()));
+    let document = Document::from_value(&rest)?;
+    if document.as_bytes().len() > crate::wire::DOCUMENT_BYTES_MAX {
+        let text = format!("the row with the key {key} is larger than 16 MiB");
+        return Err(Failure::new(Code::BsonObjectTooLarge, text));
+    }
+    Ok((key, document))
+}
+
+impl Merge {
+    fn parse(value: &Value, database: &str, place: &str) -> Outcome<Self> {
+        let into = |value: &Value| match value {
+            Value::Text(name) => Namespace::new(database, name),
+            Value::Map(map) => {
+                let part = |name: &str| match map.get(name) {
+                    None => Ok(None),
+                    Some(Value::Text(text)) => Ok(Some(text.as_str())),
+                    Some(other) => Err(Failure::new(
+                        Code::TypeMismatch,
+                        format!("{place}.into.{name}: expected text, found {other}"),
+                    )),
+                };
+                let is_known = |name: &Value| matches!(name.as_str(), Some("db" | "coll"));
+                if let Some((name, _)) = map.iter().find(|(name, _)| !is_known(name)) {
+                    let expected = format!("db and coll, found {name}");
+                    return Err(wrong(40415, &format!("{place}.into"), &expected));
+                }
+                let coll = part("coll")?;
+                let coll = coll.ok_or_else(|| wrong(51178, &format!("{place}.into"), "coll"))?;
+                Namespace::new(part("db")?.unwrap_or(database), coll)
+            }
+            _ => Err(wrong(51178, place, "into to be a name, or a map with db and coll")),
+        };
+        let map = match value {
+            Value::Map(map) => map,
+            Value::Text(_) => {
+                let (on, into) = (vec![ID.to_owned()], into(value)?);
+                let (matched, unmatched) = (Matched::Merge, Unmatched::Insert);
+                return Ok(Self { into, on, matched, unmatched });
+            }
+            _ => return Err(wrong(51182, place, "the name of a collection, or a map with into")),
+        };
+        let (mut target, mut on) = (None, vec![ID.to_owned()]);
+        let (mut matched, mut unmatched, mut variables) = (None, Unmatched::Insert, None);
+        for (name, value) in map {
+            match name.as_str().unwrap_or_default() {
+                "into" => target = Some(into(value)?),
+                "on" => on = fields(value, place)?,
+                "let" => variables = Some(value),
+                "whenMatched" => matched = Some(value),
+                "whenNotMatched" => {
+                    unmatched = match value.as_str() {
+                        Some("insert") => Unmatched::Insert,
+                        Some("discard") => Unmatched::Discard,
+                        Some("fail") => Unmatched::Fail,
+                        None => {
+                            let text =
+                                format!("{place}.whenNotMatched: expected text, found {value}");
+                            return Err(Failure::new(Code::TypeMismatch, text));
+                        }
+                        Some(_) => {
+                            let text = format!(
+                                "{place}.whenNotMatched: expected insert, discard or fail, \
+                                 found {value}"
+                            );
+                            return Err(Failure::new(Code::BadValue, text));
+                        }
+                    };
+                }
+                other => {
+                    let expected =
+                        format!("into, on, let, whenMatched or whenNotMatched, found {other:?}");
+                    return Err(wrong(40415, place, &expected));
+                }
+            }
+        }
+        let into = target.ok_or_else(|| wrong(40414, place, "into"))?;
+        let matched = Matched::parse(matched, variables, place)?;
+        Ok(Self { into, on, matched, unmatched })
+    }
+
+    fn write(
+        &self,
+        run: &mut Run<'_, '_>,
+        rows: impl Iterator<Item = Result<Document, PipelineError>>,
+    ) -> Outcome {
+        if self.on != [ID] {
+            let existing = run.existing(&self.into)?;
+            let mut wanted: Vec<&str> = self.on.iter().map(String::as_str).collect();
+            wanted.sort_unstable();
+            let is_unique = existing.iter().flat_map(Collection::indexes).any(|index| {
+                let fields = index.fields.iter().map(|field| field.trim_start_matches('-'));
+                let mut fields: Vec<&str> = fields.collect();
+                fields.sort_unstable();
+                index.is_unique && index.is_ready && index.only.is_none() && fields == wanted
+            });
+            if !is_unique {
+                let text = format!("$merge: expected a unique index on {}", self.on.join(", "));
+                return Err(Failure::numbered(51183, text));
+            }
+        }
+        let collection = run.created(&self.into)?;
+        let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
+        in_chunks(run, rows, |run, tx, row| self.one(run, tx, &collection, row, now))
+            .map_err(|failure| super::write::with_index(failure, (&self.into, &collection), None))
+    }
+
+    /// Writes a row.
+    fn one(
+        &self,
+        run: &Run<'_, '_>,
+        tx: &mut Transaction,
+        collection: &Collection,
+        row: &Value,
+        now: DateTime,
+    ) -> Outcome {
+        let mut filter = Filter::everything();
+        let mut found = None;
+        for path in &self.on {
+            let value = path.split('.').try_fold(row, |value, name| value.get(name));
+            match (value, path == ID) {
+                (Some(Value::Array(_)), _) => {
+                    let text = format!("$merge: expected no array in the field {path} of a row");
+                    return Err(Failure::numbered(51185, text));
+                }
+                (value, true) => found = value.cloned(),
+                (None | Some(Value::Null), false) => {
+                    let text = format!("$merge: expected a value in the field {path} of each row");
+                    return Err(Failure::numbered(51132, text));
+                }
+                (Some(value), false) => {
+                    let field = Filter::field(super::filter::path(path)?);
+                    filter = filter.and(field.eq(value.clone()));
+                }
+            }
+        }
+        let key = if filter.is_everything() {
+            found
+        } else {
+            let filter = match found {
+                Some(key) => filter.and(Filter::key().one_of([key])),
+                None => filter,
+            };
+            let mut cursor = tx.find(collection, filter).limit(1).run()?;
+            if cursor.advance()? { Some(cursor.key()?) } else { None }
+        };
+        let old = match &key {
+            Some(key) => tx.get(collection, key)?.map(|document| (key.clone(), document)),
+            None => None,
+        };
+        let Some((key, document)) = old else {
+            return match self.unmatched {
+                Unmatched::Discard => Ok(()),
+                Unmatched::Fail => {
+                    let text =
+                        format!("$merge: expected a document for each row, found none: {row}");
+                    Err(Failure::numbered(13113, text))
+                }
+                Unmatched::Insert => {
+                    let (key, document) = stored(row.clone())?;
+                    if tx.get(collection, &key)?.is_some() {
+                        return Err(duplicate_key(&self.into, &key));
+                    }
+                    Ok(tx.put(collection, &key, &document)?)
+                }
+            };
+        };
+        let old = id::shown(&key, &document)?;
+        let Some(mut new) = self.matched.made(run, &old, row, &key, &self.into, now)? else {
+            return Ok(());
+        };
+        if let Value::Map(map) = &mut new {
+            if map.get(ID).is_some_and(|new| Some(new) != old.get(ID)) {
+                let text = format!("$merge: the _id {key} of a document cannot change");
+                return Err(Failure::new(Code::ImmutableField, text));
+            }
+            if map.get(ID).is_none() {
+                let mut with = Map::new();
+                with.insert(ID, key.clone());
+                for (name, value) in std::mem::take(map) {
+                    with.insert(name, value);
+                }
+                *map = with;
+            }
+        }
+        let (_key, document) = stored(new)?;
+        Ok(tx.put(collection, &key, &document)?)
+    }
+}
+
+/// Parses the fields of `on`.
+fn fields(value: &Value, place: &str) -> Outcome<Vec<String>> {
+    let place = format!("{place}.on");
+    let names = match value {
+        Value::Text(name) => vec![name.clone()],
+        Value::Array(items) => {
+            let names = items.iter().map(|item| item.as_str().map(str::to_owned));
+            let names: Option<Vec<String>> = names.collect();
+            names.ok_or_else(|| wrong(51134, &place, "names of fields"))?
+        }
+        _ => return Err(wrong(51186, &place, "the name of a field, or an array of names")),
+    };
+    if names.is_empty() {
+        return Err(wrong(51187, &place, "at least one field"));
+    }
+    let mut sorted = names.clone();
+    sorted.sort();
+    sorted.dedup();
+    if sorted.len() != names.len() {
+        return Err(wrong(31465, &place, "each field once"));
+    }
+    Ok(names)
+}
+
+impl Matched {
+    fn parse(value: Option<&Value>, variables: Option<&Value>, place: &str) -> Outcome<Self> {
+        let stages = match value {
+            Some(Value::Array(stages)) => stages,
+            _ if variables.is_some() => {
+                return Err(wrong(51199, place, "let beside a pipeline as whenMatched"));
+            }
+            None => return Ok(Self::Merge),
+            Some(Value::Text(text)) => {
+                return Ok(match text.as_str() {
+                    "replace" => Self::Replace,
+                    "keepExisting" => Self::Keep,
+                    "merge" => Self::Merge,
+                    "fail" => Self::Fail,
+                    _ => {
+                        let text = format!(
+                            "{place}.whenMatched: expected replace, keepExisting, merge, fail or \
+                             a pipeline, found {text:?}"
+                        );
+                        return Err(Failure::new(Code::BadValue, text));
+                    }
+                });
+            }
+            Some(_) => {
+                return Err(wrong(51191, &format!("{place}.whenMatched"), "text or a pipeline"));
+            }
+        };
+        const ALLOWED: [&str; 6] =
+            ["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
+        for stage in stages {
+            let name = stage.as_map().and_then(|map| map.iter().next()?.0.as_str());
+            if name.is_none_or(|name| !ALLOWED.contains(&name)) {
+                let text = format!("{place}.whenMatched: expected one of {}", ALLOWED.join(" "));
+                return Err(Failure::new(Code::InvalidOptions, text));
+            }
+        }
+        let mut parsed = Vec::new();
+        match variables {
+            None => parsed.push(("new".to_owned(), Expression::parse(&Value::from("$$ROOT"))?)),
+            Some(Value::Map(map)) => {
+                for (name, value) in map {
+                    let name = name.as_str().unwrap_or_default().to_owned();
+                    parsed.push((name, Expression::parse(value)?));
+                }
+            }
+            Some(other) => {
+                let text = format!("{place}.let: expected a map of variables, found {other}");
+                return Err(Failure::new(Code::TypeMismatch, text));
+            }
+        }
+        Ok(Self::Stages(stages.clone(), parsed))
+    }
+
+    /// Returns the new document; `None` if it stays as it is.
+    fn made(
+        &self,
+        run: &Run<'_, '_>,
+        old: &Value,
+        row: &Value,
+        key: &Value,
+        into: &Namespace,
+        now: DateTime,
+    ) -> Outcome<Option<Value>> {
+        match self {
+            Self::Keep => Ok(None),
+            Self::Replace => Ok(Some(row.clone())),
+            Self::Fail => Err(duplicate_key(into, key)),
+            Self::Merge => {
+                let mut new = old.as_map().cloned().unwrap_or_default();
+                for (name, value) in row.as_map().into_iter().flatten() {
+                    new.insert(name.clone(), value.clone());
+                }
+                Ok(Some(Value::Map(new)))
+            }
+            Self::Stages(stages, variables) => {
+                let mut values = Map::new();
+                for (name, expression) in variables {
+                    let value = expression.evaluate(row, now)?;
+                    values.insert(name.as_str(), value.unwrap_or_default());
+                }
+                let literal = |value: &Value| stage("$literal", value.clone());
+                let documents = Value::Array(vec![literal(old)]);
+                let mut all = vec![stage("$documents", documents)];
+                all.extend(stages.iter().cloned());
+                let db = &run.service.db;
+                let made = Aggregate::with_variables(db, None, Value::Array(all), &values)?;
+                let new = made.run()?.next().transpose()?;
+                Ok(new.map(|new| new.to_value()))
+            }
+        }
+    }
+}
