@@ -13,7 +13,7 @@ use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Rows;
-use flagstone::doc::{Map, ValueType};
+use flagstone::doc::ValueType;
 use flagstone::{Document, Error, Value};
 use flagstone_pipeline::{Aggregate, Aggregation, PipelineError, RowStages};
 

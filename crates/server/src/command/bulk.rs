@@ -265,7 +265,7 @@ impl Bulk<'_> {
         let mut tried = start;
         for operation in &operations[start..end] {
             if self.earlier.inserts.has(tried) {
-                into.inserted += 1;
+                into.pass()?;
             } else {
                 match operation.document() {
                     Ok(document) => into.add(tried, document)?,

@@ -215,9 +215,10 @@ pub(super) fn drop_database(run: &mut Run<'_, '_>) -> Outcome {
             is_there |= run.service.db.drop_keyspace(&keyspace)?;
         }
     }
-    Ok(if is_there {
-        run.reply.text("dropped", database)?
-    })
+    if is_there {
+        run.reply.text("dropped", database)?;
+    }
+    Ok(())
 }
 
 pub(super) fn rename(run: &mut Run<'_, '_>) -> Outcome {

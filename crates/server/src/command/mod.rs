@@ -27,14 +27,13 @@ pub(crate) mod stream;
 
 mod target;
 
-mod explain;
-
-mod aggregate;
 mod transaction;
 mod users;
 mod write;
 
 mod output;
+
+mod explain;
 
 mod aggregate;
 

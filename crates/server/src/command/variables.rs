@@ -22,10 +22,10 @@ impl Variables {
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
         let mut values = Vec::with_capacity(given.len());
         for (variable, expression) in given {
-            let named = |failure: Failure| failure.context(format_args!("{name}.{variable}"));
-            let is_name = variable.as_str().is_some_and(|name| {
-                name.starts_with(|first: char| first.is_ascii_lowercase() || !first.is_ascii())
-            });
+            let shown = variable.as_str().unwrap_or_default();
+            let named = |failure: Failure| failure.context(format_args!("{name}.{shown}"));
+            let is_first = |first: char| first.is_ascii_lowercase() || !first.is_ascii();
+            let is_name = shown.starts_with(is_first);
             if !is_name {
                 let text = "expected a name that begins with a lower-case letter";
                 return Err(named(Failure::new(Code::FailedToParse, text)));

@@ -131,7 +131,7 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
     let mut into = Inserting::new(run, (&namespace, &collection), &mut failures, is_ordered);
     for (index, bson) in statements.iter().enumerate() {
         if earlier.has(index) {
-            into.inserted += 1;
+            into.pass()?;
         } else {
             into.add(index, bson)?;
         }
@@ -222,6 +222,16 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
             }
             Err(failure) => self.refuse_next(index, failure),
         }
+    }
+
+    /// Passes a document that an earlier try has inserted. The note of a chunk says its first
+    /// statement, and how many there are.
+    pub(super) fn pass(&mut self) -> Outcome {
+        self.insert()?;
+        if !self.failures.is_over {
+            self.inserted += 1;
+        }
+        Ok(())
     }
 
     /// Inserts the documents that are left, and notes that the next one was refused.

@@ -5,8 +5,8 @@ use std::time::Duration;
 /// What clients may take. An error that comes from a limit names the tool's flag for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at a time; one more is told so and closed. 10,000: each idle one costs some 35
-    /// KB.
+    /// Connections at a time; one more is told so and closed. 10,000: each idle one costs some 5 KB
+    /// on Linux, and a thread elsewhere.
     pub connections: usize,
     /// The longest message of a client that has to log in and has not, in bytes. 16 KiB: the
     /// greeting of a driver has up to a few hundred bytes.
