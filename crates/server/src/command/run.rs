@@ -188,8 +188,12 @@ impl<'r> Run<'r, '_> {
         for _try in 0..TRIES_MAX {
             let mut transaction = options.begin(&self.service.db)?;
             let done = match work(self, &mut transaction) {
-                // Another plan finds what it looks for.
-                Err(failure) if failure.code == Code::QueryPlanKilled => continue,
+                // An index was dropped: another plan finds what it looks for.
+                Err(failure)
+                    if matches!(failure.code, Code::QueryPlanKilled | Code::WriteConflict) =>
+                {
+                    continue;
+                }
                 done => done?,
             };
             match transaction.commit() {

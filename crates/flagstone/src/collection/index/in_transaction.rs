@@ -74,7 +74,20 @@ impl Own<'_> {
     /// # Errors
     /// Duplicate for a value that a unique index has already; InvalidInput for a document that an
     /// index cannot hold, or more bytes than a transaction may have. Everything is as before then.
+    /// Conflict if an index was dropped meanwhile: so is the commit.
     pub(in crate::collection) fn write(
+        &mut self,
+        stored: &Stored,
+        key: &[u8],
+        new: Option<(&[u8], Option<Moment>)>,
+    ) -> Result<()> {
+        self.write_with_entries(stored, key, new).map_err(|error| {
+            let sets = self.pending.as_ref().map_or(&[][..], |pending| &pending.sets);
+            overtaken(error, sets)
+        })
+    }
+
+    fn write_with_entries(
         &mut self,
         stored: &Stored,
         key: &[u8],
@@ -303,11 +316,7 @@ impl Pending {
         durability: Durability,
     ) -> Result<Option<Ticket>> {
         let sets = self.sets.clone();
-        self.start(engine, transaction, durability).map_err(|error| {
-            // An entry of an index that was dropped may be looked at before the set of indexes is.
-            let is_refused = error.kind() == ErrorKind::InvalidInput;
-            if is_refused && has_changed(&sets) { conflict(INDEXES_CHANGED) } else { error }
-        })
+        self.start(engine, transaction, durability).map_err(|error| overtaken(error, &sets))
     }
 
     fn start(
@@ -378,6 +387,14 @@ const INDEXES_CHANGED: &str = "the indexes of a collection were changed";
 /// Returns whether a collection has other indexes than when it was written.
 fn has_changed(sets: &[(Arc<KeyspaceCore>, u64)]) -> bool {
     sets.iter().any(|(core, epoch)| core.owned_set().epoch != *epoch)
+}
+
+/// Returns what an error of a write means: an entry of an index that was dropped may be looked at
+/// before the set of indexes is.
+#[cold]
+fn overtaken(error: Error, sets: &[(Arc<KeyspaceCore>, u64)]) -> Error {
+    let is_refused = error.kind() == ErrorKind::InvalidInput;
+    if is_refused && has_changed(sets) { conflict(INDEXES_CHANGED) } else { error }
 }
 
 #[cold]

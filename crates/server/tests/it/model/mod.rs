@@ -60,15 +60,15 @@ impl Drop for SayOnPanic {
 
 #[test]
 fn replies_are_those_of_the_model() {
-    each_seed("replies_are_those_of_the_model", 60, turns::run);
+    each_seed("replies_are_those_of_the_model", 24, turns::run);
 }
 
 #[test]
 fn what_is_sent_again_after_a_power_cut_happens_once() {
-    each_seed("what_is_sent_again_after_a_power_cut_happens_once", 20, power::run);
+    each_seed("what_is_sent_again_after_a_power_cut_happens_once", 10, power::run);
 }
 
 #[test]
 fn clients_at_the_same_time_lose_and_double_nothing() {
-    each_seed("clients_at_the_same_time_lose_and_double_nothing", 4, together::run);
+    each_seed("clients_at_the_same_time_lose_and_double_nothing", 3, together::run);
 }

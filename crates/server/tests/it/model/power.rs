@@ -1,5 +1,5 @@
-//! Power cuts between commands: a write and what a retry of it is told are in one commit, so a write
-//! that is sent again after the cut happens once, whether it was lost or not.
+//! Power cuts between commands: a write, and what a retry of it is told, are in one commit. So a
+//! write that is sent again after the cut happens once, whether it was lost or not.
 
 use super::client::{Client, code, is_ok};
 use bson::{Document, doc};
