@@ -197,7 +197,7 @@ export class Sidebar {
     row.setAttribute("aria-selected", String(key(db, name) === this.chosen));
     row.setAttribute("aria-setsize", this.items.length);
     row.setAttribute("aria-posinset", at + 1);
-    row.lastElementChild.textContent = facts ? short(facts.count) : "";
+    row.lastElementChild.textContent = facts?.count === undefined ? "" : short(facts.count);
     row.title = facts?.text ? `${db}.${name}: ${facts.text}` : `${db}.${name}`;
   }
 
@@ -209,20 +209,22 @@ export class Sidebar {
 
   async #countOne({ db, name }) {
     this.#asking += 1;
-    const known = this.#facts.get(key(db, name));
+    const id = key(db, name);
+    // It is not asked for again meanwhile.
+    const facts = { ...this.#facts.get(id), time: performance.now() };
+    this.#facts.set(id, facts);
     try {
       const stats = await command(db, { collStats: name });
       const size = bytes(stats.size + stats.totalIndexSize);
-      const text = `${count(stats.count)} documents, ${size}, indexes: ${stats.nindexes}`;
-      this.#facts.set(key(db, name), { count: stats.count, text, time: performance.now() });
+      facts.count = stats.count;
+      facts.text = `${count(stats.count)} documents, ${size}, indexes: ${stats.nindexes}`;
     } catch (error) {
       // The number stays as it was.
-      const facts = { count: known?.count ?? 0, text: error.message, time: performance.now() };
-      this.#facts.set(key(db, name), facts);
+      facts.text = error.message;
     }
     this.#asking -= 1;
     if (this.#waiting.length > 0) this.#countOne(this.#waiting.shift());
-    else if (this.#asking === 0) this.#draw();
+    this.#draw();
   }
 
   #open(at) {
