@@ -33,6 +33,7 @@ mod transaction;
 mod users;
 mod write;
 
+mod tool;
 mod update;
 
 mod bulk;
