@@ -21,6 +21,9 @@ pub(crate) enum Failure {
     Usage(String),
     /// A file of the user could not be read or written.
     Io(String),
+    /// The server that has the database open is gone.
+    #[cfg(all(feature = "server", unix))]
+    Lost(String),
     /// The database refused.
     Engine(Error),
     /// Ctrl-C; the text says how far the command came.
@@ -48,11 +51,24 @@ impl Failure {
 
     /// Prints what happened to stderr and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
-        let (code, text) = match self {
-            Self::OutputClosed => return ExitCode::SUCCESS,
+        let (code, text) = self.parts();
+        if text.is_empty() {
+            return ExitCode::SUCCESS;
+        }
+        // A closed stderr is ignored.
+        let _closed = writeln!(std::io::stderr(), "flagstone: {text}");
+        ExitCode::from(code)
+    }
+
+    /// Returns the exit code and the text, which is empty if the reader of stdout is gone.
+    pub(crate) fn parts(self) -> (u8, String) {
+        match self {
+            Self::OutputClosed => (0, String::new()),
             Self::NotFound(text) | Self::Check(text) => (1, text),
             Self::Usage(text) => (2, text),
             Self::Io(text) => (3, text),
+            #[cfg(all(feature = "server", unix))]
+            Self::Lost(text) => (3, text),
             Self::Damage(text) => (4, text),
             Self::Interrupted(text) => (130, text),
             Self::Engine(error) => match error.kind() {
@@ -65,10 +81,7 @@ impl Failure {
                 ErrorKind::Interrupted => (130, "stopped before the end".to_owned()),
                 kind => (3, format!("{kind}: {error}")),
             },
-        };
-        // A closed stderr is ignored.
-        let _closed = writeln!(std::io::stderr(), "flagstone: {text}");
-        ExitCode::from(code)
+        }
     }
 }
 

@@ -26,6 +26,11 @@ pub mod document {
     };
 }
 
+/// What the tool shows of a database.
+pub mod summary {
+    pub use crate::summary::{KnownIndex, collections, indexes, stats};
+}
+
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
 ///
 /// # Errors

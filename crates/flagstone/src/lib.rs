@@ -149,6 +149,8 @@ pub mod report {
     };
 }
 
+mod summary;
+
 #[doc(hidden)]
 pub mod internal;
 

@@ -5,6 +5,7 @@ use crate::marks::{LoadId, Position};
 use flagstone::doc::FieldPath;
 use flagstone::internal::{is_one_path, split_paths};
 use flagstone::load::{DocumentParser, ParsedDocument, Refused};
+use flagstone::{Document, Error, ErrorKind, Value};
 
 /// Where the primary keys of documents come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,13 +91,43 @@ impl Key {
         match self {
             Self::Path(path) => parser.parse(json, path),
             Self::Paths(paths) => parser.parse_compound(json, paths),
-            Self::Auto if place.offset >= TEXT_MAX => {
-                let text = "a document after the first TiB of an input: expected an input of at \
-                            most that with keys auto";
-                Err(Refused::Batch(flagstone::Error::new(flagstone::ErrorKind::InvalidInput, text)))
-            }
-            Self::Auto => parser.parse_as(json, made(place, load)),
+            Self::Auto => parser.parse_as(json, Self::made_at(place, load)?),
         }
+    }
+
+    /// Returns the key of a document that was parsed.
+    pub(crate) fn of(
+        &self,
+        document: &Document,
+        place: Position,
+        load: LoadId,
+    ) -> Result<Value, Refused> {
+        let root = document.root();
+        let value = |path: &str| -> Result<Value, Refused> {
+            let malformed = |error: flagstone::doc::Malformed| {
+                Refused::Batch(Error::new(ErrorKind::Corruption, error.to_string()))
+            };
+            let value = root.path(path).map_err(malformed)?;
+            let value = value.ok_or_else(|| Refused::NoKey(path.to_owned()))?;
+            value.to_value().map_err(malformed)
+        };
+        match self {
+            Self::Path(path) => value(path),
+            Self::Paths(paths) => {
+                paths.iter().map(|path| value(path)).collect::<Result<_, _>>().map(Value::Array)
+            }
+            Self::Auto => Self::made_at(place, load).map(Value::from),
+        }
+    }
+
+    /// Returns the key that the document at `place` gets.
+    pub(crate) fn made_at(place: Position, load: LoadId) -> Result<String, Refused> {
+        if place.offset < TEXT_MAX {
+            return Ok(made(place, load));
+        }
+        let text = "a document after the first TiB of an input: expected an input of at most that \
+                    with keys auto";
+        Err(Refused::Batch(Error::new(ErrorKind::InvalidInput, text)))
     }
 }
 

@@ -62,6 +62,8 @@ mod write;
 
 mod pipeline;
 
+mod send;
+
 #[cfg(test)]
 mod stories;
 
@@ -80,5 +82,6 @@ pub use job::Mode;
 pub use key::Key;
 pub use marks::{Marks, Position, identity_of, remove as remove_marks};
 pub use pipeline::{Outcome, Plan, Unwatched, Watcher};
+pub use send::{Destination, Problem, Sending};
 pub use table::{FieldType, TableFormat};
 pub use totals::{Count, OnCommit};

@@ -395,7 +395,7 @@ const CHUNKS_AHEAD: u64 = 8;
 /// and a group of batches is small compared with any memory budget.
 const BATCH_BYTES: u64 = 256 << 10;
 /// How often the watcher is called.
-const TICK: Duration = Duration::from_millis(50);
+pub(crate) const TICK: Duration = Duration::from_millis(50);
 
 /// Waits for the last writer. Returns whether the watcher asked to stop meanwhile.
 fn wait(

@@ -329,7 +329,7 @@ impl Writer {
 }
 
 /// Why a document is not inserted.
-const EXISTS: &str = "a document with this key exists";
+pub(crate) const EXISTS: &str = "a document with this key exists";
 
 /// What became of a document that was written by itself.
 enum One {

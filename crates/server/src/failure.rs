@@ -94,6 +94,8 @@ pub(crate) struct Failure {
     /// The number and the name of the code, if it is one that pipelines and updates have.
     of_pipeline: Option<Box<(i32, String)>>,
     pub(crate) message: String,
+    /// The kind of an error of the database, for those who know its kinds.
+    kind: Option<ErrorKind>,
     /// The key of a document that has a value of a unique index already: the names of the fields,
     /// and their values.
     pub(crate) duplicate: Option<Box<(Value, Value)>>,
@@ -105,7 +107,14 @@ impl Failure {
     #[cold]
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let (message, labels) = (message.into(), Vec::new());
-        Self { code, of_pipeline: None, message, duplicate: None, labels }
+        Self { code, of_pipeline: None, message, kind: None, duplicate: None, labels }
+    }
+
+    /// An error of the database as it is, with its kind.
+    #[cold]
+    pub(crate) fn of_database(error: flagstone::Error) -> Self {
+        let (kind, message) = (error.kind(), error.to_string());
+        Self { kind: Some(kind), message, ..Self::from(error) }
     }
 
     /// A failure with a code that has a number alone.
@@ -172,6 +181,9 @@ impl Failure {
         let (number, name) = self.number();
         reply.int("code", number)?;
         reply.text("codeName", name)?;
+        if let Some(kind) = self.kind {
+            reply.text("errorKind", &kind.to_string())?;
+        }
         if let Some(duplicate) = &self.duplicate {
             for (name, value) in [("keyPattern", &duplicate.0), ("keyValue", &duplicate.1)] {
                 if let Ok(document) = flagstone::Document::from_value(value) {

@@ -36,7 +36,7 @@ pub(crate) use index::{
     CreateIndexArgs, DropIndexArgs, IndexArgs, IndexCommand, IndexOptions, ListIndexesArgs,
 };
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
-pub(crate) use query::{AggregateArgs, DistinctArgs, ExportArgs, FindArgs, FormArg, HintArgs};
+pub(crate) use query::{AggregateArgs, DistinctArgs, ExportArgs, FindArgs, FormArg};
 pub(crate) use scan::{
     AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DescribeArgs, DropArgs, JsonArgs,
     KeysArgs, MemoryArgs, RenameArgs, ScanArgs,

@@ -10,7 +10,8 @@ use std::path::PathBuf;
 /// Which collection.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct CollectionArgs {
-    /// The directory of the database
+    /// The directory of the database, or the URL of the server that has it open:
+    /// mongodb://USER@HOST:PORT/DATABASE
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// The collection
@@ -83,7 +84,8 @@ pub(crate) struct ScanArgs {
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct CollectionsArgs {
-    /// The directory of the database
+    /// The directory of the database, or the URL of the server that has it open:
+    /// mongodb://USER@HOST:PORT/DATABASE
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// Print the names alone, one a line

@@ -7,7 +7,7 @@ use flagstone::Durability;
 use flagstone::admin::parse_bytes;
 use flagstone_server::access::{Role, RoleKind};
 use flagstone_server::net::{Limits, Listen};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Serve a database to MongoDB drivers, HTTP and browsers
@@ -142,15 +142,17 @@ pub(crate) enum LogArg {
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!("the command failed"))]
 pub(crate) struct CommandArgs {
-    /// The directory of the database
+    /// The directory of the database, or the URL of the server that has it open:
+    /// mongodb://USER@HOST:PORT/DATABASE
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// The command in Extended JSON: {"find":"users","filter":{"age":{"$gt":30}}}
     #[arg(value_name = "COMMAND")]
     pub(crate) command: String,
     /// The database of the driver: that of collection shop.orders is shop, that of users main
-    #[arg(long, value_name = "DATABASE", default_value = "main")]
-    pub(crate) on: String,
+    /// [default: that of the URL, else main]
+    #[arg(long, value_name = "DATABASE")]
+    pub(crate) on: Option<String>,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
 }
@@ -163,6 +165,18 @@ pub(crate) struct CommandArgs {
 pub(crate) struct UserArgs {
     #[command(subcommand)]
     pub(crate) what: UserCommand,
+}
+
+impl UserArgs {
+    /// Returns the directory of the database.
+    pub(crate) fn database(&self) -> &Path {
+        match &self.what {
+            UserCommand::Add(args) => &args.user.database,
+            UserCommand::List(args) => &args.database,
+            UserCommand::Password(args) => &args.user.database,
+            UserCommand::Remove(args) => &args.user.database,
+        }
+    }
 }
 
 /// What to do with users.

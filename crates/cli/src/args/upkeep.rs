@@ -44,7 +44,8 @@ pub(crate) struct CompactArgs {
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]
 pub(crate) struct StatsArgs {
-    /// The directory of the database
+    /// The directory of the database, or the URL of the server that has it open:
+    /// mongodb://USER@HOST:PORT/DATABASE
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// Print JSON

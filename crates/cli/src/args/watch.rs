@@ -14,7 +14,8 @@ use std::time::Duration;
     "there is no such collection or keyspace, or the changes after TOKEN are not kept any more"
 ))]
 pub(crate) struct WatchArgs {
-    /// The directory of the database
+    /// The directory of the database, or the URL of the server that has it open:
+    /// mongodb://USER@HOST:PORT/DATABASE
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
     /// The collection or keyspace [default: all]

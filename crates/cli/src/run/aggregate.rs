@@ -4,7 +4,6 @@ use super::query::{Asked, Rows};
 use crate::args::{AggregateArgs, FormArg};
 use crate::failure::Failure;
 use crate::interrupt;
-use flagstone_pipeline::{Aggregated, Aggregation};
 use std::io::Read;
 
 pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
@@ -13,26 +12,19 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     }
     let text = pipeline(&args.pipeline)?;
     let asked = Asked::open(&args.collection, None, args.memory)?;
-    let run = || -> Result<Aggregation<'static>, Failure> {
-        asked.collection.aggregate(&text).map_err(refused)?.run().map_err(refused)
-    };
     let mut rows = Rows::new(args.format, vec!["_id".to_owned()], args.json_mode.mode());
     rows.begin(false, None, |visit| {
-        for row in run()? {
+        for row in asked.documents.aggregate(&text)? {
             interrupt::check()?;
-            visit(&row.map_err(refused)?.root())?;
+            visit(&row?.root())?;
         }
         Ok(())
     })?;
-    for row in run()? {
+    for row in asked.documents.aggregate(&text)? {
         interrupt::check()?;
-        rows.document(None, &row.map_err(refused)?.root())?;
+        rows.document(None, &row?.root())?;
     }
     rows.end()
-}
-
-fn refused(error: flagstone_pipeline::PipelineError) -> Failure {
-    Failure::from(flagstone::Error::from(error))
 }
 
 /// Returns the text of the pipeline: that of the argument, or what is on stdin.

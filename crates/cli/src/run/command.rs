@@ -1,6 +1,6 @@
-//! `command`: a command of drivers, without a server.
+//! `command`: a command of drivers, to a server, or without one in a directory.
 
-use super::open;
+use super::{open, source};
 use crate::args::CommandArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -8,19 +8,20 @@ use flagstone::doc::{JsonMode, JsonOptions};
 use flagstone::{Document, Durability};
 use flagstone_server::command::{Service, ServiceOptions};
 
+/// The database of a command that names none.
+const ON: &str = "main";
+
 pub(super) fn run(args: &CommandArgs) -> Result<(), Failure> {
     let mut options = JsonOptions::new();
     options.mode = JsonMode::Extended;
     let command = Document::from_json_with(&args.command, options)
         .map_err(|error| Failure::Usage(format!("the command: {error}")))?;
-    let database = open::or_make(&args.database, args.memory.memory, Durability::Buffered)?;
-    let service = Service::new(database.clone(), ServiceOptions::default())?;
-    let mut client = service.client("stdin".to_owned(), "stdin".to_owned(), true);
-    client.become_root();
-    let reply = service.run(&mut client, &args.on, &command)?;
-    service.close();
-    drop(service);
-    open::close(database)?;
+    let reply = if source::is_url(&args.database) {
+        let link = source::connect(&args.database, args.memory.memory)?;
+        link.command(args.on.as_deref(), &command)?
+    } else {
+        here(args, &command)?
+    };
     let mut output = Output::new();
     output.line(&reply.to_json_as(JsonMode::Extended)?)?;
     output.flush()?;
@@ -28,4 +29,17 @@ pub(super) fn run(args: &CommandArgs) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::Check(reply.str("errmsg").unwrap_or("the command failed").to_owned()))
+}
+
+/// Runs the command on a database that nobody else has open.
+fn here(args: &CommandArgs, command: &Document) -> Result<Document, Failure> {
+    let database = open::or_make(&args.database, args.memory.memory, Durability::Buffered)?;
+    let service = Service::new(database.clone(), ServiceOptions::default())?;
+    let mut client = service.client("stdin".to_owned(), "stdin".to_owned(), true);
+    client.become_root();
+    let reply = service.run(&mut client, args.on.as_deref().unwrap_or(ON), command)?;
+    service.close();
+    drop(service);
+    open::close(database)?;
+    Ok(reply)
 }

@@ -1,12 +1,12 @@
 //! Asks on a terminal before much is removed or changed. Without a terminal, as in a script,
 //! nothing is asked: the command is carried out. Who types is asked, wherever stderr goes.
 
-use super::query;
+use super::open;
+use super::source::{Documents, Query};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, note};
 use crate::units::{counted, grouped};
-use flagstone::{Collection, Space};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write, stderr, stdin};
 
@@ -27,7 +27,7 @@ fn is_terminal() -> bool {
 /// filter.
 pub(super) fn all(
     yes: bool,
-    collection: &Collection,
+    documents: &dyn Documents,
     text: &str,
     what: &str,
 ) -> Result<(), Failure> {
@@ -35,30 +35,31 @@ pub(super) fn all(
         return Ok(());
     }
     // The first document that does not match ends the search.
-    let others = query::filter(&format!("{{\"$nor\":[{text}]}}"))?;
-    if collection.find(&others).first()?.is_some() {
+    let others = format!("{{\"$nor\":[{text}]}}");
+    open::filter(&others)?;
+    if documents.find(&Query { limit: Some(1), ..Query::of(&others) })?.advance()? {
         return Ok(());
     }
-    let all = match collection.count()? {
+    let all = match documents.count(None)? {
         0 => return Ok(()),
         1 => "the only document".to_owned(),
         count => format!("all {} documents", grouped(count)),
     };
-    ask(&format!("the filter matches {all} of {}: {what}?", collection.name()))
+    ask(&format!("the filter matches {all} of {}: {what}?", documents.name()))
 }
 
 /// Asks whether a collection is meant to go, unless `yes` says so.
-pub(super) fn drop_one(yes: bool, collection: &Collection) -> Result<(), Failure> {
+pub(super) fn drop_one(yes: bool, documents: &dyn Documents) -> Result<(), Failure> {
     if yes || !is_terminal() {
         return Ok(());
     }
-    let documents = counted(collection.approximate_count(), "document");
-    let indexes = match collection.indexes().len() as u64 {
+    let about = counted(documents.about()?, "document");
+    let indexes = match documents.index_names()?.len() as u64 {
         0 => String::new(),
         1 => " and its index".to_owned(),
         count => format!(" and its {} indexes", grouped(count)),
     };
-    ask(&format!("drop {} with about {documents}{indexes}?", collection.name()))
+    ask(&format!("drop {} with about {about}{indexes}?", documents.name()))
 }
 
 /// Asks a question. Everything but y and yes ends the command.

@@ -4,13 +4,12 @@ use super::query::Asked;
 use crate::args::CountArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use flagstone::Space;
 
 pub(super) fn run(args: &CountArgs) -> Result<(), Failure> {
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
     let count = match &args.filter {
-        Some(_) => asked.find().count()?,
-        None => asked.collection.count()?,
+        Some(_) => asked.documents.count(Some(&asked.query()))?,
+        None => asked.documents.count(None)?,
     };
     let mut output = Output::new();
     output.line(&count.to_string())?;

@@ -1,29 +1,30 @@
 //! `delete`: removes the document of a key, or all that match a filter.
 
-use super::{confirm, many, open, query};
+use super::source::{self, Documents, How, Written};
+use super::{confirm, lookup, many, open};
 use crate::args::DeleteArgs;
 use crate::failure::Failure;
-use flagstone::{Collection, Space};
 
 pub(super) fn run(args: &DeleteArgs) -> Result<(), Failure> {
     let target = &args.target;
     let key = open::target_key(target)?;
-    target.filter.as_deref().map(query::filter).transpose()?;
-    let database = open::to_write(&target.collection.database, target.memory.memory)?;
-    let collection = open::collection(&database, &target.collection)?;
+    target.filter.as_deref().map(open::filter).transpose()?;
+    let source = source::open(&target.collection.database, How::Write, target.memory)?;
+    let documents = lookup::collection(&*source, &target.collection)?;
     let done = match (&target.filter, key) {
-        (Some(filter), _) => delete_many(&collection, filter, target.yes),
-        (None, Some(key)) if !collection.remove(key.clone())? => {
-            Err(open::no_target(target, &collection))
+        (Some(filter), _) => delete_many(&*documents, filter, target.yes),
+        (None, Some(key)) if !documents.remove(&key)? => {
+            Err(lookup::no_target(target, &*documents))
         }
         (None, _) => Ok(()),
     };
-    open::close(database)?;
+    source.close()?;
     done
 }
 
-fn delete_many(collection: &Collection, text: &str, yes: bool) -> Result<(), Failure> {
-    let filter = query::filter(text)?;
-    confirm::all(yes, collection, text, "remove them")?;
-    many::run(&collection.delete_many(filter), "removed")
+fn delete_many(documents: &dyn Documents, text: &str, yes: bool) -> Result<(), Failure> {
+    let filter = open::filter(text)?;
+    confirm::all(yes, documents, text, "remove them")?;
+    let written = Written { text, filter, patch: None, keeps_going: false };
+    many::run(documents, &written, "removed")
 }

@@ -1,7 +1,8 @@
 //! `describe`: the fields of a collection, their types, the share of documents that have them, and
 //! examples.
 
-use super::open;
+use super::lookup;
+use super::source::{self, How, Range};
 use crate::args::DescribeArgs;
 use crate::failure::Failure;
 use crate::grid;
@@ -9,7 +10,7 @@ use crate::interrupt;
 use crate::output::{Output, note};
 use crate::units::{counted, grouped};
 use flagstone::doc::{FieldPath, ValueType};
-use flagstone::{Document, Space, Value};
+use flagstone::{Document, Value};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -21,19 +22,20 @@ const EXAMPLES: usize = 3;
 const CHARACTERS: usize = 32;
 
 pub(super) fn run(args: &DescribeArgs) -> Result<(), Failure> {
-    let database = open::to_read(&args.collection.database, args.memory)?;
-    let collection = open::collection(&database, &args.collection)?;
+    let source = source::open(&args.collection.database, How::Read, args.memory)?;
+    let documents_of = lookup::collection(&*source, &args.collection)?;
     let mut described = Described::default();
-    let about = collection.approximate_count();
+    let about = documents_of.about()?;
     let is_all = args.all || about <= args.sample;
     if is_all {
-        described.add_all(collection.scan(..), None)?;
+        described.add_all(documents_of.scan(&Range::all())?, None)?;
     } else {
-        let half = |documents| usize::try_from(documents).unwrap_or(usize::MAX);
-        let first =
-            described.add_all(collection.scan(..).take(half(args.sample.div_ceil(2))), None)?;
-        let last = collection.scan(..).rev().take(half(args.sample / 2));
-        described.add_all(last, first.as_ref())?;
+        let half = |documents: u64, reverse: bool| {
+            let limit = Some(usize::try_from(documents).unwrap_or(usize::MAX));
+            documents_of.scan(&Range { limit, reverse, ..Range::all() })
+        };
+        let first = described.add_all(half(args.sample.div_ceil(2), false)?, None)?;
+        described.add_all(half(args.sample / 2, true)?, first.as_ref())?;
     }
     let documents = described.documents;
     let size = if is_all {
@@ -55,7 +57,7 @@ pub(super) fn run(args: &DescribeArgs) -> Result<(), Failure> {
         described.draw().iter().try_for_each(|line| output.line(line))?;
         output.flush()?;
     }
-    note(&format!("{}: {size}", collection.name()));
+    note(&format!("{}: {size}", documents_of.name()));
     if described.left_out {
         note(&format!(
             "only the first {} fields that were found are shown",
@@ -90,7 +92,7 @@ impl Described {
     /// Adds documents, up to the one of the key `end`. Returns the last key.
     fn add_all(
         &mut self,
-        documents: impl Iterator<Item = flagstone::Result<(Value, Document)>>,
+        documents: impl Iterator<Item = Result<(Value, Document), Failure>>,
         end: Option<&Value>,
     ) -> Result<Option<Value>, Failure> {
         let mut last = None;

@@ -1,6 +1,7 @@
 //! `distinct`: the distinct values at a path.
 
 use super::query::Asked;
+use super::source::Query;
 use crate::args::DistinctArgs;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -8,9 +9,9 @@ use crate::output::Output;
 
 pub(super) fn run(args: &DistinctArgs) -> Result<(), Failure> {
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
-    let find = asked.find_with(None, args.limit, None);
+    let query = Query { limit: args.limit, ..asked.query() };
     let mut output = Output::in_mode(args.json_mode.mode());
-    for value in find.distinct(&args.path)? {
+    for value in asked.documents.distinct(&query, &args.path)? {
         interrupt::check()?;
         output.key(&value?, true)?;
     }

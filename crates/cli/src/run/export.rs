@@ -2,13 +2,13 @@
 
 use super::columnar;
 use super::query::{self, Asked};
+use super::source::{self, Query};
 use super::table::{Column, Table};
 use super::target;
 use crate::args::{ExportArgs, FormatArg};
 use crate::failure::Failure;
 use crate::units::counted;
 use crate::{interrupt, output};
-use flagstone::Cursor;
 use flagstone::doc::JsonMode;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -32,7 +32,10 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let form = Form::of(args)?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
-    let cursor = asked.find_with(sort, args.limit, args.project.as_deref()).run()?;
+    let project = args.project.as_deref();
+    let query = Query { sort, project, limit: args.limit, ..asked.query() };
+    let mut cursor = asked.documents.find(&query)?;
+    let cursor = &mut *cursor;
     let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {
         let mut stdout = std::io::stdout().lock();
         write(cursor, &form, &mut stdout, Path::new("stdout"))?;
@@ -102,7 +105,7 @@ impl Form {
     }
 
     /// Appends the line of the cursor's document.
-    fn line(&self, cursor: &mut Cursor<'_>, line: &mut Vec<u8>) -> Result<(), Failure> {
+    fn line(&self, cursor: &mut dyn source::Rows, line: &mut Vec<u8>) -> Result<(), Failure> {
         match self {
             Self::Json(mode) => {
                 cursor.append_json(*mode, line)?;
@@ -116,7 +119,7 @@ impl Form {
 
 /// Writes to `file`, compressed as the end of `path` says. Errors name the file `part`.
 fn packed(
-    cursor: Cursor<'_>,
+    cursor: &mut dyn source::Rows,
     form: &Form,
     file: File,
     (path, part): (&Path, &Path),
@@ -149,7 +152,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Writes the documents of a cursor. Returns how many there are.
 fn write(
-    mut cursor: Cursor<'_>,
+    cursor: &mut dyn source::Rows,
     form: &Form,
     to: &mut dyn Write,
     name: &Path,
@@ -159,7 +162,7 @@ fn write(
     form.header(&mut lines)?;
     while cursor.advance()? {
         interrupt::check()?;
-        if let Err(failure) = form.line(&mut cursor, &mut lines) {
+        if let Err(failure) = form.line(cursor, &mut lines) {
             return Err(failure.of_document(&cursor.key()?));
         }
         count += 1;

@@ -1,20 +1,20 @@
 //! `find`: documents that match a filter, groups of them, or how they would be found.
 
+use super::lookup;
 use super::more::{self, Rest};
-use super::open;
-use super::query::{self, Asked, KEY_COLUMN, Rows, hint};
+use super::query::{self, Asked, KEY_COLUMN, Rows};
+use super::source::{self, Query};
 use crate::args::{FindArgs, FormArg};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Output};
+use flagstone::JsonPath;
 use flagstone::doc::PathStep;
 use flagstone::internal::split_paths;
-use flagstone::query::Explain;
-use flagstone::{Cursor, Find, Group, JsonPath};
 use std::io::IsTerminal;
 
 pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
-    let group = args.group.as_deref().map(query::group).transpose()?;
+    let group = args.group.as_deref().map(query::check_group).transpose()?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     if let Some(project) = &args.project {
         query::check_option("--project", project)?;
@@ -27,20 +27,28 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
     }
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
     if let Some(index) = &args.hint.index {
-        open::check_index(&asked.collection, index).map_err(Failure::Usage)?;
+        lookup::check_index(&*asked.documents, index, Failure::Usage)?;
     }
-    let find = find(&asked, args, sort)?;
+    let query = Query {
+        sort,
+        project: args.project.as_deref(),
+        skip: args.skip,
+        limit: args.limit,
+        after: args.after.as_deref(),
+        index: args.hint.index.as_deref(),
+        scan: args.hint.scan,
+        ..asked.query()
+    };
     if args.explain || args.analyze {
-        return explain(&find, group.as_ref(), args);
+        return explain(&asked, &query, group, args);
     }
     let mut rows = Rows::new(args.format, columns(args), args.json_mode.mode());
     let (keys, project) = (args.keys, args.project.as_deref());
     let (mut next, mut rest) = (None, None);
-    if let Some(group) = &group {
-        let groups = match args.part {
-            Some(part) => find.limit(part + 1).group(group)?,
-            None => find.group(group)?,
-        };
+    // One more than a part tells whether there are more.
+    let of_part = Query { limit: args.part.map(|part| part + 1).or(args.limit), ..query };
+    if let Some(group) = group {
+        let groups = asked.documents.group(&of_part, group)?;
         for (number, value) in (0..).zip(groups) {
             interrupt::check()?;
             if args.part == Some(number) {
@@ -50,36 +58,32 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
             rows.group(value?)?;
         }
     } else if let Some(documents) = args.page.or(args.part.filter(|_| args.skip == 0)) {
-        let page = find.page(documents)?;
+        let (page, token) = asked.documents.page(&query, documents)?;
         rows.begin(keys, project, |visit| {
-            page.documents.iter().try_for_each(|(_, document)| visit(&document.root()))
+            page.iter().try_for_each(|(_, document)| visit(&document.root()))
         })?;
-        for (key, document) in &page.documents {
+        for (key, document) in &page {
             let printed = rows.document(keys.then_some(key), &document.root());
             printed.map_err(|failure| failure.of_document(key))?;
         }
-        match (page.next, args.part) {
-            (Some(token), Some(_)) => rest = Some(Rest::After(token.to_string())),
+        match (token, args.part) {
+            (Some(token), Some(_)) => rest = Some(Rest::After(token)),
             (Some(token), None) => {
                 next = Some(format!("next page: --page {documents} --after {token}"))
             }
             (None, _) => {}
         }
     } else {
-        let find = match args.part {
-            Some(part) => find.limit(part + 1),
-            None => find,
-        };
         rows.begin(keys, project, |visit| {
-            let mut cursor = find.run()?;
+            let mut cursor = asked.documents.find(&of_part)?;
             while cursor.advance()? {
                 interrupt::check()?;
                 let visited = visit(&cursor.view()?);
-                visited.map_err(|failure| named(&cursor, failure))?;
+                visited.map_err(|failure| named(&*cursor, failure))?;
             }
             Ok(())
         })?;
-        if print(find.run()?, keys, args.part, &mut rows)? {
+        if print(&mut *asked.documents.find(&of_part)?, keys, args.part, &mut rows)? {
             rest = args.part.map(|part| Rest::Skip(args.skip + part));
         }
     }
@@ -92,20 +96,9 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-fn find(asked: &Asked, args: &FindArgs, sort: Option<&str>) -> Result<Find<'static>, Failure> {
-    let mut find = asked.find_with(sort, args.limit, args.project.as_deref()).skip(args.skip);
-    if let Some(token) = &args.after {
-        find = find.after(&token.parse()?);
-    }
-    Ok(match hint(&args.hint) {
-        Some(hint) => find.hint(hint),
-        None => find,
-    })
-}
-
 /// Prints the documents of a cursor, at most `part`. Returns whether there are more.
 fn print(
-    mut cursor: Cursor<'_>,
+    cursor: &mut dyn source::Rows,
     keys: bool,
     part: Option<u64>,
     rows: &mut Rows,
@@ -119,21 +112,19 @@ fn print(
         printed_count += 1;
         let key = if keys { Some(cursor.key()?) } else { None };
         let printed = match (&mut *rows, &key) {
-            (Rows::Json(output), None) => {
-                output.json(|mode, line| Ok(cursor.append_json(mode, line)?))
-            }
+            (Rows::Json(output), None) => output.json(|mode, line| cursor.append_json(mode, line)),
             (rows, key) => match cursor.view() {
                 Ok(view) => rows.document(key.as_ref(), &view),
-                Err(error) => Err(error.into()),
+                Err(failure) => Err(failure),
             },
         };
-        printed.map_err(|failure| named(&cursor, failure))?;
+        printed.map_err(|failure| named(cursor, failure))?;
     }
     Ok(false)
 }
 
 /// Names the document of the cursor in a failure.
-fn named(cursor: &Cursor<'_>, failure: Failure) -> Failure {
+fn named(cursor: &dyn source::Rows, failure: Failure) -> Failure {
     match cursor.key() {
         Ok(key) => failure.of_document(&key),
         Err(_unknown) => failure,
@@ -156,21 +147,22 @@ fn first_name(path: &str) -> String {
     }
 }
 
-fn explain(find: &Find<'_>, group: Option<&Group>, args: &FindArgs) -> Result<(), Failure> {
-    let find = if args.analyze { find.clone().analyze() } else { find.clone() };
-    let explain: Explain = match group {
-        Some(group) => find.explain_group(group)?,
-        None => find.explain()?,
-    };
+fn explain(
+    asked: &Asked,
+    query: &Query<'_>,
+    group: Option<&str>,
+    args: &FindArgs,
+) -> Result<(), Failure> {
+    let (plan, text) = asked.documents.explain(query, group, args.analyze)?;
     let is_json = match args.format {
         Some(form) => form == FormArg::Json,
         None => !std::io::stdout().is_terminal(),
     };
     let mut output = Output::new();
     if is_json {
-        output.key(&explain.to_value(), true)?
+        output.key(&plan, true)?
     } else {
-        output.line(explain.to_string().trim_end())?
+        output.line(text.trim_end())?
     }
     output.flush()
 }

@@ -1,6 +1,7 @@
 //! `get`: the document of a key, parts of it, or its expiry.
 
-use super::open;
+use super::source::{self, How};
+use super::{lookup, open};
 use crate::args::GetArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -8,19 +9,21 @@ use crate::pretty;
 use crate::units::show_moment;
 use flagstone::doc::json::{append_json_as, append_value_json_as};
 use flagstone::doc::{Malformed, Pointer};
-use flagstone::{JsonPath, Space, Value, View};
+use flagstone::{JsonPath, Value, View};
 use std::io::IsTerminal;
 
 pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
     let key = open::key_of(&args.key)?;
     let paths = args.paths.iter().map(|text| Path::parse(text)).collect::<Result<Vec<_>, _>>()?;
-    let database = open::to_read(&args.key.collection.database, args.memory)?;
-    let collection = open::collection(&database, &args.key.collection)?;
+    let source = source::open(&args.key.collection.database, How::Read, args.memory)?;
+    let documents = lookup::collection(&*source, &args.key.collection)?;
+    let document = documents.get(&key)?;
+    let document = document.ok_or_else(|| lookup::no_document(&args.key, &*documents))?;
     let mut output = Output::in_mode(args.key.json_mode.mode());
     if !paths.is_empty() {
-        let look = |root: &View<'_>| paths.iter().map(|path| path.values(root)).collect();
-        let found: Option<Vec<Vec<Value>>> = collection.look(key, look)?;
-        let found = found.ok_or_else(|| open::no_document(&args.key, &collection))?;
+        let root = document.root();
+        let found: Vec<_> =
+            paths.iter().map(|path| path.values(&root)).collect::<Result<_, _>>()?;
         for value in found.iter().flatten() {
             output.json(|mode, line| {
                 let append = |json: &mut Vec<u8>| {
@@ -39,10 +42,8 @@ pub(super) fn run(args: &GetArgs) -> Result<(), Failure> {
             ))),
         };
     }
-    let found = collection.get(key.clone())?;
-    let document = found.ok_or_else(|| open::no_document(&args.key, &collection))?;
     if args.expires {
-        output.line(&collection.expiry(key)?.map_or("never".into(), show_moment))?
+        output.line(&documents.expiry(&key)?.map_or("never".into(), show_moment))?
     } else {
         let is_pretty = args.pretty || (!args.compact && std::io::stdout().is_terminal());
         output.json(|mode, line| {

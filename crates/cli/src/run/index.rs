@@ -1,18 +1,20 @@
 //! `index`: creates, lists and drops indexes.
 
-use super::open;
+use super::collections::to_json;
+use super::lookup;
+use super::source::{self, Built, How, IndexAsked};
 use crate::args::{
     CreateIndexArgs, DropIndexArgs, IndexArgs, IndexCommand, IndexOptions, ListIndexesArgs,
+    MemoryArgs,
 };
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
 use crate::units::{counted, grouped};
 use flagstone::internal::split_paths;
-use flagstone::report::{BuildProgress, IndexInfo, IndexStatistics};
-use flagstone::{Filter, Index, Value};
+use flagstone::report::BuildProgress;
+use flagstone::{Filter, Index};
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value as Json, json};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::time::Instant;
@@ -31,20 +33,17 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
         let text = text.split("\n\n").next().unwrap_or_default();
         Failure::Usage(text.trim_start_matches("error: ").to_owned())
     })?;
-    let index = index_of(&fields, &options)?;
+    let asked = asked(&args.index, fields, &options)?;
     interrupt::listen()?;
-    let database = open::to_write(&args.collection.database, options.memory)?;
-    let collection = open::collection(&database, &args.collection)?;
-    let is_known =
-        collection.indexes().iter().any(|known| known.name == args.index && known.is_ready);
+    let memory = MemoryArgs { memory: options.memory };
+    let source = source::open(&args.collection.database, How::Write, memory)?;
+    let documents_of = lookup::collection(&*source, &args.collection)?;
     let started = Instant::now();
     let bar = bar();
-    let (mut documents, mut entries) = (0, 0);
-    let created = collection.create_index_with(&args.index, index, |progress: BuildProgress| {
-        (documents, entries) = (progress.documents, progress.entries);
+    let created = documents_of.create_index(&asked, &mut |progress: BuildProgress| {
         if let Some(bar) = &bar {
-            bar.set_length(progress.documents_total.max(documents));
-            bar.set_position(documents);
+            bar.set_length(progress.documents_total.max(progress.documents));
+            bar.set_position(progress.documents);
         }
         if interrupt::is_asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
@@ -52,11 +51,11 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
         bar.finish_and_clear();
     }
     let created = created?;
-    open::close(database)?;
-    if created.is_break() {
+    source.close()?;
+    let Some(Built { documents, entries, is_known }) = created else {
         let text = format!("stopped: there is no index {}", args.index);
         return Err(Failure::Interrupted(text));
-    }
+    };
     note(&if is_known {
         format!("index {} is there already", args.index)
     } else {
@@ -70,6 +69,19 @@ fn create(args: &CreateIndexArgs) -> Result<(), Failure> {
         )
     });
     Ok(())
+}
+
+/// Returns what is asked for.
+fn asked(name: &str, fields: Vec<String>, options: &IndexOptions) -> Result<IndexAsked, Failure> {
+    Ok(IndexAsked {
+        name: name.to_owned(),
+        index: index_of(&fields, options)?,
+        fields,
+        unique: options.unique,
+        sparse: options.sparse,
+        filter: options.filter.clone(),
+        expire_after: options.expire_after,
+    })
 }
 
 /// Returns the index of these fields.
@@ -110,53 +122,28 @@ fn bar() -> Option<ProgressBar> {
 }
 
 fn list(args: &ListIndexesArgs) -> Result<(), Failure> {
-    let database = open::to_read(&args.collection.database, args.memory)?;
+    let source = source::open(&args.collection.database, How::Read, args.memory)?;
     let mut output = Output::new();
-    let collection = open::collection(&database, &args.collection)?;
-    for index in collection.indexes() {
-        let statistics =
-            if index.is_ready { Some(collection.index_statistics(&index.name)?) } else { None };
-        if !args.json {
-            output.line(&index.to_string())?;
-            if let Some(statistics) = statistics {
-                output.line(&format!("    {statistics}"))?;
-            }
+    let documents = lookup::collection(&*source, &args.collection)?;
+    for index in documents.indexes()? {
+        let statistics = index.statistics.transpose()?;
+        if args.json {
+            output.line(&to_json(&index.value)?.to_string())?;
             continue;
         }
-        output.line(&to_json(&index, statistics.as_ref()).to_string())?;
+        output.line(&index.text)?;
+        if let Some(statistics) = statistics {
+            output.line(&format!("    {statistics}"))?;
+        }
     }
     output.flush()
 }
 
-/// An index as JSON, with what is known of its values.
-pub(super) fn to_json(index: &IndexInfo, statistics: Option<&IndexStatistics>) -> Json {
-    json!({
-        "name": index.name,
-        "fields": index.fields,
-        "unique": index.is_unique,
-        "sparse": index.is_sparse,
-        "where": index.only,
-        "expires_after_seconds": index.expires_after.map(|time| time.as_secs_f64()),
-        "ready": index.is_ready,
-        "entries": index.entries,
-        "sampled": statistics.map(|it| it.sampled),
-        "distinct": statistics.map(|it| &it.distinct),
-        "distinct_error": statistics.map(|it| &it.distinct_error),
-        "first": statistics.map(|it| values(&it.first)),
-        "last": statistics.map(|it| values(&it.last)),
-    })
-}
-
-/// The values of an entry as text; null is a missing one.
-fn values(values: &[Option<Value>]) -> Vec<Option<String>> {
-    values.iter().map(|value| value.as_ref().map(Value::to_string)).collect()
-}
-
 fn drop_one(args: &DropIndexArgs) -> Result<(), Failure> {
-    let database = open::to_write(&args.collection.database, args.memory.memory)?;
-    let collection = open::collection(&database, &args.collection)?;
-    let known = open::check_index(&collection, &args.index).map_err(Failure::NotFound);
-    let dropped = known.and_then(|()| Ok(collection.drop_index(&args.index).map(drop)?));
-    open::close(database)?;
+    let source = source::open(&args.collection.database, How::Write, args.memory)?;
+    let documents = lookup::collection(&*source, &args.collection)?;
+    let known = lookup::check_index(&*documents, &args.index, Failure::NotFound);
+    let dropped = known.and_then(|()| documents.drop_index(&args.index));
+    source.close()?;
     dropped
 }

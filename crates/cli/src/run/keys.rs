@@ -1,15 +1,16 @@
 //! `keys`: all keys in order, or a uniform sample of them in random order.
 
-use super::open;
+use super::lookup;
+use super::source::{self, How};
 use crate::args::KeysArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use flagstone::Value;
 use flagstone::internal::env::{Random, SeededRandom};
-use flagstone::{Space, Value};
 
 pub(super) fn run(args: &KeysArgs) -> Result<(), Failure> {
-    let database = open::to_read(&args.collection.database, args.memory)?;
-    let keys = open::collection(&database, &args.collection)?.scan(..).keys();
+    let source = source::open(&args.collection.database, How::Read, args.memory)?;
+    let keys = lookup::collection(&*source, &args.collection)?.keys()?;
     let mut output = Output::in_mode(args.json_mode.mode());
     match args.sample {
         None => {
@@ -29,7 +30,7 @@ pub(super) fn run(args: &KeysArgs) -> Result<(), Failure> {
 /// A sample of `count` keys in random order, every set of that size as likely as any other. The
 /// n-th key replaces one of the sample with the probability count / n.
 fn sample(
-    keys: impl Iterator<Item = flagstone::Result<Value>>,
+    keys: impl Iterator<Item = Result<Value, Failure>>,
     count: usize,
     random: &dyn Random,
 ) -> Result<Vec<Value>, Failure> {

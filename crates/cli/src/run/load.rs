@@ -1,6 +1,6 @@
 //! `load`: documents from files into a collection.
 
-use super::{columnar, expiry, open};
+use super::{columnar, expiry, open, source};
 use crate::args::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -24,6 +24,8 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     let is_columnar =
         |path: &PathBuf| columnar::ColumnarFormat::of(args.format, Some(path)).is_some();
     if args.files.iter().any(is_columnar) {
+        let instead = "load JSON or CSV, or stop the server";
+        source::refuse_url("a load of Parquet and Arrow", &args.collection.database, instead)?;
         check_mode(args, false)?;
         return columnar::load(args);
     }
@@ -44,6 +46,19 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         Some(path) => BadDocuments::copy_to(path, &args.files)?,
         None => BadDocuments::stop(),
     };
+    #[cfg(all(feature = "server", unix))]
+    if source::is_url(&args.collection.database) {
+        let outcome = source::send(args, inputs, bad, &mut progress(args))?;
+        report(args, false, &outcome);
+        return match outcome {
+            Outcome { failure: Some(failure), .. } => Err(failure.into()),
+            Outcome { is_interrupted: true, .. } => {
+                Err(Failure::Interrupted("stopped before the end".into()))
+            }
+            _ => Ok(()),
+        };
+    }
+    source::refuse_url("load", &args.collection.database, "this build knows no servers")?;
     let is_new = !args.collection.database.exists();
     interrupt::listen()?;
     let Target { database, collection, is_new: mut is_new_collection } = target(args)?;
@@ -264,7 +279,7 @@ fn report(args: &LoadArgs, is_new: bool, outcome: &Outcome) {
         "{} loaded into {} of {}{}: {} of JSON in {:.1} s, {}",
         counted(count.documents, "document"),
         args.collection.name,
-        args.collection.database.display(),
+        source::shown(&args.collection.database),
         if is_new { " (new)" } else { "" },
         show_bytes(count.json_bytes),
         took.as_secs_f64(),

@@ -1,10 +1,11 @@
 //! Writes of all documents that match a filter, in parts: Ctrl-C ends after one of them.
 
+use super::source::{Documents, Written};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::note;
 use crate::units::{counted, grouped};
-use flagstone::query::{Changed, WriteMany};
+use flagstone::query::Changed;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -13,10 +14,14 @@ use std::time::Duration;
 const PART: u64 = 10_000;
 
 /// Runs a write and says what it has done: `7 documents removed`.
-pub(super) fn run(write: &WriteMany<'_>, done: &str) -> Result<(), Failure> {
+pub(super) fn run(
+    documents: &dyn Documents,
+    written: &Written<'_>,
+    done: &str,
+) -> Result<(), Failure> {
     interrupt::listen()?;
     let spinner = spinner();
-    let written = run_parts(write, |sum| {
+    let (sum, failure) = run_parts(documents, written, |sum| {
         if let Some(spinner) = &spinner {
             spinner.set_message(format!("{} {done}", counted(sum.modified, "document")));
         }
@@ -24,7 +29,6 @@ pub(super) fn run(write: &WriteMany<'_>, done: &str) -> Result<(), Failure> {
     if let Some(spinner) = spinner {
         spinner.finish_and_clear();
     }
-    let (sum, failure) = written;
     let unchanged = match sum.matched - sum.modified - sum.refused {
         0 => String::new(),
         same => format!(", {} more match and stay as they are", grouped(same)),
@@ -42,22 +46,14 @@ pub(super) fn run(write: &WriteMany<'_>, done: &str) -> Result<(), Failure> {
 }
 
 /// Returns what was done, and why it ended early.
-fn run_parts(write: &WriteMany<'_>, watch: impl Fn(&Changed)) -> (Changed, Option<Failure>) {
+fn run_parts(
+    documents: &dyn Documents,
+    written: &Written<'_>,
+    watch: impl Fn(&Changed),
+) -> (Changed, Option<Failure>) {
     let mut sum = Changed::default();
     loop {
-        let mut part = write.clone().limit(PART);
-        if let Some(next) = &sum.next {
-            part = part.after(next);
-        }
-        let (done, failure) = match part.run() {
-            Ok(done) => (done, None),
-            Err(interrupted) => (*interrupted.done, Some(interrupted.error.into())),
-        };
-        sum.matched += done.matched;
-        sum.modified += done.modified;
-        sum.refused += done.refused;
-        sum.first_refusal = sum.first_refusal.or(done.first_refusal);
-        sum.next = done.next;
+        let failure = documents.write_some(written, PART, &mut sum).err();
         watch(&sum);
         if failure.is_some() || sum.next.is_none() {
             return (sum, failure);

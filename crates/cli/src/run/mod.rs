@@ -24,10 +24,13 @@ mod index;
 mod inspect;
 mod keys;
 mod load;
+mod lookup;
 mod man;
 mod many;
 mod more;
 mod open;
+#[cfg(all(feature = "server", unix))]
+mod password;
 mod put;
 mod query;
 mod repair;
@@ -38,6 +41,7 @@ mod scrub;
 #[cfg(all(feature = "server", unix))]
 mod serve;
 mod shell;
+mod source;
 mod stats;
 mod table;
 mod target;
@@ -53,6 +57,7 @@ use crate::failure::Failure;
 /// Runs a command.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     scratch::remove_abandoned();
+    refuse_url(&command)?;
     match command {
         Command::Load(args) => load::run(&args),
         Command::Get(args) => get::run(&args),
@@ -94,4 +99,36 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
     }
+}
+
+/// Refuses the URL of a server where a command needs files, and says what works instead.
+fn refuse_url(command: &Command) -> Result<(), Failure> {
+    const STOP: &str = "stop the server first";
+    let (name, database, instead) = match command {
+        Command::Backup(args) => ("backup", args.paths.first().map(|path| &**path), STOP),
+        Command::Restore(args) => ("restore", Some(&*args.target), STOP),
+        Command::Checkpoint(args) => ("checkpoint", Some(&*args.database), STOP),
+        Command::Compact(args) => {
+            ("compact", Some(&*args.database), "flagstone command URL '{\"compact\":\"NAME\"}'")
+        }
+        Command::Verify(args) => {
+            ("verify", Some(&*args.database), "flagstone command URL '{\"validate\":\"NAME\"}'")
+        }
+        Command::Scrub(args) => ("scrub", Some(&*args.database), STOP),
+        Command::Repair(args) => ("repair", Some(&*args.database), STOP),
+        Command::Inspect(args) => ("inspect", Some(&*args.file), STOP),
+        #[cfg(all(feature = "server", unix))]
+        Command::Serve(args) => ("serve", Some(&*args.database), "name what is to be served"),
+        #[cfg(all(feature = "server", unix))]
+        Command::User(args) => {
+            let instead = "flagstone command URL '{\"createUser\":\"NAME\",..}', or usersInfo, \
+                           updateUser, dropUser";
+            ("user", Some(args.database()), instead)
+        }
+        Command::Shell(args) => {
+            ("shell", Some(&*args.database), "give the URL to the other commands, or use mongosh")
+        }
+        _ => return Ok(()),
+    };
+    database.map_or(Ok(()), |database| source::refuse_url(name, database, instead))
 }

@@ -1,10 +1,11 @@
 //! `put`: sets the document of a key.
 
+use super::source::{self, How};
 use super::{expiry, open};
 use crate::args::{CollectionArgs, PutArgs};
 use crate::failure::Failure;
+use flagstone::Document;
 use flagstone::doc::JsonOptions;
-use flagstone::{Document, Durability, Expires, Space};
 use std::io::Read;
 
 pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
@@ -19,16 +20,15 @@ pub(super) fn run(args: &PutArgs) -> Result<(), Failure> {
         .map_err(|error| Failure::Usage(format!("the document: {error}")))?;
     expiry::check(args.expires)?;
     let CollectionArgs { database, name } = &args.key.collection;
-    let database = open::or_make(database, args.memory.memory, Durability::default())?;
-    let is_new = database.space(name).existing().collection()?.is_none();
-    let collection = database.collection(name)?;
-    let done = collection.put(key, (&document).expires(expiry::moment(&database, args.expires)));
+    let source = source::open(database, How::Make, args.memory)?;
+    let (documents, is_new) = source.created(name)?;
+    let done = documents.put(&key, &document, args.expires);
     if done.is_err() && is_new {
         // What was created for the document goes with it.
-        let _dropped = database.drop_keyspace(name);
+        let _dropped = source.drop_collection(name);
     }
-    open::close(database)?;
-    Ok(done?)
+    source.close()?;
+    done
 }
 
 /// Reads JSON from stdin, up to the limit of a document.

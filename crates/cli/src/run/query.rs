@@ -1,23 +1,23 @@
 //! What the commands that ask have in common.
 
-use super::open;
 use super::scratch::ScratchDir;
+use super::source::{self, Documents, How, Query, Source};
 use super::table::{Column, Table};
-use crate::args::{CollectionArgs, FormArg, HintArgs, MemoryArgs};
+use super::{lookup, open};
+use crate::args::{CollectionArgs, FormArg, MemoryArgs};
 use crate::failure::Failure;
 use crate::grid::Grid;
 use crate::interrupt;
 use crate::output::Output;
 use flagstone::doc::JsonMode;
 use flagstone::internal::split_paths;
-use flagstone::query::Hint;
-use flagstone::{Collection, Database, Filter, Find, Group, Value, View};
+use flagstone::{Group, Value, View};
 
 /// A database that is open for reading, and a directory for what does not fit into memory.
 pub(super) struct Asked {
-    pub(super) collection: Collection,
-    filter: Filter,
-    database: Option<Database>,
+    pub(super) documents: Box<dyn Documents>,
+    filter: String,
+    source: Option<Box<dyn Source>>,
     /// Dropped after the database.
     _scratch: ScratchDir,
 }
@@ -29,55 +29,28 @@ impl Asked {
         text: Option<&str>,
         memory: MemoryArgs,
     ) -> Result<Self, Failure> {
-        let filter = filter(text.unwrap_or("{}"))?;
+        let filter = text.unwrap_or("{}").to_owned();
+        open::filter(&filter)?;
         let scratch = ScratchDir::new();
         if !open::is_shell() {
             interrupt::end_with(Some(scratch.path()))?;
         }
-        let database = open::to_read_with_scratch(&args.database, scratch.path(), memory)?;
-        let collection = open::collection(&database, args)?;
-        Ok(Self { collection, filter, database: Some(database), _scratch: scratch })
+        let source = source::open(&args.database, How::ReadWith(scratch.path()), memory)?;
+        let documents = lookup::collection(&*source, args)?;
+        Ok(Self { documents, filter, source: Some(source), _scratch: scratch })
     }
 
     /// Returns the query of the filter.
-    pub(super) fn find(&self) -> Find<'static> {
-        self.collection.find(&self.filter)
-    }
-
-    /// Returns the query of the filter with these options.
-    pub(super) fn find_with(
-        &self,
-        sort: Option<&str>,
-        limit: Option<u64>,
-        project: Option<&str>,
-    ) -> Find<'static> {
-        let mut find = self.find();
-        if let Some(sort) = sort {
-            find = find.sort(sort);
-        }
-        if let Some(limit) = limit {
-            find = find.limit(limit);
-        }
-        match project {
-            Some(project) => find.project(project),
-            None => find,
-        }
+    pub(super) fn query(&self) -> Query<'_> {
+        Query::of(&self.filter)
     }
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        drop(self.database.take());
+        drop(self.source.take());
         let _listening = interrupt::end_with(None);
     }
-}
-
-/// Reads a filter.
-pub(super) fn filter(text: &str) -> Result<Filter, Failure> {
-    Filter::parse(text).map_err(|error| {
-        let text = error.to_string();
-        Failure::Usage(format!("the filter{}", text.strip_prefix("filter").unwrap_or(&text)))
-    })
 }
 
 /// Returns the text of a sort, unless it is in the manner of another language: `score desc` would
@@ -106,8 +79,8 @@ pub(super) fn check_option(option: &str, value: &str) -> Result<(), Failure> {
     }
 }
 
-/// Reads a group.
-pub(super) fn group(text: &str) -> Result<Group, Failure> {
+/// Returns the text of a group, unless it is no group.
+pub(super) fn check_group(text: &str) -> Result<&str, Failure> {
     if !text.contains(':') && (text.contains(" as ") || text.contains('(') || text == "count") {
         let text = format!(
             "the group {text:?}: expected paths, a colon, and what to compute, as in \
@@ -115,15 +88,7 @@ pub(super) fn group(text: &str) -> Result<Group, Failure> {
         );
         return Err(Failure::Usage(text));
     }
-    Ok(Group::parse(text)?)
-}
-
-/// Returns the hint of the arguments, if there is one.
-pub(super) fn hint(args: &HintArgs) -> Option<Hint> {
-    match &args.index {
-        Some(name) => Some(Hint::index(name)),
-        None => args.scan.then_some(Hint::Scan),
-    }
+    Ok(Group::parse(text).map(|_group| text)?)
 }
 
 /// Where documents and groups are printed.

@@ -1,11 +1,12 @@
 //! `scan`: the documents of a range of keys.
 
-use super::open;
+use super::source::{self, How, Range};
+use super::{lookup, open};
 use crate::args::ScanArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Output;
-use flagstone::{Prefix, Space, Value};
+use flagstone::Value;
 use std::ops::Bound;
 
 pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
@@ -17,15 +18,17 @@ pub(super) fn run(args: &ScanArgs) -> Result<(), Failure> {
     };
     let from = bound(&args.from)?.map_or(Bound::Unbounded, Bound::Included);
     let to = bound(&args.to)?.map_or(Bound::Unbounded, Bound::Excluded);
-    let database = open::to_read(&args.collection.database, args.memory)?;
-    let collection = open::collection(&database, &args.collection)?;
-    let scan = match &args.prefix {
-        Some(prefix) => collection.scan(Prefix(prefix)),
-        None => collection.scan((from, to)),
+    let range = Range {
+        from,
+        to,
+        prefix: args.prefix.as_deref(),
+        reverse: args.reverse,
+        limit: args.limit,
     };
-    let scan = if args.reverse { scan.rev() } else { scan };
+    let source = source::open(&args.collection.database, How::Read, args.memory)?;
+    let documents = lookup::collection(&*source, &args.collection)?;
     let mut output = Output::in_mode(args.json_mode.mode());
-    for entry in scan.take(args.limit.unwrap_or(usize::MAX)) {
+    for entry in documents.scan(&range)? {
         let (key, document) = entry?;
         interrupt::check()?;
         let printed = if args.keys {

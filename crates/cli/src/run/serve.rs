@@ -5,12 +5,14 @@ use crate::args::{LogArg, ServeArgs, TlsArgs};
 use crate::failure::Failure;
 use flagstone::Database;
 use flagstone::changes::ChangeRetention;
+use flagstone::internal::env::os::name_program;
 use flagstone_server::command::{Service, ServiceOptions};
 use flagstone_server::net::{
-    Listen, Listener, Log, LogForm, ServeOptions, Server, TlsFiles, notify,
+    Address, Listen, Listener, Log, LogForm, ServeOptions, Server, TlsFiles, notify,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -50,6 +52,9 @@ struct Served {
 fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), Failure> {
     let Served { server, log, .. } = served;
     tell(log, "STATUS=recovering the database");
+    if let Some(url) = url_of(server.addresses(), args.tls.cert.is_some()) {
+        name_program(&format!("flagstone serve, {url}"));
+    }
     let database = open(args)?;
     let mut options = ServiceOptions::default();
     options.replica_set.clone_from(&args.replica_set);
@@ -83,6 +88,29 @@ fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), F
     database.close()?;
     log.info("stopped", &[]);
     Ok(())
+}
+
+/// Returns the URL by which clients of this machine reach the server.
+fn url_of(addresses: &[Address], is_encrypted: bool) -> Option<String> {
+    let options = if is_encrypted { "/?tls=true" } else { "" };
+    addresses.iter().find_map(|address| match address {
+        Address::Tcp(at) => {
+            let mut at = *at;
+            if at.ip().is_unspecified() {
+                at.set_ip(if at.is_ipv4() {
+                    Ipv4Addr::LOCALHOST.into()
+                } else {
+                    Ipv6Addr::LOCALHOST.into()
+                });
+            }
+            Some(format!("mongodb://{at}{options}"))
+        }
+        Address::Unix(Some(path)) if !is_encrypted => {
+            let path = path.to_str().filter(|path| path.starts_with('/'))?;
+            Some(format!("mongodb://{}", path.replace('/', "%2F")))
+        }
+        Address::Unix(_) => None,
+    })
 }
 
 /// How often cursors and sessions are looked at that nobody uses.

@@ -1,25 +1,19 @@
 //! `update`: changes a document by a patch, a JSON Patch or a JSON Merge Patch.
 
-use super::{confirm, many, open, put, query};
+use super::source::{self, Change, Documents, How, Written};
+use super::{confirm, lookup, many, open, put};
 use crate::args::{ConditionArgs, JsonArgs, UpdateArgs};
 use crate::failure::Failure;
 use crate::output::note;
 use flagstone::doc::json::JsonParser;
 use flagstone::doc::{Duplicates, JsonMode, JsonOptions};
-use flagstone::{Collection, Error, ErrorKind, JsonPatch, MergePatch, Patch, Patched, Value};
-
-/// A change that is read before the database is opened, so that bad input opens nothing.
-enum Change {
-    Patch(Patch),
-    Json(JsonPatch),
-    Merge(MergePatch),
-}
+use flagstone::{Error, ErrorKind, JsonPatch, MergePatch, Patch, Patched, Value};
 
 pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let target = &args.target;
     // With a filter there is no key: what is in its place is the first change.
     let key = if target.filter.is_some() { None } else { open::target_key(target)? };
-    let filter = target.filter.as_deref().map(query::filter).transpose()?;
+    let filter = target.filter.as_deref().map(open::filter).transpose()?;
     if args.keep_going && filter.is_none() {
         return Err(Failure::Usage("--keep-going is for --where".to_owned()));
     }
@@ -32,10 +26,10 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
         )));
     }
     let change = change(args)?;
-    let database = open::to_write(&target.collection.database, target.memory.memory)?;
-    let collection = open::collection(&database, &target.collection)?;
+    let source = source::open(&target.collection.database, How::Write, target.memory)?;
+    let documents = lookup::collection(&*source, &target.collection)?;
     if let (Some(_), Some(text)) = (&filter, &target.key)
-        && collection.look(text.as_str(), |_| Ok(()))?.is_some()
+        && documents.get(&Value::from(text.as_str()))?.is_some()
     {
         return Err(Failure::Usage(format!(
             "{text:?} is the key of a document, and beside --where a change: drop --where for the \
@@ -44,15 +38,13 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     }
     let done = match (filter, key, &change) {
         (Some(filter), _, Change::Patch(patch)) if !args.blind && !patch.is_upsert() => {
-            let mut write = collection.update_many(filter, patch);
-            if args.keep_going {
-                write = write.keep_going();
-            }
             let text = target.filter.as_deref().unwrap_or("{}");
-            let change = || confirm::all(target.yes, &collection, text, "change them");
+            let keeps_going = args.keep_going;
+            let written = Written { text, filter, patch: Some(patch), keeps_going };
+            let change = || confirm::all(target.yes, &*documents, text, "change them");
             // What is wrong from the start needs no question.
             let asked = if patch.is_empty() { Ok(()) } else { change() };
-            asked.and_then(|()| many::run(&write, "changed"))
+            asked.and_then(|()| many::run(&*documents, &written, "changed"))
         }
         (Some(_), ..) => {
             let text = "--where changes documents that are there, without --upsert, --default, \
@@ -60,45 +52,43 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
             Err(Failure::Usage(text.to_owned()))
         }
         (None, key, _) => {
-            let done = key.map(|key| apply(&collection, key, &change, args.blind)).transpose()?;
+            let done = key.map(|key| apply(&*documents, &key, &change, args.blind)).transpose()?;
             match done.flatten() {
                 Some(said) => {
                     note(said);
                     Ok(())
                 }
-                None => Err(open::no_target(target, &collection)),
+                None => Err(lookup::no_target(target, &*documents)),
             }
         }
     };
-    open::close(database)?;
+    source.close()?;
     done
 }
 
 /// Returns what was done; `None` if there is no document.
 fn apply(
-    collection: &Collection,
-    key: Value,
+    documents: &dyn Documents,
+    key: &Value,
     change: &Change,
     blind: bool,
-) -> flagstone::Result<Option<&'static str>> {
+) -> Result<Option<&'static str>, Failure> {
     const CHANGED: &str = "1 document changed";
-    let done = |found: bool| found.then_some("1 document is as the patch makes it");
-    match change {
-        Change::Patch(patch) if blind => {
-            collection.patch(key, patch)?;
-            Ok(Some("the patch is written, without a look whether it applies"))
-        }
-        Change::Patch(patch) => match collection.patch_if(key, patch)? {
-            Patched::Changed => Ok(Some(CHANGED)),
-            Patched::Unchanged => Ok(Some("1 document stays as it is")),
-            Patched::NoDocument => Ok(None),
-            Patched::ConditionFailed(why) => Err(Error::new(ErrorKind::ConditionFailed, why)),
-            refused => Err(Error::invalid(refused.to_string())),
-        },
-        Change::Json(patch) => collection.patch_if(key, patch).and_then(Patched::applied).map(done),
-        Change::Merge(patch) => {
-            collection.patch_if(key, patch).and_then(Patched::applied).map(done)
-        }
+    if let (Change::Patch(patch), true) = (change, blind) {
+        documents.patch_blindly(key, patch)?;
+        return Ok(Some("the patch is written, without a look whether it applies"));
+    }
+    let patched = documents.patch(key, change)?;
+    if !matches!(change, Change::Patch(_)) {
+        let is_applied = patched.applied()?;
+        return Ok(is_applied.then_some("1 document is as the patch makes it"));
+    }
+    match patched {
+        Patched::Changed => Ok(Some(CHANGED)),
+        Patched::Unchanged => Ok(Some("1 document stays as it is")),
+        Patched::NoDocument => Ok(None),
+        Patched::ConditionFailed(why) => Err(Error::new(ErrorKind::ConditionFailed, why).into()),
+        refused => Err(Error::invalid(refused.to_string()).into()),
     }
 }
 
@@ -113,25 +103,38 @@ fn change(args: &UpdateArgs) -> Result<Change, Failure> {
     }
     if let Some(json) = &args.json_patch {
         let json = text(json)?;
-        return Ok(Change::Json(match args.target.json_mode.mode() {
-            JsonMode::Plain => JsonPatch::parse(json)?,
-            JsonMode::Extended => JsonPatch::from_value(&extended(&json)?)?,
-        }));
+        let mode = args.target.json_mode.mode();
+        let patch = match mode {
+            JsonMode::Plain => Some(JsonPatch::parse(&json)?),
+            JsonMode::Extended => None,
+        };
+        let value = value_of(&json, options(mode).duplicates(Duplicates::Error))?;
+        let patch = patch.map_or_else(|| JsonPatch::from_value(&value), Ok)?;
+        return Ok(Change::Json(patch, value));
     }
     if let Some(json) = &args.merge_patch {
         let json = text(json)?;
-        let patch = match args.target.json_mode.mode() {
-            JsonMode::Plain => MergePatch::parse(json)?,
-            JsonMode::Extended => MergePatch::from_value(extended(&json)?)?,
+        let mode = args.target.json_mode.mode();
+        let patch = match mode {
+            JsonMode::Plain => Some(MergePatch::parse(&json)?),
+            JsonMode::Extended => None,
         };
-        return Ok(Change::Merge(if args.upsert { patch.upsert() } else { patch }));
+        let is_strict = mode == JsonMode::Extended;
+        let duplicates = if is_strict { Duplicates::Error } else { Duplicates::default() };
+        let value = value_of(&json, options(mode).duplicates(duplicates))?;
+        let patch = patch.map_or_else(|| MergePatch::from_value(value.clone()), Ok)?;
+        let patch = if args.upsert { patch.upsert() } else { patch };
+        return Ok(Change::Merge(patch, value, args.upsert));
     }
     Ok(Change::Patch(own))
 }
 
-/// Reads the Extended JSON of a patch.
-fn extended(json: &[u8]) -> Result<Value, Failure> {
-    let options = JsonOptions::new().mode(JsonMode::Extended).duplicates(Duplicates::Error);
+fn options(mode: JsonMode) -> JsonOptions {
+    JsonOptions::new().mode(mode)
+}
+
+/// Reads the JSON of a patch.
+fn value_of(json: &[u8], options: JsonOptions) -> Result<Value, Failure> {
     let value = JsonParser::new(options).parse_value(json);
     value.map_err(|error| Failure::Usage(format!("the patch: {error}")))
 }

@@ -1,18 +1,13 @@
 //! `user`: adds, lists and removes the users of a database.
 
-use super::open;
+use super::{open, password};
 use crate::args::{
     AddUserArgs, ListUsersArgs, PasswordArgs, RemoveUserArgs, UserArgs, UserCommand,
 };
 use crate::failure::Failure;
 use crate::output::Output;
-use console::Term;
 use flagstone::Durability;
 use flagstone_server::access::{Role, Users};
-use std::io::{BufRead, IsTerminal, Read};
-
-/// More than a password may have.
-const LINE_BYTES_MAX: u64 = 4096;
 
 pub(super) fn run(args: &UserArgs) -> Result<(), Failure> {
     match &args.what {
@@ -24,7 +19,7 @@ pub(super) fn run(args: &UserArgs) -> Result<(), Failure> {
 }
 
 fn add(args: &AddUserArgs) -> Result<(), Failure> {
-    let password = password(&args.user.name)?;
+    let password = password::new_of(&args.user.name)?;
     let database =
         open::or_make(&args.user.database, args.user.memory.memory, Durability::Buffered)?;
     Users::open(&database)?.create(&args.user.name, &password, vec![args.role()])?;
@@ -42,7 +37,7 @@ fn list(args: &ListUsersArgs) -> Result<(), Failure> {
 }
 
 fn change_password(args: &PasswordArgs) -> Result<(), Failure> {
-    let password = password(&args.user.name)?;
+    let password = password::new_of(&args.user.name)?;
     let database = open::to_write(&args.user.database, args.user.memory.memory)?;
     let is_known = Users::open(&database)?.update(&args.user.name, Some(&password), None)?;
     open::close(database)?;
@@ -58,26 +53,4 @@ fn remove(args: &RemoveUserArgs) -> Result<(), Failure> {
 
 fn unknown(name: &str) -> Failure {
     Failure::NotFound(format!("there is no user {name:?}"))
-}
-
-/// Asks for the password of a user: twice at a terminal, without showing it.
-fn password(name: &str) -> Result<String, Failure> {
-    let failed = |error| Failure::Io(format!("cannot read the password: {error}"));
-    if std::io::stdin().is_terminal() {
-        let terminal = Term::stderr();
-        let ask = |text: &str| {
-            terminal.write_str(text).and_then(|()| terminal.read_secure_line()).map_err(failed)
-        };
-        let password = ask(&format!("password of {name}: "))?;
-        if ask("the same again: ")? != password {
-            return Err(Failure::Usage("the passwords differ".to_owned()));
-        }
-        return Ok(password);
-    }
-    open::check_stdin("a password at a terminal")?;
-    let mut line = String::new();
-    std::io::stdin().lock().take(LINE_BYTES_MAX).read_line(&mut line).map_err(failed)?;
-    let len = line.trim_end_matches(['\r', '\n']).len();
-    line.truncate(len);
-    Ok(line)
 }

@@ -4,16 +4,17 @@
 //! open it, print what is new, close it, and look again when its files have changed. In a shell,
 //! which has it open, a reader waits.
 
-use super::open;
+use super::{lookup, open, source};
 use crate::args::WatchArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
 use flagstone::changes::{
-    Change, ChangeKind, ChangeRetention, ChangeToken, Changes, ChangesFrom, Delivery, Happened,
+    Change, ChangeKind, ChangeRetention, Changes, ChangesFrom, Delivery, Happened,
 };
 use flagstone::doc::{JsonMode, json};
-use flagstone::{Database, ErrorKind};
+use flagstone::internal::document::sort_key;
+use flagstone::{Database, Document, ErrorKind, Moment, Value};
 use serde_json::Value as Json;
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,8 +27,15 @@ const SETTLED: Duration = Duration::from_secs(3);
 
 pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
     if let Some(bytes) = args.keep {
+        let instead = "start the server with --keep";
+        source::refuse_url("watch --keep", &args.database, instead)?;
         return keep(args, bytes);
     }
+    #[cfg(all(feature = "server", unix))]
+    if source::is_url(&args.database) {
+        return there(args);
+    }
+    source::refuse_url("watch", &args.database, "this build knows no servers")?;
     let mut from = match &args.from[..] {
         "start" => ChangesFrom::Start,
         "now" => ChangesFrom::Now,
@@ -73,7 +81,7 @@ pub(super) fn run(args: &WatchArgs) -> Result<(), Failure> {
         if watch.print_all(&mut changes, args.follow)? {
             changed = Instant::now();
         } else if !args.follow {
-            open::check_keyspace(&database, args)?;
+            lookup::check_keyspace(&database, args)?;
         }
         from = ChangesFrom::After(changes.token());
         drop(changes);
@@ -147,118 +155,221 @@ impl Watch {
     }
 
     fn print(&mut self, delivery: &Delivery) -> Result<(), Failure> {
-        let token = delivery.token;
+        let mut shown = Shown { token: Some(delivery.token.to_string()), ..Shown::default() };
         match &delivery.happened {
             Happened::Commit(batch) => {
                 let changes = batch.changes();
                 let last = changes.len() - 1;
                 for (at, change) in changes.enumerate() {
                     // Within a batch there is no place to continue.
-                    let token = Some(token).filter(|_| at == last);
-                    let printed =
-                        self.output.json(|mode, out| put_change(token, &change, mode, out));
-                    printed.map_err(|failure| named(&change, failure))?;
+                    let token = shown.token.clone().filter(|_| at == last);
+                    self.show(&Shown { token, ..Shown::of(&change)? })?;
                 }
                 self.left -= 1;
                 return Ok(());
             }
-            Happened::Ingested { keyspace, start, end } => self.line(&[
-                ("token", Json::from(token.to_string())),
-                ("kind", "ingested".into()),
-                ("keyspace", keyspace.as_str().into()),
-                ("from", text(start)),
-                ("to", text(end)),
-            ])?,
-            Happened::Dropped { keyspace } => self.line(&[
-                ("token", Json::from(token.to_string())),
-                ("kind", "dropped".into()),
-                ("keyspace", keyspace.as_str().into()),
-            ])?,
-            Happened::Renamed { from, to } => self.line(&[
-                ("token", Json::from(token.to_string())),
-                ("kind", "renamed".into()),
-                ("keyspace", from.as_str().into()),
-                ("to", to.as_str().into()),
-            ])?,
-            _ => self.line(&[("token", Json::from(token.to_string())), ("kind", "gap".into())])?,
+            Happened::Ingested { keyspace, start, end } => {
+                shown.kind = "ingested".to_owned();
+                shown.keyspace = Some(keyspace.clone());
+                (shown.key, shown.end) = (Some(start.clone()), Some(end.clone()));
+            }
+            Happened::Dropped { keyspace } => {
+                shown.kind = "dropped".to_owned();
+                shown.keyspace = Some(keyspace.clone());
+            }
+            Happened::Renamed { from, to } => {
+                shown.kind = "renamed".to_owned();
+                (shown.keyspace, shown.to) = (Some(from.clone()), Some(to.clone()));
+            }
+            _ => shown.kind = "gap".to_owned(),
         }
         self.left -= 1;
-        Ok(())
+        self.show(&shown)
     }
 
-    fn line(&mut self, fields: &[(&str, Json)]) -> Result<(), Failure> {
-        self.output.json(|_, out| {
-            put_fields(fields, out);
-            out.push(b'}');
-            Ok(())
+    /// Prints a line.
+    fn show(&mut self, shown: &Shown) -> Result<(), Failure> {
+        let printed = self.output.json(|mode, out| shown.put(mode, out));
+        printed.map_err(|failure| match shown.document_key() {
+            Ok(Some(key)) => failure.of_document(&key),
+            _ => failure,
         })
     }
 }
 
-/// Names the document of a change in a failure.
-fn named(change: &Change<'_>, failure: Failure) -> Failure {
-    match change.key() {
-        Ok(Some(key)) => failure.of_document(&key),
-        _ => failure,
+/// What a line says. It comes from the feed of the database, or from a server.
+#[derive(Default)]
+struct Shown {
+    token: Option<String>,
+    seqno: Option<u64>,
+    kind: String,
+    keyspace: Option<String>,
+    /// The key as it is stored, or the first key of a range.
+    key: Option<Vec<u8>>,
+    /// Whether the key is that of a document.
+    is_document: bool,
+    /// The end of a range.
+    end: Option<Vec<u8>>,
+    /// The new name of a keyspace.
+    to: Option<String>,
+    expires: Option<Moment>,
+    old: Option<Document>,
+    document: Option<Document>,
+    patch: Option<String>,
+    value: Option<Vec<u8>>,
+}
+
+impl Shown {
+    fn of(change: &Change<'_>) -> Result<Self, Failure> {
+        let patch = change.patch()?.map(|patch| patch.to_string());
+        let kind = match change.kind() {
+            ChangeKind::Put => "put",
+            ChangeKind::Merge if patch.is_some() => "patch",
+            ChangeKind::Merge => "merge",
+            ChangeKind::Delete => "delete",
+            _ => "delete_range",
+        };
+        Ok(Self {
+            token: None,
+            seqno: Some(change.seqno().get()),
+            kind: kind.to_owned(),
+            keyspace: Some(change.keyspace()),
+            key: Some(change.key_bytes().to_vec()),
+            is_document: change.key()?.is_some(),
+            end: change.end_bytes().map(<[u8]>::to_vec),
+            to: None,
+            expires: change.expiry(),
+            old: change.old_document()?,
+            document: change.document()?,
+            patch,
+            value: Some(change.value_bytes().to_vec()).filter(|value| !value.is_empty()),
+        })
+    }
+
+    fn document_key(&self) -> Result<Option<Value>, Failure> {
+        let key = self.key.as_deref().filter(|_| self.is_document);
+        Ok(key.map(|key| sort_key::decode(key, sort_key::Direction::Ascending)).transpose()?)
+    }
+
+    fn put(&self, mode: JsonMode, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let token = self.token.as_deref().map_or(Json::Null, Json::from);
+        out.extend_from_slice(format!("{{\"token\":{token}").as_bytes());
+        let mut put = |name: &str, value: Json| {
+            out.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
+        };
+        if let Some(seqno) = self.seqno {
+            put("seqno", seqno.into());
+        }
+        put("kind", self.kind.as_str().into());
+        if let Some(keyspace) = &self.keyspace {
+            put("keyspace", keyspace.as_str().into());
+        }
+        // A range that was not committed has no number.
+        let key = if self.seqno.is_some() { "key" } else { "from" };
+        match (self.document_key()?, &self.key) {
+            (Some(value), _) => {
+                out.extend_from_slice(b",\"key\":");
+                json::append_value_json_as(&value, mode, out);
+            }
+            (None, Some(bytes)) => put(key, text(bytes)),
+            (None, None) => {}
+        }
+        let mut put = |name: &str, value: Json| {
+            out.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
+        };
+        if let Some(end) = &self.end {
+            put("to", text(end));
+        }
+        if let Some(to) = &self.to {
+            put("to", to.as_str().into());
+        }
+        if let Some(expires) = self.expires {
+            put("expires", crate::units::show_moment(expires).into());
+        }
+        if let Some(old) = &self.old {
+            out.extend_from_slice(b",\"old\":");
+            json::append_json_as(&old.root(), mode, out)?;
+        }
+        if let Some(document) = &self.document {
+            out.extend_from_slice(b",\"document\":");
+            json::append_json_as(&document.root(), mode, out)?;
+        } else if let Some(patch) = &self.patch {
+            out.extend_from_slice(format!(",\"patch\":{}", Json::from(patch.as_str())).as_bytes());
+        } else if let Some(value) = &self.value {
+            out.extend_from_slice(format!(",\"value\":{}", text(value)).as_bytes());
+        }
+        out.push(b'}');
+        Ok(())
     }
 }
 
-/// Appends `{"a":1,"b":2`, without the end.
-fn put_fields(fields: &[(&str, Json)], out: &mut Vec<u8>) {
-    for (at, (name, value)) in fields.iter().enumerate() {
-        let start = if at == 0 { '{' } else { ',' };
-        out.extend_from_slice(format!("{start}\"{name}\":{value}").as_bytes());
-    }
-}
-
-fn put_change(
-    token: Option<ChangeToken>,
-    change: &Change<'_>,
-    mode: JsonMode,
-    out: &mut Vec<u8>,
-) -> Result<(), Failure> {
-    let kind = match change.kind() {
-        ChangeKind::Put => "put",
-        ChangeKind::Merge if change.patch()?.is_some() => "patch",
-        ChangeKind::Merge => "merge",
-        ChangeKind::Delete => "delete",
-        _ => "delete_range",
+/// Reads an event of a server, and whether it is the last of its commit.
+#[cfg(all(feature = "server", unix))]
+fn event(row: flagstone_server::client::Reply<'_>) -> Result<(Shown, bool), Failure> {
+    let text = |name| row.text(name).map(str::to_owned);
+    let bytes = |name| row.bytes(name).map(<[u8]>::to_vec);
+    let number = |name| row.int(name).and_then(|n| u64::try_from(n).ok());
+    let document = |name| row.bytes(name).map(source::document).transpose();
+    let shown = Shown {
+        token: text("token"),
+        seqno: number("seqno"),
+        kind: text("kind").unwrap_or_default(),
+        keyspace: text("keyspace"),
+        key: bytes("k"),
+        is_document: row.bool("isDocument") == Some(true),
+        end: bytes("end"),
+        to: text("to"),
+        expires: number("expires").map(Moment::from_millis),
+        old: document("old")?,
+        document: document("d")?,
+        patch: text("patch"),
+        value: bytes("value"),
     };
-    put_fields(
-        &[
-            ("token", token.map_or(Json::Null, |token| token.to_string().into())),
-            ("seqno", change.seqno().get().into()),
-            ("kind", kind.into()),
-            ("keyspace", change.keyspace().into()),
-        ],
-        out,
-    );
-    out.extend_from_slice(b",\"key\":");
-    match change.key()? {
-        Some(key) => json::append_value_json_as(&key, mode, out),
-        None => out.extend_from_slice(text(change.key_bytes()).to_string().as_bytes()),
+    Ok((shown, row.bool("isLast") == Some(true)))
+}
+
+/// Prints what happens in the database of a server.
+#[cfg(all(feature = "server", unix))]
+fn there(args: &WatchArgs) -> Result<(), Failure> {
+    use super::source::{Received, Source, There};
+    interrupt::listen()?;
+    let link = source::connect(&args.database, args.memory.memory)?;
+    let mut watch = Watch {
+        output: Output::in_mode(args.json_mode.mode()),
+        left: args.limit.unwrap_or(u64::MAX),
+    };
+    let mut events = Received::begin(
+        &link,
+        "watch",
+        args.name.as_deref(),
+        |out| {
+            out.text("from", &args.from)?;
+            out.bool("follow", args.follow)
+        },
+        event,
+    )?;
+    let (mut any, mut changed) = (false, Instant::now());
+    while watch.left > 0 && !interrupt::is_asked() {
+        if let Some((event, is_last)) = events.received() {
+            (any, changed) = (true, Instant::now());
+            watch.show(&event)?;
+            watch.left -= u64::from(is_last);
+            continue;
+        }
+        watch.output.flush()?;
+        let is_over = args.timeout.is_some_and(|timeout| changed.elapsed() >= timeout);
+        if is_over || !events.more()? {
+            break;
+        }
     }
-    if let Some(end) = change.end_bytes() {
-        out.extend_from_slice(format!(",\"to\":{}", text(end)).as_bytes());
+    watch.output.flush()?;
+    if let Some(name) = args.name.as_deref().filter(|_| !any && !args.follow) {
+        let source = There::new(link);
+        if source.existing(name)?.is_none() {
+            return Err(lookup::no_keyspace(args, name, &source.names()?));
+        }
     }
-    if let Some(expires) = change.expiry() {
-        let moment = Json::from(crate::units::show_moment(expires));
-        out.extend_from_slice(format!(",\"expires\":{moment}").as_bytes());
-    }
-    if let Some(old) = change.old_document()? {
-        out.extend_from_slice(b",\"old\":");
-        json::append_json_as(&old.root(), mode, out)?;
-    }
-    if let Some(document) = change.document()? {
-        out.extend_from_slice(b",\"document\":");
-        json::append_json_as(&document.root(), mode, out)?;
-    } else if let Some(patch) = change.patch()? {
-        out.extend_from_slice(format!(",\"patch\":{}", Json::from(patch.to_string())).as_bytes());
-    } else if !change.value_bytes().is_empty() {
-        out.extend_from_slice(format!(",\"value\":{}", text(change.value_bytes())).as_bytes());
-    }
-    out.push(b'}');
-    Ok(())
+    if args.follow { Ok(()) } else { interrupt::check() }
 }
 
 /// Bytes as text, or in hexadecimal digits after `0x` if they are none.

@@ -18,3 +18,5 @@ mod run;
 mod serve;
 mod stopped;
 mod terminal;
+#[cfg(all(feature = "server", unix))]
+mod url;

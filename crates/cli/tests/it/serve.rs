@@ -14,16 +14,16 @@ use std::time::Duration;
 const LONG: Duration = Duration::from_secs(60);
 
 /// A server, which is killed in the end.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     log: BufReader<ChildStderr>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// The log so far.
     seen: String,
 }
 
 impl Served {
-    fn new(place: &Place, args: &str) -> Self {
+    pub(crate) fn new(place: &Place, args: &str) -> Self {
         Self::of(place.command(&format!("serve db --listen 127.0.0.1:0 {args}")))
     }
 
@@ -53,14 +53,14 @@ impl Served {
         }
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
         let sent = Command::new("kill").args([&format!("-{name}"), &pid]).status().unwrap();
         assert!(sent.success());
     }
 
     /// Waits for the end; returns the exit code and the log.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         self.log.read_to_string(&mut self.seen).unwrap();
         (self.child.wait().unwrap().code(), std::mem::take(&mut self.seen))
     }

@@ -11,6 +11,7 @@ use rustix::process::{Pid, getpid};
 use std::fmt::Write;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
 /// The longest note that is read, and the longest name of a program.
 const NOTE_BYTES_MAX: usize = 512;
@@ -25,11 +26,25 @@ struct Holder {
     program: Option<String>,
 }
 
+/// What notes say instead of the name of the program.
+static PROGRAM: OnceLock<String> = OnceLock::new();
+
+/// Lets locks from now on say this of the process, such as where it can be reached: at most 64
+/// characters, without control characters.
+pub fn name_program(text: &str) {
+    let is_whole = text.chars().count() <= NAME_CHARS_MAX;
+    if let Some(text) = printable(text).filter(|_| is_whole) {
+        // A process says one thing.
+        let _first = PROGRAM.set(text);
+    }
+}
+
 /// Notes this process in a file that it has locked. A hint: a full disk may refuse it.
 pub(super) fn note(file: &File) {
     let path = std::env::current_exe().unwrap_or_default();
     let program = path.file_name().unwrap_or_default().to_string_lossy();
     let program = printable(&program).unwrap_or_else(|| "?".to_owned());
+    let program = PROGRAM.get().unwrap_or(&program);
     let text = format!("pid {}, program {program}\n", getpid().as_raw_nonzero());
     let _hint = file.set_len(0).and_then(|()| file.write_all_at(text.as_bytes(), 0));
 }

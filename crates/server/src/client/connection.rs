@@ -6,7 +6,10 @@ use super::scram::Login;
 use super::stream::Stream;
 use super::url::ServerUrl;
 use crate::bson::{BsonError, BsonWriter, document_len};
-use crate::wire::{HEADER_BYTES, Header, MESSAGE_BYTES_MAX, MessageReader, ReadError, put_message};
+use crate::wire::{
+    DOCUMENT_BYTES_MAX, ENVELOPE_BYTES, HEADER_BYTES, Header, MESSAGE_BYTES_MAX, MessageReader,
+    ReadError, put_message,
+};
 use std::io::{self, Write};
 
 /// The code of a message, and the bytes of its flags and of the kind of its first section.
@@ -98,9 +101,9 @@ impl Connection {
             command.text("$db", database)?;
             command.end()
         })?;
-        if self.out.len() > MESSAGE_BYTES_MAX {
-            let len = self.out.len();
-            let text = format!("a command of {len} bytes; the most are {MESSAGE_BYTES_MAX}");
+        let (len, most) = (self.out.len(), DOCUMENT_BYTES_MAX + ENVELOPE_BYTES);
+        if len > most {
+            let text = format!("a command of {len} bytes: a server takes at most {most}");
             return Err(ClientError::Unsendable(text));
         }
         let sent = self.stream.write_all(&self.out).and_then(|()| self.stream.flush());

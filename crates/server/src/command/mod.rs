@@ -37,6 +37,7 @@ mod explain;
 
 mod aggregate;
 
+mod tool;
 mod update;
 
 mod bulk;

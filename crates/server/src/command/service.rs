@@ -528,6 +528,13 @@ impl Service {
         Err(Failure::new(Code::Unauthorized, text))
     }
 
+    /// Returns what tells whether the client may read a database.
+    pub(crate) fn reader(&self, client: &Client) -> impl Fn(&str) -> bool + Send + use<> {
+        let may_all = client.is_root || !self.users.exist() && client.is_local;
+        let user = client.user.clone();
+        move |database| may_all || user.as_ref().is_some_and(|user| user.may(Need::Read, database))
+    }
+
     /// Ends what nobody has used for long: cursors, transactions, sessions. To be called now and
     /// then.
     pub fn tick(&self) {

@@ -2,8 +2,8 @@
 
 use super::run::Run;
 use super::{
-    aggregate, bulk, catalog, connection, current, explain, operation, read, transaction, update,
-    users, write,
+    aggregate, bulk, catalog, connection, current, explain, operation, read, tool, transaction,
+    update, users, write,
 };
 use crate::access::Need;
 use crate::failure::{Code, Failure, Outcome};
@@ -146,6 +146,7 @@ table! {
          "collation", "let"],
         ignores ["bypassDocumentValidation", "bypassEmptyTsReplacement"],
         "As findAndModify.";
+    "flagstone" Login tool::run, ["*"], "Does what flagstone's command-line tool asks for.";
     "getCmdLineOpts" Root operation::cmd_line_opts, [], "Returns how the server was started.";
     "getLog" Root operation::log, [], "Returns nothing: the log goes to stderr.";
     "getMore" Login read::get_more,

@@ -28,6 +28,6 @@ pub const MESSAGE_BYTES_MAX: usize = 48_000_000;
 /// The longest stored document, in bytes of BSON.
 pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
 /// What a command or a statement may have around a document of this length.
-const ENVELOPE_BYTES: usize = 16 << 10;
+pub(crate) const ENVELOPE_BYTES: usize = 16 << 10;
 /// The bytes before the body of a message.
 pub const HEADER_BYTES: usize = 16;

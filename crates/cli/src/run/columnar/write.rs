@@ -5,7 +5,7 @@
 
 use super::super::export::packing_of;
 use super::super::query::{self, Asked};
-use super::super::target;
+use super::super::{open, target};
 use super::ColumnarFormat;
 use crate::args::ExportArgs;
 use crate::failure::Failure;
@@ -38,7 +38,23 @@ pub(in super::super) fn export(args: &ExportArgs, form: ColumnarFormat) -> Resul
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
-    let find_of = |is_sorted: bool| asked.find_with(sort.filter(|_| is_sorted), args.limit, None);
+    let filter = open::filter(args.filter.as_deref().unwrap_or("{}"))?;
+    let Some(collection) = asked.documents.here() else {
+        let text = "Parquet and Arrow are written from the directory of a database; from a server, \
+                    export JSON or CSV";
+        return Err(Failure::Usage(text.to_owned()));
+    };
+    let find_of = |is_sorted: bool| {
+        let find = collection.find(&filter);
+        let find = match sort.filter(|_| is_sorted) {
+            Some(sort) => find.sort(sort),
+            None => find,
+        };
+        match args.limit {
+            Some(limit) => find.limit(limit),
+            None => find,
+        }
+    };
     // The order matters to the types if it decides which documents are written.
     let columns = columns(args, fields, &find_of(args.limit.is_some()))?;
     let types: Vec<_> = columns.kinds().map(|(name, kind)| shown(name, &kind)).collect();

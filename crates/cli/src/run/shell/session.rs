@@ -228,9 +228,15 @@ fn help(names: &[&str]) -> Result<(), Failure> {
         let next = command.find_subcommand(name).cloned();
         command = next.ok_or_else(|| Failure::Usage(format!("there is no command {name}")))?;
     }
-    const DATABASE: &str = "  <DB>\n          The directory of the database\n\n";
     let text = command.bin_name(names.join(" ")).render_long_help().to_string();
-    output::write_all(text.replace(DATABASE, "").replace(" <DB>", "").as_bytes())
+    let text = match text.split_once("  <DB>\n") {
+        Some((before, after)) => {
+            let after = after.split_once("\n\n").map_or("", |(_database, after)| after);
+            format!("{before}{after}")
+        }
+        None => text,
+    };
+    output::write_all(text.replace(" <DB>", "").as_bytes())
 }
 
 /// Returns the error of a command that is not understood, without the usage outside of a shell.

@@ -12,6 +12,7 @@ mod failures;
 mod operations;
 mod status;
 mod streams;
+mod tool;
 mod users;
 
 use flagstone::doc::{JsonMode, JsonOptions, Map};

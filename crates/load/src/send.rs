@@ -1,0 +1,402 @@
+//! A load into a database that another process has open: documents are read and parsed here, and
+//! sent by one thread, in the order of the input.
+
+use crate::bad_documents::{BadCopy, BadDocuments, Places, reason_of};
+use crate::error::LoadError;
+use crate::input::Input;
+use crate::job::{Text, ToJson};
+use crate::key::Key;
+use crate::marks::LoadId;
+use crate::pipeline::{Outcome, TICK, Watcher};
+use crate::read::{Parcel, first_chunk};
+use crate::reading::Reading;
+use crate::totals::Count;
+use crate::write::EXISTS;
+use crossbeam_channel::RecvTimeoutError;
+use flagstone::doc::JsonOptions;
+use flagstone::doc::json::JsonParser;
+use flagstone::load::Refused;
+use flagstone::{Document, Error, ErrorKind, Value};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Where documents are sent to.
+pub trait Destination {
+    /// Loads documents, in their order; each has its key. What the database refuses is returned
+    /// with its number among the documents. If there is a failure, nothing after it is loaded.
+    ///
+    /// # Errors
+    /// If nothing is known of the documents: the other process is gone.
+    fn load(&mut self, documents: &[(Value, Document)])
+    -> Result<Vec<(usize, Problem)>, LoadError>;
+}
+
+/// Why a document was not loaded.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A document of its key exists.
+    Exists,
+    /// The database does not take this one.
+    Refused(Error),
+    /// The database takes none.
+    Failed(Error),
+}
+
+/// A load that is sent: as a [`Plan`](crate::Plan), without marks.
+pub struct Sending<'a> {
+    /// Where the documents are sent to.
+    pub to: &'a mut dyn Destination,
+    /// The inputs, in the order in which they are loaded.
+    pub inputs: Vec<Input>,
+    /// Where the primary key of each document comes from.
+    pub key: Key,
+    /// How documents that cannot be loaded are treated.
+    pub bad: BadDocuments,
+    /// Whether a key that exists ends the load.
+    pub stops_on_error: bool,
+    /// How JSON is read.
+    pub json: JsonOptions,
+}
+
+/// The bytes of documents after which they are sent.
+const BATCH_BYTES: usize = 256 << 10;
+/// How many parcels are read ahead.
+const AHEAD: usize = 4;
+
+impl Sending<'_> {
+    /// As [`Plan::check`](crate::Plan::check).
+    ///
+    /// # Errors
+    /// As those of [`Sending::run`], and of its outcome.
+    pub fn check(&self) -> Result<(), LoadError> {
+        self.key.check(self.inputs.len()).map_err(LoadError::Usage)?;
+        self.inputs.iter().try_for_each(|input| {
+            let Some((chunk, table)) = first_chunk(input, &self.key)? else { return Ok(()) };
+            if self.bad.are_copied() {
+                return Ok(());
+            }
+            let text = Text::of(0, chunk);
+            let text = Text { table: table.map(Arc::new), ..text };
+            let Some((at, document)) = text.chunk.documents().next() else { return Ok(()) };
+            let mut parser = Parser::new(self.json, &self.key);
+            match parser.parse(&text, (at, document), LoadId::now()) {
+                Ok(_loaded) => Ok(()),
+                Err(bad) => {
+                    let mut places = Places::new(&text.chunk);
+                    Err(LoadError::Usage(bad.describe(&mut places, input, (at, document))))
+                }
+            }
+        })
+    }
+
+    /// Runs the load, and reports to `watcher`. A failure of the load itself is in the outcome.
+    ///
+    /// # Errors
+    /// When a thread cannot be started, or bad documents cannot be written to their file.
+    pub fn run(self, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
+        let started = Instant::now();
+        self.key.check(self.inputs.len()).map_err(LoadError::Usage)?;
+        let Self { to, inputs, key, bad, stops_on_error, json } = self;
+        let inputs_bytes: Option<u64> = inputs.iter().map(Input::bytes).sum();
+        let inputs = Arc::new(inputs);
+        bad.begin(None)?;
+        let reading = Reading::start(&inputs, &key, None, 1, AHEAD)?;
+        let parser = Parser::new(json, &key);
+        let mut send = Send {
+            to,
+            inputs: &inputs,
+            bad: &bad,
+            stops_on_error,
+            parser,
+            load: LoadId::now(),
+            count: Count::default(),
+        };
+        watcher.start(inputs_bytes);
+        let mut failure = None;
+        let mut is_interrupted = false;
+        let mut told = started;
+        while failure.is_none() && !is_interrupted {
+            match reading.parcels.recv_timeout(TICK) {
+                Ok(parcel) if reading.control.is_beyond(parcel.permit.number) => {}
+                Ok(parcel) => failure = send.parcel(&parcel).err(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            is_interrupted = watcher.stops();
+            if told.elapsed() >= TICK {
+                told = Instant::now();
+                watcher.tick(started.elapsed(), send.count);
+            }
+        }
+        let (took, count) = (started.elapsed(), send.count);
+        watcher.end(took, count);
+        bad.flush()?;
+        let failure = failure.or_else(|| reading.control.take_failure());
+        let is_interrupted = is_interrupted && failure.is_none();
+        Ok(Outcome { count, took, is_interrupted, failure, ..Outcome::default() })
+    }
+}
+
+/// Parses documents and finds their keys.
+struct Parser<'k> {
+    json: JsonParser,
+    to_json: ToJson,
+    key: &'k Key,
+}
+
+/// What is wrong with a document: the byte, and the reason.
+struct Bad(usize, String);
+
+impl Bad {
+    fn describe(&self, places: &mut Places<'_>, input: &Input, document: (usize, &[u8])) -> String {
+        places.describe(input, document, (self.0, &self.1))
+    }
+}
+
+impl<'k> Parser<'k> {
+    fn new(json: JsonOptions, key: &'k Key) -> Self {
+        Self { json: JsonParser::new(json), to_json: ToJson::default(), key }
+    }
+
+    fn parse(
+        &mut self,
+        text: &Text,
+        (at, document): (usize, &[u8]),
+        load: LoadId,
+    ) -> Result<(Value, Document), Bad> {
+        let json = self.to_json.json(text.table.as_deref(), document);
+        let json = json.map_err(|(at, reason)| Bad(at, reason))?;
+        let mut bytes = Vec::new();
+        let refuse = |refused: &Refused| {
+            let (inside, mut reason) = reason_of(refused);
+            let is_end = inside > 0 && inside >= document.trim_ascii_end().len();
+            if is_end && text.table.is_none() && !reason.contains(", found ") {
+                reason.push_str(", found the end of the line: a document is on one line");
+            }
+            Bad(inside, reason)
+        };
+        self.json.parse(json, None, &mut bytes).map_err(|error| refuse(&Refused::Json(error)))?;
+        let parsed = Document::from_bytes(bytes, None);
+        let parsed = parsed.map_err(|error| Bad(0, error.to_string()))?;
+        let key = self.key.of(&parsed, text.place(at), load).map_err(|error| refuse(&error))?;
+        Ok((key, parsed))
+    }
+}
+
+/// The sending of documents.
+struct Send<'a> {
+    to: &'a mut dyn Destination,
+    inputs: &'a [Input],
+    bad: &'a BadDocuments,
+    stops_on_error: bool,
+    parser: Parser<'a>,
+    load: LoadId,
+    count: Count,
+}
+
+/// Documents that are not sent yet.
+#[derive(Default)]
+struct Pending {
+    documents: Vec<(Value, Document)>,
+    /// The offsets of their texts in the chunk.
+    places: Vec<std::ops::Range<usize>>,
+    bytes: usize,
+}
+
+impl Send<'_> {
+    /// Loads the documents of a parcel.
+    fn parcel(&mut self, parcel: &Parcel) -> Result<(), LoadError> {
+        let text = &parcel.text;
+        // What is told of a rate counts chunks as a whole.
+        self.count.json_bytes += text.chunk.bytes.len() as u64;
+        self.count.input_bytes += parcel.input_bytes;
+        let mut places = Places::new(&text.chunk);
+        let mut pending = Pending::default();
+        for (at, document) in text.chunk.documents() {
+            match self.parser.parse(text, (at, document), self.load) {
+                Ok(loaded) => {
+                    pending.bytes += loaded.1.as_bytes().len();
+                    pending.documents.push(loaded);
+                    pending.places.push(at..at + document.len());
+                }
+                Err(bad) => {
+                    // Those before it come first, also in what is told of bad ones.
+                    self.send(text, &mut places, &mut pending)?;
+                    self.count.bad += 1;
+                    let input = &self.inputs[text.input];
+                    let described = bad.describe(&mut places, input, (at, document));
+                    if !self.bad.are_copied() {
+                        return Err(LoadError::Usage(described));
+                    }
+                    self.copy(&places, (at, document), &described)?;
+                }
+            }
+            if pending.bytes >= BATCH_BYTES {
+                self.send(text, &mut places, &mut pending)?;
+            }
+        }
+        self.send(text, &mut places, &mut pending)?;
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        places: &Places<'_>,
+        document: (usize, &[u8]),
+        described: &str,
+    ) -> Result<(), LoadError> {
+        self.bad.write(&BadCopy::text_of(&[places.copy(document, described)]))
+    }
+
+    fn send(
+        &mut self,
+        text: &Text,
+        places: &mut Places<'_>,
+        pending: &mut Pending,
+    ) -> Result<(), LoadError> {
+        if pending.documents.is_empty() {
+            return Ok(());
+        }
+        let Pending { documents, places: texts, .. } = std::mem::take(pending);
+        let problems = self.to.load(&documents)?;
+        let last = problems.last().map(|(at, problem)| (*at, self.ends(problem)));
+        let sent = match last {
+            // Those after it were not looked at.
+            Some((at, true)) => at + 1,
+            _ => documents.len(),
+        };
+        self.count.documents += (sent - problems.len()) as u64;
+        for (number, problem) in problems {
+            let Some(range) = texts.get(number) else { continue };
+            let document = (range.start, &text.chunk.bytes[range.clone()]);
+            let ends = self.ends(&problem);
+            let (reason, failure): (_, fn(String) -> LoadError) = match problem {
+                Problem::Failed(error) => return Err(error.into()),
+                Problem::Exists => {
+                    self.count.existing += 1;
+                    (EXISTS.to_owned(), LoadError::Exists)
+                }
+                Problem::Refused(error) => {
+                    self.count.bad += 1;
+                    let is_there = error.kind() == ErrorKind::Duplicate;
+                    let failure = if is_there { LoadError::Exists } else { LoadError::Usage };
+                    (error.to_string(), failure)
+                }
+            };
+            if !ends && !self.bad.are_copied() {
+                continue;
+            }
+            let described = places.describe(&self.inputs[text.input], document, (0, &reason));
+            if ends {
+                return Err(failure(described));
+            }
+            self.copy(places, document, &described)?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the load ends with a problem.
+    fn ends(&self, problem: &Problem) -> bool {
+        match problem {
+            Problem::Exists => self.stops_on_error,
+            Problem::Refused(_) => !self.bad.are_copied(),
+            Problem::Failed(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use super::*;
+    use crate::Unwatched;
+
+    /// Takes every document but those whose keys it knows, and one that it refuses.
+    #[derive(Default)]
+    struct Memory {
+        keys: Vec<Value>,
+        refuses: Option<Value>,
+        stops_at_refused: bool,
+    }
+
+    impl Destination for Memory {
+        fn load(
+            &mut self,
+            documents: &[(Value, Document)],
+        ) -> Result<Vec<(usize, Problem)>, LoadError> {
+            let mut problems = Vec::new();
+            for (at, (key, _document)) in documents.iter().enumerate() {
+                if self.refuses.as_ref() == Some(key) {
+                    problems.push((at, Problem::Refused(Error::invalid("not this one"))));
+                    if self.stops_at_refused {
+                        break;
+                    }
+                } else if self.keys.contains(key) {
+                    problems.push((at, Problem::Exists));
+                } else {
+                    self.keys.push(key.clone());
+                }
+            }
+            Ok(problems)
+        }
+    }
+
+    fn send(to: &mut Memory, text: &str, bad: BadDocuments) -> Outcome {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("in.jsonl");
+        std::fs::write(&path, text).unwrap();
+        let sending = Sending {
+            to,
+            inputs: vec![Input::open(&path).unwrap()],
+            key: Key::Path("id".to_owned()),
+            bad,
+            stops_on_error: false,
+            json: JsonOptions::new(),
+        };
+        sending.check().unwrap();
+        sending.run(&mut Unwatched).unwrap()
+    }
+
+    const TEXT: &str = "{\"id\":1}\n{\"id\":2}\n{\"id\":1}\n{\"id\":3\n{\"id\":4}\n";
+
+    #[test]
+    fn documents_are_sent_in_their_order_up_to_a_bad_one() {
+        let mut to = Memory::default();
+        let outcome = send(&mut to, TEXT, BadDocuments::stop());
+        assert_eq!(to.keys, [1, 2].map(Value::from));
+        assert_eq!((outcome.count.documents, outcome.count.existing), (2, 1));
+        let failure = outcome.failure.unwrap().to_string();
+        assert!(failure.contains("in.jsonl:4:"), "{failure}");
+    }
+
+    #[test]
+    fn bad_and_refused_documents_are_copied_in_their_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("bad.txt");
+        let mut to = Memory { refuses: Some(Value::from(2)), ..Memory::default() };
+        let outcome = send(&mut to, TEXT, BadDocuments::copy_to(&path, &[]).unwrap());
+        assert!(outcome.failure.is_none());
+        assert_eq!(to.keys, [1, 4].map(Value::from));
+        let count = outcome.count;
+        assert_eq!((count.documents, count.existing, count.bad), (2, 1, 2));
+        let copied = std::fs::read_to_string(&path).unwrap();
+        let places: Vec<_> = copied
+            .lines()
+            .filter_map(|line| line.split_once("in.jsonl:"))
+            .map(|(_, rest)| rest.split(':').next().unwrap())
+            .collect();
+        assert_eq!(places, ["2", "3", "4"], "{copied}");
+    }
+
+    #[test]
+    fn nothing_after_a_refused_document_counts() {
+        let refuses = Some(Value::from(2));
+        let mut to = Memory { refuses, stops_at_refused: true, ..Memory::default() };
+        let outcome = send(&mut to, TEXT, BadDocuments::stop());
+        assert_eq!(to.keys, [Value::from(1)]);
+        assert_eq!(outcome.count.documents, 1);
+        let failure = outcome.failure.unwrap();
+        assert!(matches!(&failure, LoadError::Usage(text) if text.contains("in.jsonl:2:1: not")));
+    }
+}

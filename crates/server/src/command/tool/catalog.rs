@@ -1,0 +1,199 @@
+//! Operations on collections and their indexes as a whole.
+
+use super::super::name::Namespace;
+use super::super::run::Run;
+use super::asked::{put_number, put_value};
+use super::refused::Done;
+use crate::access::Need;
+use flagstone::internal::summary::{self, KnownIndex};
+use flagstone::{Error, ErrorKind, Filter, Index, KeyspaceOptions, Routing, Space};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// Tells whether a collection is there, and the names of others and of indexes for messages.
+pub(super) fn open(run: &mut Run<'_, '_>) -> Done {
+    let namespace = run.asked_namespace()?;
+    let collection = run.existing(&namespace)?;
+    run.reply.bool("exists", collection.is_some())?;
+    match collection {
+        Some(collection) => {
+            put_number(&mut run.reply, "about", collection.approximate_count())?;
+            run.reply.begin_array("indexes")?;
+            for index in collection.indexes() {
+                run.reply.text("", &index.name)?;
+            }
+            Ok(run.reply.end()?)
+        }
+        None => put_names(run),
+    }
+}
+
+/// Appends the names of all collections that the client may read.
+fn put_names(run: &mut Run<'_, '_>) -> Done {
+    let is_whole = run.args().is("whole")?;
+    let mut names = Vec::new();
+    let is_readable = run.readable()?;
+    for info in run.service.db.keyspaces() {
+        if !info.content.starts_with("documents") || !is_readable(&info.name) {
+            continue;
+        }
+        match Namespace::of_keyspace(&info.name) {
+            Some(namespace) if !is_whole => names.push(namespace.collection),
+            _ => names.push(info.name),
+        }
+    }
+    run.reply.begin_array("names")?;
+    for name in names {
+        run.reply.text("", &name)?;
+    }
+    Ok(run.reply.end()?)
+}
+
+/// Creates a collection, if there is none. The reply tells whether there was none.
+pub(super) fn create(run: &mut Run<'_, '_>) -> Done {
+    let namespace = run.asked_namespace()?;
+    let is_new = run.existing(&namespace)?.is_none();
+    let partitions = run.args().count("partitions")?;
+    let partitions = partitions.and_then(|partitions| u16::try_from(partitions).ok());
+    if let Some(partitions) = partitions {
+        let options = KeyspaceOptions::new().routing(Routing::Hash(partitions));
+        run.service.db.space(&namespace.keyspace()).options(options).collection()?;
+    } else {
+        run.created(&namespace)?;
+    }
+    Ok(run.reply.bool("isNew", is_new)?)
+}
+
+pub(super) fn collections(run: &mut Run<'_, '_>) -> Done {
+    if run.args().is("namesOnly")? {
+        return put_names(run);
+    }
+    let is_whole = run.args().is("whole")?;
+    let found = summary::collections(&run.service.db, run.readable()?)?;
+    run.reply.begin_array("collections")?;
+    for mut collection in found {
+        if let flagstone::Value::Map(map) = &mut collection
+            && let Some(name) = map.get("name").and_then(|name| name.as_str())
+            && let Some(namespace) = Namespace::of_keyspace(name).filter(|_| !is_whole)
+        {
+            map.insert("name", namespace.collection);
+        }
+        run.reply.begin_document("")?;
+        put_value(&mut run.reply, "d", &collection)?;
+        run.reply.end()?;
+    }
+    Ok(run.reply.end()?)
+}
+
+pub(super) fn stats(run: &mut Run<'_, '_>) -> Done {
+    let stats = summary::stats(&run.service.db.stats(), run.readable()?);
+    put_value(&mut run.reply, "d", &stats)?;
+    let mut owners = Vec::new();
+    let is_readable = run.readable()?;
+    for info in run.service.db.keyspaces() {
+        if info.content == "documents" && is_readable(&info.name) {
+            owners.push(info.name);
+        }
+    }
+    run.reply.begin_array("indexes")?;
+    for owner in owners {
+        let Some(collection) = run.service.db.space(&owner).existing().collection()? else {
+            continue;
+        };
+        for index in summary::indexes(&collection) {
+            put_index(run, &owner, &index)?;
+        }
+    }
+    Ok(run.reply.end()?)
+}
+
+pub(super) fn indexes(run: &mut Run<'_, '_>) -> Done {
+    let collection = run.asked_collection()?;
+    run.reply.begin_array("indexes")?;
+    for index in summary::indexes(&collection) {
+        put_index(run, "", &index)?;
+    }
+    Ok(run.reply.end()?)
+}
+
+fn put_index(run: &mut Run<'_, '_>, owner: &str, index: &KnownIndex) -> Done {
+    run.reply.begin_document("")?;
+    run.reply.text("owner", owner)?;
+    put_value(&mut run.reply, "d", &index.value)?;
+    run.reply.text("text", &index.text)?;
+    match &index.statistics {
+        None => {}
+        Some(Ok(text)) => run.reply.text("statistics", text)?,
+        Some(Err(error)) => {
+            run.reply.text("kind", &error.kind().to_string())?;
+            run.reply.text("error", &error.to_string())?;
+        }
+    }
+    Ok(run.reply.end()?)
+}
+
+pub(super) fn create_index(run: &mut Run<'_, '_>) -> Done {
+    let (args, collection) = (run.args(), run.asked_collection()?);
+    let name = args.required_text("name")?;
+    let fields = args.required_list("fields")?;
+    let mut fields = fields.iter().map(|field| field.as_str().unwrap_or_default());
+    let first = fields.next().unwrap_or_default();
+    let mut index = fields.fold(Index::on(first), Index::then);
+    if args.is("unique")? {
+        index = index.unique();
+    }
+    if args.is("sparse")? {
+        index = index.sparse();
+    }
+    if let Some(millis) = args.count("expiresAfter")? {
+        index = index.expire_after(Duration::from_millis(millis));
+    }
+    if let Some(filter) = args.text("where")? {
+        let filter = Filter::parse(filter);
+        index = index.only(filter.map_err(|error| Error::invalid(format!("--where: {error}")))?);
+    }
+    let is_known = collection.indexes().iter().any(|known| known.name == name && known.is_ready);
+    let (mut documents, mut entries) = (0, 0);
+    let service = run.service;
+    let created = collection.create_index_with(name, index, |progress| {
+        (documents, entries) = (progress.documents, progress.entries);
+        // A server that stops does not wait for it: the rest is built when it is asked for again.
+        if service.check_open().is_err() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    if created.is_break() {
+        let text = format!("stopped: there is no index {name}");
+        return Err(Error::new(ErrorKind::Interrupted, text).into());
+    }
+    run.reply.bool("isKnown", is_known)?;
+    put_number(&mut run.reply, "documents", documents)?;
+    put_number(&mut run.reply, "entries", entries)
+}
+
+pub(super) fn drop_index(run: &mut Run<'_, '_>) -> Done {
+    let name = run.args().required_text("name")?;
+    run.asked_collection()?.drop_index(name)?;
+    Ok(())
+}
+
+pub(super) fn drop_collection(run: &mut Run<'_, '_>) -> Done {
+    let collection = run.asked_collection()?;
+    if run.args().is("ifEmpty")? && collection.scan(..).keys().next().is_some() {
+        return Ok(());
+    }
+    run.service.db.drop_keyspace(&collection.name())?;
+    Ok(())
+}
+
+pub(super) fn rename(run: &mut Run<'_, '_>) -> Done {
+    let args = run.args();
+    let (database, name) = (args.required_text("toDatabase")?, args.required_text("to")?);
+    run.require(Need::Write, database)?;
+    let to = Namespace::new(database, name)?;
+    let collection = run.asked_collection()?;
+    run.service.db.rename_keyspace(&collection.name(), &to.keyspace())?;
+    Ok(())
+}

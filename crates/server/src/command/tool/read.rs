@@ -1,0 +1,258 @@
+//! Operations that read documents.
+
+use super::super::id::key_bytes;
+use super::super::name::Namespace;
+use super::super::read::first_batch;
+use super::super::run::Run;
+use super::super::service::Counters;
+use super::asked::{put_number, put_stored, put_value};
+use super::refused::{Done, Refused};
+use crate::bson::BsonWriter;
+use crate::failure::{Failure, Outcome};
+use crate::session::cursors::{FIRST_BATCH, Rows};
+use flagstone::query::{Hint, PageToken};
+use flagstone::{Collection, Cursor, Database, Document, Error, Find, Group, Prefix, Space, Value};
+use flagstone_pipeline::Aggregate;
+use std::ops::Bound;
+
+/// Returns the query of the arguments.
+fn asked(run: &Run<'_, '_>) -> Done<Find<'static>> {
+    Counters::add(&run.service.counters.queries, 1);
+    let args = run.args();
+    let collection = run.asked_collection()?;
+    let mut find = collection.find(args.filter()?).skip(args.count("skip")?.unwrap_or(0));
+    if let Some(sort) = args.text("sort")? {
+        find = find.sort(sort);
+    }
+    if let Some(limit) = args.count("limit")? {
+        find = find.limit(limit);
+    }
+    if let Some(project) = args.text("project")? {
+        find = find.project(project);
+    }
+    if let Some(after) = args.text("after")? {
+        find = find.after(&after.parse::<PageToken>()?);
+    }
+    Ok(match args.text("index")? {
+        Some(index) => find.hint(Hint::index(index)),
+        None if args.is("scan")? => find.hint(Hint::Scan),
+        None => find,
+    })
+}
+
+/// Appends a cursor to the reply.
+fn answer(run: &mut Run<'_, '_>, rows: impl Rows + 'static) -> Done {
+    let namespace = run.asked_namespace()?;
+    let most = (Some(FIRST_BATCH), false, false);
+    Ok(first_batch(run, namespace.to_string(), Box::new(rows), most)?)
+}
+
+/// Documents with their keys, or values, one after the other.
+struct Listed<I> {
+    rows: I,
+    current: Option<Row>,
+}
+
+struct Row {
+    /// A sort key.
+    key: Option<Vec<u8>>,
+    document: Option<Document>,
+}
+
+impl<I: Iterator<Item = Done<Row>> + Send> Rows for Listed<I> {
+    fn advance(&mut self) -> Outcome<bool> {
+        self.current = self.rows.next().transpose().map_err(Refused::into_failure)?;
+        Ok(self.current.is_some())
+    }
+
+    fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
+        let Some(row) = &self.current else { return Ok(()) };
+        if let Some(key) = &row.key {
+            out.bytes("k", key)?;
+        }
+        match &row.document {
+            Some(document) => put_stored(out, "d", document).map_err(Refused::into_failure),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Answers with values.
+fn answer_values<I>(run: &mut Run<'_, '_>, values: I) -> Done
+where
+    I: Iterator<Item = flagstone::Result<Value>> + Send + 'static,
+{
+    let rows = values.map(|value| -> Done<Row> {
+        Ok(Row { key: None, document: Some(Document::from_value(&value?)?) })
+    });
+    answer(run, Listed { rows, current: None })
+}
+
+/// The documents of a query.
+struct Found(Cursor<'static>);
+
+impl Rows for Found {
+    fn advance(&mut self) -> Outcome<bool> {
+        self.0.advance().map_err(Failure::of_database)
+    }
+
+    fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
+        out.bytes("k", self.0.key_bytes())?;
+        let document = self.0.document().map_err(Failure::of_database)?;
+        put_stored(out, "d", &document).map_err(Refused::into_failure)
+    }
+
+    fn park(&mut self) {
+        self.0.park();
+    }
+}
+
+pub(super) fn find(run: &mut Run<'_, '_>) -> Done {
+    let rows = Found(asked(run)?.run()?);
+    answer(run, rows)
+}
+
+pub(super) fn page(run: &mut Run<'_, '_>) -> Done {
+    let documents = run.args().count("documents")?.unwrap_or(FIRST_BATCH);
+    let page = asked(run)?.page(documents)?;
+    let start = run.reply.len();
+    run.reply.begin_array("page")?;
+    for (key, document) in &page.documents {
+        run.reply.begin_document("")?;
+        put_value(&mut run.reply, "key", key)?;
+        put_stored(&mut run.reply, "d", document)?;
+        run.reply.end()?;
+        if run.reply.len() - start > crate::wire::DOCUMENT_BYTES_MAX {
+            let text = format!(
+                "a page of {documents} documents takes more than 16 MiB: \
+                                ask for fewer"
+            );
+            return Err(Error::invalid(text).into());
+        }
+    }
+    run.reply.end()?;
+    match page.next {
+        Some(token) => Ok(run.reply.text("next", &token.to_string())?),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn count(run: &mut Run<'_, '_>) -> Done {
+    let count = match run.args().text("filter")? {
+        Some(_) => asked(run)?.count()?,
+        None => run.asked_collection()?.count()?,
+    };
+    put_number(&mut run.reply, "n", count)
+}
+
+fn asked_group(run: &Run<'_, '_>) -> Done<Option<Group>> {
+    let text = run.args().text("group")?;
+    Ok(text.map(Group::parse).transpose()?)
+}
+
+pub(super) fn explain(run: &mut Run<'_, '_>) -> Done {
+    let mut find = asked(run)?;
+    if run.args().is("analyze")? {
+        find = find.analyze();
+    }
+    let explain = match asked_group(run)? {
+        Some(group) => find.explain_group(&group)?,
+        None => find.explain()?,
+    };
+    put_value(&mut run.reply, "value", &explain.to_value())?;
+    Ok(run.reply.text("text", &explain.to_string())?)
+}
+
+pub(super) fn group(run: &mut Run<'_, '_>) -> Done {
+    let find = asked(run)?;
+    let group = asked_group(run)?.ok_or_else(|| run.args().missing("group"))?;
+    let groups = find.group(&group)?;
+    answer_values(run, groups)
+}
+
+pub(super) fn distinct(run: &mut Run<'_, '_>) -> Done {
+    let path = run.args().required_text("path")?;
+    let values = asked(run)?.distinct(path)?;
+    answer_values(run, values)
+}
+
+pub(super) fn scan(run: &mut Run<'_, '_>) -> Done {
+    Counters::add(&run.service.counters.queries, 1);
+    let (args, collection) = (run.args(), run.asked_collection()?);
+    let scan = match args.text("prefix")? {
+        Some(prefix) => collection.scan(Prefix(prefix)),
+        None => {
+            let from = args.value("from")?.map_or(Bound::Unbounded, Bound::Included);
+            let to = args.value("to")?.map_or(Bound::Unbounded, Bound::Excluded);
+            collection.scan((from, to))
+        }
+    };
+    let scan = if args.is("reverse")? { scan.rev() } else { scan };
+    let limit = args.count("limit")?.and_then(|limit| usize::try_from(limit).ok());
+    let limit = limit.unwrap_or(usize::MAX);
+    if args.is("keysOnly")? {
+        let rows = scan
+            .keys()
+            .take(limit)
+            .map(|key| Ok(Row { key: Some(key_bytes(&key?)), document: None }));
+        return answer(run, Listed { rows, current: None });
+    }
+    let rows = scan.take(limit).map(|entry| -> Done<Row> {
+        let (key, document) = entry?;
+        Ok(Row { key: Some(key_bytes(&key)), document: Some(document) })
+    });
+    answer(run, Listed { rows, current: None })
+}
+
+pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Done {
+    Counters::add(&run.service.counters.queries, 1);
+    let (args, collection) = (run.args(), run.asked_collection()?);
+    let database = &run.service.db;
+    let pipeline = args.required_text("pipeline")?;
+    let aggregate = Aggregate::new(database, Some(&collection), pipeline)?;
+    let others = others(run, database)?;
+    let rows = aggregate.collections(others).run()?;
+    let rows = rows.map(|row| -> Done<Row> { Ok(Row { key: None, document: Some(row?) }) });
+    answer(run, Listed { rows, current: None })
+}
+
+/// Returns what finds the other collections of a pipeline: those of the database, or all that the
+/// client may read if it names them by their whole names.
+fn others(
+    run: &Run<'_, '_>,
+    database: &Database,
+) -> Done<impl Fn(&str) -> flagstone::Result<Option<Collection>> + Send + Sync + use<>> {
+    let is_whole = run.args().is("whole")?;
+    let (of_database, opened) = (run.command.database.clone(), database.clone());
+    // Users may lose a role while the pipeline runs: it goes on as it began.
+    let readable: Vec<String> = if is_whole {
+        let is_readable = run.readable()?;
+        let known = database.keyspaces().into_iter().map(|info| info.name);
+        known.filter(|name| is_readable(name)).collect()
+    } else {
+        Vec::new()
+    };
+    Ok(move |name: &str| {
+        let keyspace = if is_whole {
+            if !readable.iter().any(|known| known == name) {
+                return Ok(None);
+            }
+            name.to_owned()
+        } else {
+            let namespace = Namespace::new(&of_database, name);
+            namespace.map_err(|failure| Error::invalid(failure.message))?.keyspace()
+        };
+        opened.space(&keyspace).existing().collection()
+    })
+}
+
+pub(super) fn get(run: &mut Run<'_, '_>) -> Done {
+    let (args, collection) = (run.args(), run.asked_collection()?);
+    let key = args.key()?;
+    let Some(document) = collection.get(key.clone())? else { return Ok(()) };
+    put_stored(&mut run.reply, "d", &document)?;
+    match collection.expiry(key)? {
+        Some(moment) => put_number(&mut run.reply, "expires", moment.millis()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,332 @@
+//! Operations that write documents.
+
+use super::super::run::Run;
+use super::super::service::Counters;
+use super::asked::{put_number, stored};
+use super::refused::Done;
+use crate::bson::{elements, kind};
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::query::{Changed, PageToken, WriteMany};
+use flagstone::{
+    Batch, Collection, Document, Durability, Error, ErrorKind, Expect, Expires, JsonPatch,
+    MergePatch, Moment, Patch, Patched, Space, Value,
+};
+use std::collections::HashSet;
+
+pub(super) fn put(run: &mut Run<'_, '_>) -> Done {
+    Counters::add(&run.service.counters.inserts, 1);
+    let (args, database) = (run.args(), &run.service.db);
+    let key = args.key()?;
+    let document = args.stored("document")?.ok_or_else(|| args.missing("document"))?;
+    let expires = args.expiry(database)?;
+    let namespace = run.asked_namespace()?;
+    let is_new = run.existing(&namespace)?.is_none();
+    let collection = run.created(&namespace)?;
+    let done = collection.put(key, (&document).expires(expires));
+    if done.is_err() && is_new {
+        leave_nothing(run, &collection)?;
+    }
+    Ok(done?)
+}
+
+/// Drops a collection that was created for documents, unless others have put some meanwhile.
+fn leave_nothing(run: &Run<'_, '_>, collection: &Collection) -> Done {
+    if collection.scan(..).keys().next().is_none() {
+        run.service.db.drop_keyspace(&collection.name())?;
+    }
+    Ok(())
+}
+
+/// A change of one document.
+enum Change {
+    Patch(Patch),
+    Json(JsonPatch),
+    Merge(MergePatch),
+}
+
+impl Change {
+    fn asked(run: &Run<'_, '_>) -> Done<Self> {
+        let args = run.args();
+        if let Some(bytes) = args.bytes("patch")? {
+            let patch = Patch::decode(bytes, None);
+            let refused = |error| Failure::new(Code::BadValue, format!("patch: no patch: {error}"));
+            return Ok(Self::Patch(patch.map_err(refused)?));
+        }
+        if let Some(patch) = args.value("jsonPatch")? {
+            return Ok(Self::Json(JsonPatch::from_value(&patch)?));
+        }
+        match args.value("mergePatch")? {
+            Some(patch) => {
+                let patch = MergePatch::from_value(patch)?;
+                Ok(Self::Merge(if args.is("upsert")? { patch.upsert() } else { patch }))
+            }
+            None => Err(args.missing("patch").into()),
+        }
+    }
+}
+
+pub(super) fn patch(run: &mut Run<'_, '_>) -> Done {
+    Counters::add(&run.service.counters.updates, 1);
+    let (args, collection) = (run.args(), run.asked_collection()?);
+    let (key, change) = (args.key()?, Change::asked(run)?);
+    let patched = match &change {
+        Change::Patch(patch) if args.is("blind")? => {
+            collection.patch(key, patch)?;
+            return Ok(());
+        }
+        Change::Patch(patch) => collection.patch_if(key, patch)?,
+        Change::Json(patch) => collection.patch_if(key, patch)?,
+        Change::Merge(patch) => collection.patch_if(key, patch)?,
+    };
+    let (outcome, why) = match patched {
+        Patched::Changed => ("changed", None),
+        Patched::Unchanged => ("unchanged", None),
+        Patched::NoDocument => ("noDocument", None),
+        Patched::ConditionFailed(why) => ("conditionFailed", Some(why)),
+        Patched::NotApplied(why) => ("notApplied", Some(why)),
+        other => ("notApplied", Some(other.to_string())),
+    };
+    run.reply.text("outcome", outcome)?;
+    match why {
+        Some(why) => Ok(run.reply.text("why", &why)?),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn delete(run: &mut Run<'_, '_>) -> Done {
+    Counters::add(&run.service.counters.deletes, 1);
+    let is_removed = run.asked_collection()?.remove(run.args().key()?)?;
+    put_number(&mut run.reply, "n", u64::from(is_removed))
+}
+
+/// Changes or removes some of the documents that match: the client asks again for the next ones.
+pub(super) fn many(run: &mut Run<'_, '_>) -> Done {
+    let (args, collection) = (run.args(), run.asked_collection()?);
+    let filter = args.filter()?;
+    let patch = match args.bytes("patch")? {
+        Some(_) => Some(Change::asked(run)?),
+        None => None,
+    };
+    let mut write: WriteMany<'_> = match &patch {
+        Some(Change::Patch(patch)) => collection.update_many(filter, patch),
+        Some(_) => return Err(args.missing("patch").into()),
+        None => collection.delete_many(filter),
+    };
+    if let Some(limit) = args.count("limit")? {
+        write = write.limit(limit);
+    }
+    if args.is("keepGoing")? {
+        write = write.keep_going();
+    }
+    if let Some(after) = args.text("after")? {
+        write = write.after(&after.parse::<PageToken>()?);
+    }
+    let (done, error) = match write.run() {
+        Ok(done) => (done, None),
+        Err(interrupted) => (*interrupted.done, Some(interrupted.error)),
+    };
+    let Changed { matched, modified, refused, first_refusal, next, .. } = done;
+    let counter =
+        if patch.is_some() { &run.service.counters.updates } else { &run.service.counters.deletes };
+    Counters::add(counter, modified);
+    put_number(&mut run.reply, "matched", matched)?;
+    put_number(&mut run.reply, "modified", modified)?;
+    put_number(&mut run.reply, "refused", refused)?;
+    if let Some(why) = first_refusal {
+        run.reply.text("firstRefusal", &why)?;
+    }
+    if let Some(next) = next {
+        run.reply.text("next", &next.to_string())?;
+    }
+    if let Some(error) = error {
+        run.reply.begin_document("error")?;
+        put_error(run, &error)?;
+        run.reply.end()?;
+    }
+    Ok(())
+}
+
+fn put_error(run: &mut Run<'_, '_>, error: &Error) -> Done {
+    run.reply.text("kind", &error.kind().to_string())?;
+    Ok(run.reply.text("text", &error.to_string())?)
+}
+
+/// What a load does with a document whose key may exist.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Upsert,
+    Insert,
+    Merge,
+}
+
+/// A document that is loaded.
+struct Loaded {
+    key: Value,
+    document: Document,
+}
+
+/// Loads the documents of the command: together, or one after the other if the database refuses
+/// some. The reply tells which.
+pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
+    let args = run.args();
+    let mode = match args.required_text("mode")? {
+        "upsert" => Mode::Upsert,
+        "insert" => Mode::Insert,
+        "merge" => Mode::Merge,
+        other => {
+            let text = format!("mode: expected upsert, insert or merge, found {other:?}");
+            return Err(Failure::new(Code::BadValue, text).into());
+        }
+    };
+    let durability = args.text("durability")?.map(str::parse::<Durability>).transpose();
+    let durability =
+        durability.map_err(|error| Failure::new(Code::BadValue, format!("durability: {error}")))?;
+    let expires = args.expiry(&run.service.db)?;
+    let collection = run.asked_collection()?;
+    let statements = run.statements("documents")?;
+    let documents = statements.iter().map(|bson| loaded(bson)).collect::<Outcome<Vec<_>>>()?;
+    Counters::add(&run.service.counters.inserts, documents.len() as u64);
+    let load = Load { run, collection, mode, expires, durability };
+    // What is merged is read first, and cannot be in a batch.
+    let is_done = mode != Mode::Merge && load.together(&documents)?;
+    if is_done {
+        return put_number(&mut run.reply, "done", documents.len() as u64);
+    }
+    let (mut done, mut problems) = (0, Vec::new());
+    let (at_existing, at_refused) = (args.is("stopsAtExisting")?, args.is("stopsAtRefused")?);
+    for (at, document) in documents.iter().enumerate() {
+        let problem = match load.alone(document) {
+            Ok(true) => {
+                done += 1;
+                continue;
+            }
+            Ok(false) => Problem::Exists,
+            Err(error) if is_refusal(&error) => Problem::Refused(error),
+            Err(error) => Problem::Failed(error),
+        };
+        let is_end = match &problem {
+            Problem::Exists => at_existing,
+            Problem::Refused(_) => at_refused,
+            Problem::Failed(_) => true,
+        };
+        problems.push((at, problem));
+        if is_end {
+            break;
+        }
+    }
+    put_number(&mut run.reply, "done", done)?;
+    run.reply.begin_array("problems")?;
+    for (at, problem) in problems {
+        run.reply.begin_document("")?;
+        put_number(&mut run.reply, "at", at as u64)?;
+        match problem {
+            Problem::Exists => run.reply.bool("exists", true)?,
+            Problem::Refused(error) => put_error(run, &error)?,
+            Problem::Failed(error) => {
+                run.reply.bool("ends", true)?;
+                put_error(run, &error)?;
+            }
+        }
+        run.reply.end()?;
+    }
+    Ok(run.reply.end()?)
+}
+
+/// Why a document was not loaded.
+enum Problem {
+    /// A document of its key exists.
+    Exists,
+    /// The database does not take this one.
+    Refused(Error),
+    /// The database takes none.
+    Failed(Error),
+}
+
+/// Returns whether the database refused documents, and would take others.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput)
+}
+
+fn loaded(bson: &[u8]) -> Outcome<Loaded> {
+    let (mut key, mut document) = (None, None);
+    for element in elements(bson)? {
+        let element = element?;
+        let bytes = element.value.get(5..).filter(|_| element.kind == kind::BINARY);
+        match (element.name, bytes) {
+            ("k", Some(bytes)) => key = Some(stored("k", bytes)?.root().to_value()?),
+            ("d", Some(bytes)) => document = Some(stored("d", bytes)?),
+            _ => {}
+        }
+    }
+    match (key, document) {
+        (Some(key), Some(document)) => Ok(Loaded { key, document }),
+        _ => Err(Failure::new(Code::BadValue, "documents: expected k and d, as bytes")),
+    }
+}
+
+/// How documents are loaded.
+struct Load<'r, 'a, 'o> {
+    run: &'r Run<'a, 'o>,
+    collection: Collection,
+    mode: Mode,
+    expires: Option<Moment>,
+    durability: Option<Durability>,
+}
+
+impl Load<'_, '_, '_> {
+    fn add(&self, batch: &mut Batch, key: &Value, document: &Document) -> flagstone::Result<()> {
+        if self.mode == Mode::Insert {
+            batch.expect(&self.collection, key, Expect::Absent)?;
+        }
+        batch.put(&self.collection, key, document.expires(self.expires))
+    }
+
+    /// Puts all documents by one commit. Returns false if the database refuses some.
+    fn together(&self, documents: &[Loaded]) -> Done<bool> {
+        // The second of two documents of one key would replace the first.
+        let mut keys = HashSet::new();
+        let is_new = |key: &Value| keys.insert(super::super::id::key_bytes(key));
+        let inserts = self.mode == Mode::Insert;
+        if inserts && !documents.iter().map(|loaded| &loaded.key).all(is_new) {
+            return Ok(false);
+        }
+        let database = &self.run.service.db;
+        let mut batch = database.batch();
+        for Loaded { key, document } in documents {
+            match self.add(&mut batch, key, document) {
+                Ok(()) => {}
+                Err(error) if is_refusal(&error) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let Some(durability) = self.durability {
+            batch = batch.durability(durability);
+        }
+        match database.commit(batch) {
+            Ok(()) => Ok(true),
+            Err(error) if is_refusal(&error) || error.kind() == ErrorKind::Conflict => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Puts one document. Returns false if its key exists.
+    fn alone(&self, Loaded { key, document }: &Loaded) -> flagstone::Result<bool> {
+        if self.mode == Mode::Merge {
+            let patch = MergePatch::from_value(document.to_value())?.upsert();
+            return self.collection.patch_if(key, &patch)?.applied().map(|_found| true);
+        }
+        let database = &self.run.service.db;
+        let mut batch = database.batch();
+        self.add(&mut batch, key, document)?;
+        if let Some(durability) = self.durability {
+            batch = batch.durability(durability);
+        }
+        match database.commit(batch) {
+            Ok(()) => Ok(true),
+            Err(error) if self.mode == Mode::Insert && error.kind() == ErrorKind::Conflict => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
