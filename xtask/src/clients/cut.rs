@@ -1,6 +1,6 @@
 //! A port in front of a server that loses connections where the messages ask for it: after a
-//! message with the text `cut reply NAME` the server's reply is dropped, and a message of the server
-//! with `cut event NAME` is. Each name counts once, so that what is sent again goes through.
+//! message with the text `cut reply NAME` the server's reply is dropped, and a message of the
+//! server with `cut event NAME` is. Each name counts once, so that what is sent again goes through.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
