@@ -180,8 +180,8 @@ impl Users {
     }
 
     /// Returns the user `name` if this is the password, as HTTP sends it. Takes some milliseconds,
-    /// also if there is no such user, but not for a password that was right before. Others wait when
-    /// several are checked.
+    /// also if there is no such user, but not for a password that was right before. Others wait
+    /// when several are checked.
     ///
     /// # Errors
     /// Busy if too many are checked.

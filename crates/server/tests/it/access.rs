@@ -85,6 +85,26 @@ fn a_user_logs_in_with_the_password_and_no_other() {
     assert_eq!(refused, Refused::Mechanism("SCRAM-SHA-1".into()));
 }
 
+/// A password that was right is remembered, and so is no other; not beyond a change of users.
+#[test]
+fn a_password_is_right_as_long_as_it_is_the_users() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let users = Users::open(&db).unwrap();
+    users.create("ada", "lovelace", Vec::new()).unwrap();
+    let is_right =
+        |name: &str, password: &str| users.check_password(name, password).unwrap().is_some();
+    for _ in 0..2 {
+        assert!(is_right("ada", "lovelace"));
+        assert!(!is_right("ada", "lovelac") && !is_right("adal", "ovelace"));
+        assert!(!is_right("ada", "") && !is_right("ada", &"lovelace".repeat(1000)));
+    }
+    users.update("ada", Some("byron"), None).unwrap();
+    assert!(!is_right("ada", "lovelace") && is_right("ada", "byron"));
+    users.remove("ada").unwrap();
+    assert!(!is_right("ada", "byron"));
+}
+
 /// What was recorded of one conversation does not open another.
 #[test]
 fn a_proof_is_good_for_one_conversation() {

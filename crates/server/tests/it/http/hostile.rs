@@ -271,3 +271,16 @@ fn requests_are_the_same_however_they_are_cut() {
         }
     }
 }
+
+#[test]
+fn a_connection_above_the_limit_is_told_so() {
+    let serving = Serving::new(limits(|limits| limits.connections = 1));
+    let mut first = serving.connect();
+    assert_eq!(first.ask("GET /healthz", "", "").status, 200);
+    let mut second = serving.connect();
+    let refused = second.ask("GET /healthz", "", "");
+    assert_eq!((refused.status, refused.field("connection")), (503, Some("close")));
+    assert!(refused.body.contains("--max-connections"), "{refused:?}");
+    second.ended();
+    assert_eq!(first.ask("GET /healthz", "", "").status, 200);
+}
