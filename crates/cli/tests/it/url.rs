@@ -40,7 +40,13 @@ impl Both {
         let lines = |ran: &Ran| -> Vec<String> {
             let text = ran.stderr.replace(&url, "db").replace(" (new)", "");
             let lines = text.lines().filter(|line| !line.starts_with("closed in"));
-            lines.map(|line| line.split(" in 0.").next().unwrap().to_owned()).collect()
+            let timed = [" of JSON in ", " documents in ", " document in "];
+            let untimed = |line: &str| match timed.iter().find_map(|end| line.rfind(*end)) {
+                // Before the bytes of a load, of which chunks count as a whole.
+                Some(_) if line.contains(" loaded into ") => line.find(": "),
+                end => end,
+            };
+            lines.map(|line| line[..untimed(line).unwrap_or(line.len())].to_owned()).collect()
         };
         assert_eq!(
             (here.code, &here.stdout, lines(&here)),

@@ -18,9 +18,9 @@ mod choose;
 #[cfg(all(feature = "server", unix))]
 mod send;
 
+pub(super) use choose::{How, open, refuse_url, shown};
 #[cfg(all(feature = "server", unix))]
-pub(super) use choose::connect;
-pub(super) use choose::{How, is_url, open, refuse_url, shown};
+pub(super) use choose::{connect, is_url};
 pub(super) use here::Here;
 pub(super) use model::{
     Built, Change, Documents, IndexAsked, Query, Range, Rows, ShownIndex, Source, Written,
