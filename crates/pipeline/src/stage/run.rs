@@ -225,6 +225,10 @@ pub(crate) fn row_of(stages: &[Stage], row: &Value, context: &Context) -> Result
             }
             Stage::Fields(fields) => Cow::Owned(fields.apply(&made, context)?),
             Stage::Replace(root) => Cow::Owned(replaced(root, &made, context)?),
+            Stage::Redact(redact) => match redact.apply(&made, context)? {
+                Some(kept) => Cow::Owned(kept),
+                None => return Ok(None),
+            },
             _ => made,
         };
     }

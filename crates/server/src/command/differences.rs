@@ -86,7 +86,7 @@ const STAGES: &[&str] = &[
 ];
 
 /// Stages that the server has and crate `pipeline` has not.
-const OF_SERVER: &[&str] = &["$changeStream", "$collStats", "$currentOp"];
+const OF_SERVER: &[&str] = &["$changeStream", "$collStats", "$currentOp", "$merge", "$out"];
 
 /// Expressions of MongoDB.
 const EXPRESSIONS: &str = "$abs $acos $acosh $add $allElementsTrue $and $anyElementTrue \

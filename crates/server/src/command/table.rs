@@ -95,8 +95,8 @@ table! {
         ["changeStreamPreAndPostImages", "collation"],
         ignores ["autoIndexId", "idIndex", "size", "max", "validationLevel", "validationAction",
          "indexOptionDefaults", "flags", "temp"],
-        refuses ["capped", "clusteredIndex", "storageEngine", "validator", "viewOn", "pipeline", "timeseries",
-         "expireAfterSeconds", "encryptedFields"],
+        refuses ["capped", "clusteredIndex", "storageEngine", "validator", "viewOn", "pipeline",
+         "timeseries", "expireAfterSeconds", "encryptedFields"],
         "Creates a collection.";
     "createIndexes" Write catalog::create_indexes,
         ["indexes", "ignoreUnknownIndexOptions"],

@@ -462,7 +462,7 @@ impl<H: Handler> Exchange for Exchanged<'_, '_, H> {
         if let Some(failed) = &self.failed {
             return Arrived::Cut(failed.to_string());
         }
-        let Requests { shared, line, reader, .. } = &mut *self.requests;
+        let Requests { shared, line, reader, bytes: (received, _), .. } = &mut *self.requests;
         let mut piece = Vec::new();
         reader.reserve(PIECE_BYTES);
         line.set_deadline(until);
@@ -490,7 +490,10 @@ impl<H: Handler> Exchange for Exchanged<'_, '_, H> {
                 }
             };
             match taken {
-                Ok(used) => reader.take(used),
+                Ok(used) => {
+                    reader.take(used);
+                    *received += used as u64;
+                }
                 Err(bad) => {
                     self.failed = Some(Ended::Malformed(bad.text.clone()));
                     return Arrived::Cut(bad.text);

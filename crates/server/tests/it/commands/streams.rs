@@ -129,6 +129,18 @@ fn stages_choose_and_change_events() {
         }
     };
     assert_eq!(refused.int("code"), Some(280), "{refused}");
+    let redact =
+        r#"{"$redact":{"$cond":[{"$eq":["$operationType","insert"]},"$$KEEP","$$PRUNE"]}}"#;
+    let id = open(&mut fixture, redact).int("cursor.id").unwrap();
+    run(&mut fixture, r#"{"delete":"s","deletes":[{"q":{"_id":2},"limit":1}]}"#);
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":4}]}"#);
+    let kept = loop {
+        let reply = run(&mut fixture, &more(id));
+        if let Some(kind) = reply.str("cursor.nextBatch.0.operationType") {
+            break kind.to_owned();
+        }
+    };
+    assert_eq!(kept, "insert");
     let refused = open(&mut fixture, r#"{"$group":{"_id":1}}"#);
     assert!(refused.str("errmsg").unwrap().contains("found $group"), "{refused}");
 }
