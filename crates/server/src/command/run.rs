@@ -113,6 +113,9 @@ pub(crate) struct Run<'r, 'o> {
     pub(crate) has_one_commit: bool,
 }
 
+/// How often a query is planned, at most, if indexes are dropped all the time.
+pub(super) const PLANS_MAX: usize = 16;
+
 /// How often a statement begins again because others change what it works on.
 const TRIES_MAX: usize = 1000;
 
@@ -185,15 +188,17 @@ impl<'r> Run<'r, '_> {
             }
             _ => TransactionOptions::new(),
         };
+        let mut plans = 1;
         for _try in 0..TRIES_MAX {
             let mut transaction = options.begin(&self.service.db)?;
             let done = match work(self, &mut transaction) {
-                // An index was dropped: another plan finds what it looks for.
-                Err(failure)
-                    if matches!(failure.code, Code::QueryPlanKilled | Code::WriteConflict) =>
-                {
+                // An index was dropped: another plan finds what it looks for, unless the
+                // collection was.
+                Err(failure) if failure.code == Code::QueryPlanKilled && plans < PLANS_MAX => {
+                    plans += 1;
                     continue;
                 }
+                Err(failure) if failure.code == Code::WriteConflict => continue,
                 done => done?,
             };
             match transaction.commit() {

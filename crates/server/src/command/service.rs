@@ -4,7 +4,7 @@ use super::builds::Builds;
 use super::id::Incoming;
 use super::latency::{Kind, Latencies};
 use super::name::Namespace;
-use super::run::{Command, Run};
+use super::run::{Command, PLANS_MAX, Run};
 use super::table::{self, Entry};
 use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
@@ -163,9 +163,6 @@ impl std::fmt::Debug for Client {
 
 /// The label of errors after which a driver sends a write again.
 const RETRYABLE: &str = "RetryableWriteError";
-
-/// How often a query is planned, at most, if indexes are dropped all the time.
-const PLANS_MAX: usize = 16;
 
 /// The least that open transactions may have written together.
 const TRANSACTION_BYTES_MIN: usize = 16 << 20;
