@@ -36,7 +36,14 @@ const STEPS: [Step; 17] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
-        work: Work::Cargo(&["fmt", "--manifest-path", "peers/Cargo.toml", "--", "--check"]),
+        work: Work::Cargo(&[
+            "fmt",
+            "--all",
+            "--manifest-path",
+            "peers/Cargo.toml",
+            "--",
+            "--check",
+        ]),
     },
     Step {
         name: "python",

@@ -20,6 +20,7 @@ mod programs;
 mod python;
 mod quick;
 mod sanitize;
+mod serve_bench;
 mod shuttle;
 mod suites;
 mod targets;
@@ -64,6 +65,11 @@ cargo xtask COMMAND
                   cells, engines, sizes or times only prints the tables, unless --write is given;
                   so does --quick, which takes minutes. `cargo xtask peers help` lists OPTIONS
   peers --lint    runs clippy over that program, without RocksDB
+  serve-bench [--quick] [--rounds N] [--rows A,B,..] [--engines A,B,..] [--mongo-tools DIR]
+                  measures `flagstone serve`, nx-27017 and FerretDB in turn, and writes
+                  docs/bench/server.md; a run with chosen rows or servers only prints. Needs
+                  Python's package index for nx-27017 and pymongo, and Go for FerretDB (or
+                  FERRETDB=PROGRAM); DIR has mongodump and its kin. What is not there is named
   python [--release] [-- ARGUMENTS]
                   builds the tool with Parquet, and the source distribution and the wheel of the
                   Python package (python/), installs both into virtual environments in
@@ -158,6 +164,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["soak", ref options @ ..] => programs::run(root, &["stress", "soak"], options),
         ["memory", ref options @ ..] => programs::run(root, &["memory"], options),
         ["peers", ref options @ ..] => peers::run(root, options),
+        ["serve-bench", ref options @ ..] => serve_bench::run(root, options),
         ["python", ref options @ ..] => python::run(root, options),
         ["clients", ref options @ ..] => clients::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),

@@ -29,9 +29,10 @@ const CHOSEN: [&str; 10] = [
     "table",
 ];
 
-const LINT: [&str; 9] = [
+const LINT: [&str; 10] = [
     "clippy",
     "--locked",
+    "--workspace",
     "--manifest-path",
     "peers/Cargo.toml",
     "--no-default-features",

@@ -255,7 +255,7 @@ fn bench(root: &Path, given: &[&str]) -> bool {
 }
 
 /// Returns the commit that is checked out.
-fn commit(root: &Path) -> Option<String> {
+pub(crate) fn commit(root: &Path) -> Option<String> {
     let words = ["rev-parse", "--short", "HEAD"];
     let output = Command::new("git").current_dir(root).args(words).output().ok()?;
     let name = String::from_utf8(output.stdout).ok()?;
