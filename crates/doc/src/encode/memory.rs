@@ -35,7 +35,7 @@ pub(crate) struct KeyMemory {
     /// All names in their JSON form: quote, name, quote, colon.
     text: Vec<u8>,
     slots: Vec<NameSlot>,
-    /// Hash table of slot plus one; zero is free.
+    /// Hash table of slot plus one; zero is free. Empty before the first name.
     table: Vec<u32>,
     root_first: u32,
     serial: u32,
@@ -46,6 +46,8 @@ pub(crate) struct KeyMemory {
     pub(super) defines: bool,
     /// Name sequences of recent maps, indexed by a hash of their slots.
     shapes: Vec<Shape>,
+    /// Whether this is the first document. An encoder of one document alone remembers no shapes.
+    is_first: bool,
 }
 
 /// The distinct names of a map in their order, and the bytes of its keys.
@@ -56,6 +58,9 @@ struct Shape {
     form: u8,
     highest: u32,
 }
+
+/// The size of the first hash table: that of a document with few names.
+const TABLE: usize = 32;
 
 /// The number of shapes remembered; the next constants limit the names and key bytes of each.
 const SHAPES: usize = 64;
@@ -76,12 +81,13 @@ impl KeyMemory {
             seed: RandomState::new().hash_one(0),
             text: Vec::new(),
             slots: Vec::new(),
-            table: vec![0; 256],
+            table: Vec::new(),
             root_first: NONE,
             serial: 0,
             names_known: 0,
             defines: true,
             shapes: Vec::new(),
+            is_first: true,
         }
     }
 
@@ -91,6 +97,8 @@ impl KeyMemory {
         let too_large = self.slots.len() > SLOTS_MAX || self.text.len() > TEXT_MAX;
         if self.owner != owner || too_large {
             *self = Self { owner, defines: self.defines, ..Self::new() };
+        } else {
+            self.is_first &= self.slots.is_empty();
         }
         if let Some(names) = names
             && !self.defines
@@ -185,7 +193,7 @@ impl KeyMemory {
 
     /// Remembers the keys of a map with distinct names.
     pub(super) fn know_keys(&mut self, slots: &[u32], keys: &[u8], form: u8, highest: u32) {
-        if slots.len() > SHAPE_NAMES_MAX || keys.len() > SHAPE_BYTES_MAX {
+        if self.is_first || slots.len() > SHAPE_NAMES_MAX || keys.len() > SHAPE_BYTES_MAX {
             return;
         }
         self.shapes.resize(SHAPES, Shape::default());
@@ -201,6 +209,9 @@ impl KeyMemory {
     /// Returns the slot of `name`, or the free index of the hash table where it belongs.
     #[inline]
     fn probe(&self, name: &[u8]) -> Result<u32, usize> {
+        if self.table.is_empty() {
+            return Err(0);
+        }
         let mut at = key_hash(name, self.seed) as usize & (self.table.len() - 1);
         while let Some(slot) = self.table[at].checked_sub(1) {
             if self.name(slot) == name {
@@ -246,7 +257,7 @@ impl KeyMemory {
 
     #[cold]
     fn grow(&mut self) {
-        let mut table = vec![0; self.table.len() * 2];
+        let mut table = vec![0; (self.table.len() * 2).max(TABLE)];
         for slot in 0..self.slots.len() as u32 {
             let mut at = key_hash(self.name(slot), self.seed) as usize & (table.len() - 1);
             while table[at] != 0 {
@@ -321,6 +332,20 @@ mod tests {
                 assert!(!begins(&json, &text), "{at} of {len}");
                 json[at] ^= 0x40;
             }
+        }
+    }
+
+    #[test]
+    fn the_first_document_leaves_no_shapes_and_is_encoded_as_later_ones_are() {
+        let document = doc!({ "a": { "b": 1 }, "c": [] });
+        let (mut encoder, mut first, mut later) = (Encoder::new(), Vec::new(), Vec::new());
+        encoder.encode(&document, None, &mut first).unwrap();
+        assert!(encoder.builder.keys.memory.shapes.is_empty());
+        for _ in 0..2 {
+            later.clear();
+            encoder.encode(&document, None, &mut later).unwrap();
+            assert_eq!(later, first);
+            assert!(!encoder.builder.keys.memory.shapes.is_empty());
         }
     }
 
