@@ -49,6 +49,17 @@ pub struct Document {
     names: Option<Arc<Names>>,
 }
 
+/// Returns the document that an encoder has just written, which needs no check. `names` is the
+/// table that it was given.
+pub const fn encoded(bytes: Slice, names: Option<Arc<Names>>) -> Document {
+    Document { bytes, names }
+}
+
+/// Returns whether the fields of a document are stored as ids of this table.
+pub fn is_of(document: &Document, names: &Names) -> bool {
+    document.names.as_ref().is_some_and(|table| table.identity() == names.identity())
+}
+
 impl Document {
     /// Creates a document from its binary form and validates all of it. `names` is the table of its
     /// field names; `None` if the document is self-contained.

@@ -71,7 +71,7 @@ mod structs;
 pub use arithmetic::{accumulated, accumulated_both, product as exact_product, sum as exact_sum};
 pub use datetime::DateTime;
 pub use depth::DEPTH_MAX;
-pub use document::{Document, DocumentMut};
+pub use document::{Document, DocumentMut, encoded, is_of};
 pub use encode::{DocumentWriter, Duplicates, Encoder};
 pub use field_path::{Arrays, FieldPath, IndexKeys, Reached, Trace};
 pub use filter::{

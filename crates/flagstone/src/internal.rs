@@ -15,14 +15,15 @@ pub use flagstone_doc::{is_one_path, split_paths};
 pub use flagstone_engine::inspect;
 pub use flagstone_env as env;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The binary form of documents, for conversions from and to other formats.
 pub mod document {
     pub use flagstone_doc::{
         DEPTH_MAX, Direction, DocumentWriter, Encoder, IndexKeys, Names, NumberType, Patcher,
-        StoredNumber, accumulated, accumulated_both, base64, decimal, exact_product, exact_sum,
-        extended_scalar, is_marked_decimal, long, marked_decimal, prints_as, put_base64, sort_key,
-        validate,
+        StoredNumber, accumulated, accumulated_both, base64, decimal, encoded, exact_product,
+        exact_sum, extended_scalar, is_marked_decimal, long, marked_decimal, prints_as, put_base64,
+        sort_key, validate,
     };
 }
 
@@ -44,6 +45,12 @@ pub fn note_wait<S: Space>(space: &S, key: impl Key<S>) -> Result<()> {
 /// Bytes that are written through it reach no index.
 pub fn stored<S: Space>(space: &S) -> Keyspace {
     Keyspace(space.bytes().clone())
+}
+
+/// Returns the table of a collection's field names. A document with ids of this table is put
+/// without being encoded again.
+pub fn names(collection: &Collection) -> Arc<document::Names> {
+    collection.0.shared_names()
 }
 
 /// As [`Collection::create_index_with`], in parts of about this many bytes. For tests of builds

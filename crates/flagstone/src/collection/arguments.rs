@@ -38,7 +38,7 @@ impl NewValue<Collection> for &Document {
     }
 
     fn value_bytes(&self, collection: &Collection) -> Result<Cow<'_, [u8]>> {
-        encode::document(&collection.0, self).map(Cow::Owned)
+        encode::document(&collection.0, self)
     }
 }
 

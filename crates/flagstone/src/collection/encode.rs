@@ -3,18 +3,22 @@
 use super::stored::Stored;
 use crate::encoders;
 use flagstone_base::Result;
-use flagstone_doc::{Document, JsonOptions, JsonParser, Patch, Value};
+use flagstone_doc::{Document, JsonOptions, JsonParser, Patch, Value, is_of};
+use std::borrow::Cow;
 use std::cell::RefCell;
 
-/// Returns the stored form of a document.
+/// Returns the stored form of a document: its bytes, if it has the collection's names already.
 ///
 /// # Errors
 /// InvalidInput for a document that is too long, here and in the functions below.
-pub(crate) fn document(stored: &Stored, document: &Document) -> Result<Vec<u8>> {
+pub(crate) fn document<'d>(stored: &Stored, document: &'d Document) -> Result<Cow<'d, [u8]>> {
+    if is_of(document, stored.names()) {
+        return stored.check_size(document.as_bytes()).map(Cow::Borrowed);
+    }
     let mut out = Vec::new();
     let names = Some(stored.names());
     encoders::for_collections(|encoder| encoder.encode_view(&document.root(), names, &mut out))?;
-    stored.check_size(out)
+    stored.check_size(out).map(Cow::Owned)
 }
 
 /// Returns the stored form of a value. A value that is nested too deep is refused.

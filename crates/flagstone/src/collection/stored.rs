@@ -64,6 +64,10 @@ impl Stored {
         &self.0.documents.names
     }
 
+    pub(crate) fn shared_names(&self) -> Arc<Names> {
+        Arc::clone(&self.0.documents.names)
+    }
+
     pub(crate) fn document_bytes_max(&self) -> usize {
         self.bytes().options().document_bytes_max
     }
@@ -77,14 +81,14 @@ impl Stored {
     }
 
     /// Refuses the bytes of a document or patch that is too long.
-    pub(super) fn check_size(&self, bytes: Vec<u8>) -> Result<Vec<u8>> {
+    pub(super) fn check_size<B: AsRef<[u8]>>(&self, bytes: B) -> Result<B> {
         let limit = self.document_bytes_max();
-        if bytes.len() <= limit {
+        let len = bytes.as_ref().len();
+        if len <= limit {
             return Ok(bytes);
         }
         Err(Error::invalid(format!(
-            "a document of {} bytes: expected at most {limit} (option document_bytes_max)",
-            bytes.len()
+            "a document of {len} bytes: expected at most {limit} (option document_bytes_max)"
         )))
     }
 

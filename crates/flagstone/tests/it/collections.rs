@@ -168,3 +168,35 @@ fn counts_are_exact_by_reading_and_near_by_counters() {
     db.compact().unwrap();
     assert_eq!(documents.approximate_count(), 50);
 }
+
+/// The server reads documents with the names of the collection that they are for, and a put stores
+/// their bytes as they are: the names that they define must reach the log with them.
+#[test]
+fn a_document_with_the_names_of_its_collection_is_put_as_it_is_and_recovered() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let (documents, others) =
+        (db.collection("documents").unwrap(), db.collection("others").unwrap());
+    // Another order of the same names in the other table.
+    others.put(0, doc!({ "b": 0, "a": 0 })).unwrap();
+    let value = doc!({ "a": { "b": 1 }, "c": [1, "x"] });
+    let names = internal::names(&documents);
+    let mut bytes = Vec::new();
+    let mut encoder = internal::document::Encoder::new();
+    encoder.encode(&value, Some(&names), &mut bytes).unwrap();
+    let document = internal::document::encoded(flagstone::Slice::copy_of(&bytes), Some(names));
+    documents.put(1, &document).unwrap();
+    others.put(1, &document).unwrap();
+    let mut tx = db.begin().unwrap();
+    tx.put(&documents, 2, &document).unwrap();
+    tx.commit().unwrap();
+    let stored = internal::stored(&documents);
+    assert!(stored.scan(..).all(|entry| *entry.unwrap().1 == *bytes));
+    drop((stored, document, documents, others));
+    db.close().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    for (name, key) in [("documents", 1), ("documents", 2), ("others", 1)] {
+        let found = db.collection(name).unwrap().get(key).unwrap().unwrap();
+        assert_eq!(found.to_value(), value, "{name} {key}");
+    }
+}

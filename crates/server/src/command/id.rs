@@ -8,22 +8,53 @@
 use crate::bson::{BsonReader, BsonWriter, Element, elements, kind};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{Map, ObjectId, ValueType};
-use flagstone::internal::document::sort_key;
-use flagstone::{Document, Value, View};
+use flagstone::internal::document::{Names, encoded, sort_key};
+use flagstone::internal::names;
+use flagstone::{Collection, Document, Slice, Value, View};
+use std::sync::Arc;
 
 /// The name of the field.
 pub(crate) const ID: &str = "_id";
 
 /// Reads documents of drivers, and takes their keys out.
+///
+/// Every connection has one, on its stack: so it is a pointer, and takes no memory before it is
+/// used.
 #[derive(Default)]
-pub(crate) struct Incoming {
+pub(crate) struct Incoming(Option<Box<Readers>>);
+
+#[derive(Default)]
+struct Readers {
     reader: BsonReader,
+    /// For documents of collections: a reader forgets its names when the table changes.
+    of_collections: BsonReader,
     bytes: Vec<u8>,
 }
 
 impl Incoming {
+    fn readers(&mut self) -> &mut Readers {
+        self.0.get_or_insert_default()
+    }
+
     /// Reads a document that is to be stored: its key, a new ObjectId if it has none, and the rest.
     pub(crate) fn document(&mut self, bson: &[u8]) -> Outcome<(Value, Document)> {
+        self.document_with(bson, None)
+    }
+
+    /// As [`Incoming::document`], with the names of the collection that it is for.
+    pub(crate) fn document_for(
+        &mut self,
+        bson: &[u8],
+        collection: &Collection,
+    ) -> Outcome<(Value, Document)> {
+        self.document_with(bson, Some(names(collection)))
+    }
+
+    fn document_with(
+        &mut self,
+        bson: &[u8],
+        names: Option<Arc<Names>>,
+    ) -> Outcome<(Value, Document)> {
         let mut id = None;
         for element in elements(bson)? {
             let element = element?;
@@ -39,9 +70,11 @@ impl Incoming {
                 (key, (!is_kept).then(|| element.range.clone()))
             }
         };
-        self.bytes.clear();
-        self.reader.read_without(bson, without.as_slice(), None, &mut self.bytes)?;
-        let document = Document::from_bytes(self.bytes.clone(), None)?;
+        let Readers { reader, of_collections, bytes } = self.readers();
+        let reader = if names.is_some() { of_collections } else { reader };
+        bytes.clear();
+        reader.read_without(bson, without.as_slice(), names.as_deref(), bytes)?;
+        let document = encoded(Slice::copy_of(bytes), names);
         check_names(&document.root())?;
         Ok((key, document))
     }
@@ -57,9 +90,10 @@ impl Incoming {
         bson: &[u8],
         without: &[std::ops::Range<usize>],
     ) -> Outcome<Document> {
-        self.bytes.clear();
-        self.reader.read_without(bson, without, None, &mut self.bytes)?;
-        Ok(Document::from_bytes(self.bytes.clone(), None)?)
+        let Readers { reader, bytes, .. } = self.readers();
+        bytes.clear();
+        reader.read_without(bson, without, None, bytes)?;
+        Ok(encoded(Slice::copy_of(bytes), None))
     }
 
     /// Reads a primary key, and says whether it is to be kept in the document as well.
@@ -171,7 +205,7 @@ pub(crate) fn with_id(key: &Value, document: Map) -> Value {
     let kept = document.get(ID).filter(|kept| is_key(kept, key)).cloned();
     map.insert(ID, kept.unwrap_or_else(|| key.clone()));
     for (name, value) in document {
-        if name != Value::from(ID) {
+        if name.as_str() != Some(ID) {
             map.insert(name, value);
         }
     }

@@ -255,7 +255,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
             let text = format!("a document of {} bytes is larger than 16 MiB", bson.len());
             return Err(Failure::new(Code::BsonObjectTooLarge, text));
         }
-        self.run.incoming.document(bson)
+        self.run.incoming.document_for(bson, self.collection)
     }
 
     fn refuse(&mut self, index: usize, failure: Failure) -> Outcome {
