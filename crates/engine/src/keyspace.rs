@@ -175,6 +175,10 @@ impl Keyspace {
     /// Same as [`Keyspace::get`].
     pub fn expiry(&self, key: &[u8]) -> Result<Option<Moment>> {
         check_key(key)?;
+        if !self.core.expires() {
+            self.parts().core.health.check_open()?;
+            return self.core.check_readable().map(|()| None);
+        }
         let found = self.parts().reads.get_found(&self.core, key, self.core.hash(key), None)?;
         Ok(found.lives_until())
     }

@@ -23,6 +23,8 @@ struct Found<'t> {
     fields: Fields,
     /// What the filter tests, if a projection asks where it matched.
     matcher: Option<Matcher>,
+    /// For the key of the current document.
+    key: Vec<u8>,
 }
 
 impl Found<'_> {
@@ -32,13 +34,15 @@ impl Found<'_> {
 
     fn put(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
         let with_key = self.fields.has_key();
-        let key = self.cursor.key_bytes().to_vec();
+        self.key.clear();
+        self.key.extend_from_slice(self.cursor.key_bytes());
         let put = if self.fields.is_computed() {
             self.put_computed(out)
         } else {
-            id::write_fields(out, &key, &self.cursor.view()?, with_key)
+            id::write_fields(out, &self.key, &self.cursor.view()?, with_key)
         };
-        put.map_err(|failure| failure.context(format_args!("document {}", id::shown_key(&key))))
+        let key = &self.key;
+        put.map_err(|failure| failure.context(format_args!("document {}", id::shown_key(key))))
     }
 
     fn put_computed(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
@@ -236,12 +240,12 @@ pub(super) fn find(run: &mut Run<'_, '_>) -> Outcome {
     Counters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
     let existing = run.existing(&namespace)?;
-    if filter::has_expression(args.map("filter")?.as_ref())? {
-        return super::aggregate::find(run, &namespace, existing.as_ref());
-    }
     if let (Some(collection), Some(key)) = (&existing, only_key(&args)?) {
         limit(&args)?;
         return find_key(run, (&namespace, collection), &key);
+    }
+    if filter::has_expression(args.map("filter")?.as_ref())? {
+        return super::aggregate::find(run, &namespace, existing.as_ref());
     }
     let rows: Box<dyn Rows> = match existing {
         None => {
@@ -256,13 +260,13 @@ pub(super) fn find(run: &mut Run<'_, '_>) -> Outcome {
             None => {
                 let (find, fields, matcher) =
                     query(&args, &collection, |filter| collection.find(filter))?;
-                Box::new(Found { cursor: find.run()?, fields, matcher })
+                Box::new(Found { cursor: find.run()?, fields, matcher, key: Vec::new() })
             }
             // The cursor must not hold the transaction, which goes on to write.
             Some(tx) => {
                 let begin = |filter| tx.find(&collection, filter);
                 let (find, fields, matcher) = query(&args, &collection, begin)?;
-                Box::new(all(Found { cursor: find.run()?, fields, matcher })?)
+                Box::new(all(Found { cursor: find.run()?, fields, matcher, key: Vec::new() })?)
             }
         },
     };

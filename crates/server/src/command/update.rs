@@ -16,12 +16,14 @@ use flagstone::doc::DateTime;
 use flagstone::{Collection, Document, Expires, Space, Transaction, Value, View};
 use flagstone_pipeline::update::{Context, Update};
 
-/// A document that was changed.
+/// A document that was found, or that an upsert has inserted.
 struct Changed {
     key: Value,
-    /// As drivers see it; `None` for one that an upsert has inserted.
+    is_inserted: bool,
+    /// Whether it has another form now.
+    is_changed: bool,
+    /// Its forms before and now, as drivers see them, if they want to.
     old: Option<Value>,
-    /// `None` if the document had this form already.
     new: Option<Value>,
 }
 
@@ -30,6 +32,8 @@ struct Change<'a> {
     namespace: &'a Namespace,
     update: Update,
     is_upsert: bool,
+    /// Whether the client wants to see documents.
+    is_shown: bool,
     now: DateTime,
 }
 
@@ -45,7 +49,7 @@ impl<'a> Change<'a> {
         let filters = filters.iter().map(View::to_value).collect::<Result<Vec<_>, _>>()?;
         let update = Update::parse(&variables.in_update(update.to_value()?), &filters)?;
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
-        Ok(Self { namespace, update, is_upsert: args.is("upsert")?, now })
+        Ok(Self { namespace, update, is_upsert: args.is("upsert")?, is_shown: false, now })
     }
 
     /// Changes the document of a key if it is one of the target.
@@ -56,7 +60,8 @@ impl<'a> Change<'a> {
         key: &Value,
     ) -> Outcome<Option<Changed>> {
         let Some(document) = target.read(tx, key)? else { return Ok(None) };
-        let old = id::shown(key, &document)?;
+        let mut new = id::shown(key, &document)?;
+        let old = self.is_shown.then(|| new.clone());
         let position = match (self.update.matched_array(), &target.matcher) {
             (Some(path), Some(matcher)) => {
                 let path = filter::path(path)?;
@@ -65,14 +70,15 @@ impl<'a> Change<'a> {
             _ => None,
         };
         let context = Context { position, is_insert: false, now: self.now };
-        let mut new = old.clone();
         let is_changed = self.update.apply(&mut new, &context)?;
+        let shown = (self.is_shown && is_changed).then(|| new.clone());
         if is_changed {
-            let (_key, stored) = id::without_id(new.clone())?;
+            let (_key, stored) = id::without_id(new)?;
             let expiry = target.collection.expiry(key)?;
             tx.put(target.collection, key, (&document_of(&stored)?).expires(expiry))?;
         }
-        Ok(Some(Changed { key: key.clone(), old: Some(old), new: is_changed.then_some(new) }))
+        let key = key.clone();
+        Ok(Some(Changed { key, is_inserted: false, is_changed, old, new: shown }))
     }
 
     /// Changes the first document of the target. If there is none, an upsert inserts one.
@@ -99,8 +105,8 @@ impl<'a> Change<'a> {
         }
         let stored = document_of(&stored)?;
         tx.put(target.collection, &key, &stored)?;
-        let new = Some(id::shown(&key, &stored)?);
-        Ok(Changed { key, old: None, new })
+        let new = if self.is_shown { Some(id::shown(&key, &stored)?) } else { None };
+        Ok(Changed { key, is_inserted: true, is_changed: true, old: None, new })
     }
 }
 
@@ -124,11 +130,11 @@ pub(super) struct Done {
 
 impl Done {
     fn note(&mut self, changed: Changed) {
-        if changed.old.is_some() {
-            self.matched += 1;
-            self.modified += u64::from(changed.new.is_some());
-        } else {
+        if changed.is_inserted {
             self.upserted = Some(changed.key);
+        } else {
+            self.matched += 1;
+            self.modified += u64::from(changed.is_changed);
         }
     }
 
@@ -346,8 +352,12 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
         run.reply.raw_fields(reply);
         return Ok(());
     }
-    let change =
-        if removes { None } else { Some(Change::parse(&args, "update", &namespace, &variables)?) };
+    let change = if removes {
+        None
+    } else {
+        let change = Change::parse(&args, "update", &namespace, &variables)?;
+        Some(Change { is_shown: true, ..change })
+    };
     let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);
     let reply = match collection(run, &namespace, is_upsert)? {
         None => reply_of(&fields, None, (removes, wants_new))?,
@@ -388,7 +398,7 @@ fn remove_first(tx: &mut Transaction, target: &Target<'_>) -> Outcome<Option<Cha
     let Some(document) = target.read(tx, &key)? else { return Ok(None) };
     tx.delete(target.collection, &key)?;
     let old = Some(id::shown(&key, &document)?);
-    Ok(Some(Changed { key, old, new: None }))
+    Ok(Some(Changed { key, is_inserted: false, is_changed: true, old, new: None }))
 }
 
 /// Returns the fields of the reply as a document of BSON.
@@ -402,7 +412,7 @@ fn reply_of(
     reply.begin();
     reply.begin_document("lastErrorObject")?;
     reply.int("n", i32::from(changed.is_some()))?;
-    let is_upserted = changed.is_some_and(|changed| changed.old.is_none());
+    let is_upserted = changed.is_some_and(|changed| changed.is_inserted);
     if !removes {
         reply.bool("updatedExisting", changed.is_some() && !is_upserted)?;
     }
