@@ -67,6 +67,9 @@ impl Line {
     }
 
     /// Ends the connection so that the client gets what was sent last.
+    ///
+    /// Not inlined: the stack of every idle connection would have room for its bytes.
+    #[inline(never)]
     pub(super) fn finish(&mut self) {
         let deadline = Instant::now() + DRAIN;
         #[cfg(feature = "tls")]

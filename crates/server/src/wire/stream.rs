@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, Read};
 
 /// The room for bytes to begin with: what a stream has is mostly one small message.
-const ROOM_BYTES: usize = 4 << 10;
+const ROOM_BYTES: usize = 1 << 10;
 /// How many bytes are made room for at a time. A message takes memory as it arrives, not as its
 /// header announces.
 const STEP_BYTES: usize = 64 << 10;
