@@ -521,7 +521,7 @@ const steps = {
     const whole = await things.find({ b: 3 }).explain("executionStats");
     equal(whole.queryPlanner.winningPlan.stage, "COLLSCAN");
     same([whole.executionStats.nReturned, whole.executionStats.totalDocsExamined], [0, 100]);
-    ok((await things.aggregate([{ $match: { a: 1 } }, { $group: { _id: "$a" } }]).explain()).queryPlanner);
+    ok((await things.aggregate([{ $match: { a: 1 } }, { $group: { _id: "$a" } }]).explain()).stages);
     for (const verbosity of ["queryPlanner", "executionStats", "allPlansExecution"]) {
       const explain = verbosity;
       ok((await things.updateOne({ a: 1 }, { $set: { b: 1 } }, { explain })).queryPlanner);
