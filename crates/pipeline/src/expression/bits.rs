@@ -97,13 +97,16 @@ pub(super) fn increment(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Valu
 
 /// `$rand`: a number from 0 to 1, another one for each call.
 pub(super) fn random(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let is_empty = |arg: &Arg<'_>| match arg.as_deref() {
-        Some(Value::Map(map)) => map.is_empty(),
-        Some(Value::Array(items)) => items.is_empty(),
-        _ => false,
-    };
-    if !args.iter().all(is_empty) {
-        return Err(call.fail(3040501, "$rand expected no arguments"));
+    if let Some(arg) = args.first() {
+        let code = match arg.as_deref() {
+            Some(Value::Map(map)) if map.is_empty() => None,
+            Some(Value::Array(items)) if items.is_empty() => None,
+            Some(Value::Map(_) | Value::Array(_)) => Some(3040501),
+            _ => Some(10065),
+        };
+        if let Some(code) = code {
+            return Err(call.fail(code, "$rand expected no arguments"));
+        }
     }
     // The keys of each state differ.
     let bits = RandomState::new().build_hasher().finish() >> 11;

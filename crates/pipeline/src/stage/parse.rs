@@ -276,7 +276,7 @@ fn collection(value: &Value, at: &Place<'_>) -> Result<String> {
 /// Returns the path of an argument that is text.
 fn path_of(value: &Value, at: &Place<'_>) -> Result<Box<[Box<str>]>> {
     let Some(name) = value.as_str() else {
-        return Err(at.refuse(code::FAILED_TO_PARSE, "expected a path that is text"));
+        return Err(at.refuse(code::TYPE_MISMATCH, "expected a path that is text"));
     };
     path_names(name, at)
 }

@@ -11,7 +11,7 @@ use crate::access::Need;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
 use flagstone::{Collection, Database, Document, Filter, Index, Transaction, Value};
-use flagstone_pipeline::{Aggregate, Expression, PipelineError};
+use flagstone_pipeline::{Expression, PipelineError, RowStages};
 
 /// The most rows of one commit.
 const CHUNK_ROWS: usize = 500;
@@ -58,6 +58,10 @@ enum Matched {
     /// Stages make the new document; the variables are expressions over the row.
     Stages(Vec<Value>, Vec<(String, Expression)>),
 }
+
+/// The stages that may make a new document.
+const ALLOWED: [&str; 6] =
+    ["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
 
 /// What becomes of a row that stands for no document.
 enum Unmatched {
@@ -128,7 +132,7 @@ impl Output {
 fn out_of(value: &Value, database: &str, place: &str) -> Outcome<Namespace> {
     match value {
         Value::Text(name) => Namespace::new(database, name),
-        Value::Map(map) => {
+        Value::Map(map) if !is_form(map) => {
             let (mut db, mut coll) = (None, None);
             for (name, value) in map {
                 match name.as_str() {
@@ -200,7 +204,7 @@ fn fill(
         }
         collection.create_index(&info.name, index)?;
     }
-    in_chunks(run, rows, |_run, tx, row| {
+    in_chunks(run, rows, |tx, row| {
         let (key, document) = stored(row.clone())?;
         if tx.get(&collection, &key)?.is_some() {
             return Err(duplicate_key(into, &key));
@@ -214,13 +218,12 @@ fn fill(
 fn in_chunks(
     run: &mut Run<'_, '_>,
     rows: impl Iterator<Item = Result<Document, PipelineError>>,
-    work: impl Fn(&Run<'_, '_>, &mut Transaction, &Value) -> Outcome,
+    work: impl Fn(&mut Transaction, &Value) -> Outcome,
 ) -> Outcome {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     run.has_one_commit = false;
-    let mut commit = |chunk: &[Value]| {
-        run.atomically(|run, tx| chunk.iter().try_for_each(|row| work(run, tx, row)))
-    };
+    let mut commit =
+        |chunk: &[Value]| run.atomically(|_run, tx| chunk.iter().try_for_each(|row| work(tx, row)));
     for row in rows {
         let row = row?;
         bytes += row.as_bytes().len();
@@ -250,7 +253,7 @@ impl Merge {
     fn parse(value: &Value, database: &str, place: &str) -> Outcome<Self> {
         let into = |value: &Value| match value {
             Value::Text(name) => Namespace::new(database, name),
-            Value::Map(map) => {
+            Value::Map(map) if !is_form(map) => {
                 let part = |name: &str| match map.get(name) {
                     None => Ok(None),
                     Some(Value::Text(text)) => Ok(Some(text.as_str())),
@@ -271,13 +274,16 @@ impl Merge {
             _ => Err(wrong(51178, place, "into to be a name, or a map with db and coll")),
         };
         let map = match value {
-            Value::Map(map) => map,
+            Value::Map(map) if !is_form(map) => map,
             Value::Text(_) => {
                 let (on, into) = (vec![ID.to_owned()], into(value)?);
                 let (matched, unmatched) = (Matched::Merge, Unmatched::Insert);
                 return Ok(Self { into, on, matched, unmatched });
             }
-            _ => return Err(wrong(51182, place, "the name of a collection, or a map with into")),
+            other => {
+                let text = format!("{place}: expected a collection or a map, found {other}");
+                return Err(Failure::new(Code::TypeMismatch, text));
+            }
         };
         let (mut target, mut on) = (None, vec![ID.to_owned()]);
         let (mut matched, mut unmatched, mut variables) = (None, Unmatched::Insert, None);
@@ -340,14 +346,13 @@ impl Merge {
         }
         let collection = run.created(&self.into)?;
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
-        in_chunks(run, rows, |run, tx, row| self.one(run, tx, &collection, row, now))
+        in_chunks(run, rows, |tx, row| self.one(tx, &collection, row, now))
             .map_err(|failure| super::write::with_index(failure, (&self.into, &collection), None))
     }
 
     /// Writes a row.
     fn one(
         &self,
-        run: &Run<'_, '_>,
         tx: &mut Transaction,
         collection: &Collection,
         row: &Value,
@@ -405,7 +410,7 @@ impl Merge {
             };
         };
         let old = id::shown(&key, &document)?;
-        let Some(mut new) = self.matched.made(run, &old, row, &key, &self.into, now)? else {
+        let Some(mut new) = self.matched.made(&old, row, &key, &self.into, now)? else {
             return Ok(());
         };
         if let Value::Map(map) = &mut new {
@@ -425,6 +430,12 @@ impl Merge {
         let (_key, document) = stored(new)?;
         Ok(tx.put(collection, &key, &document)?)
     }
+}
+
+/// Returns whether a map stands for a value of another type.
+fn is_form(map: &Map) -> bool {
+    let first = map.iter().next().and_then(|(name, _)| name.as_str());
+    first.is_some_and(|name| name.starts_with('$'))
 }
 
 /// Parses the fields of `on`.
@@ -478,8 +489,6 @@ impl Matched {
                 return Err(wrong(51191, &format!("{place}.whenMatched"), "text or a pipeline"));
             }
         };
-        const ALLOWED: [&str; 6] =
-            ["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
         for stage in stages {
             let name = stage.as_map().and_then(|map| map.iter().next()?.0.as_str());
             if name.is_none_or(|name| !ALLOWED.contains(&name)) {
@@ -507,7 +516,6 @@ impl Matched {
     /// Returns the new document; `None` if it stays as it is.
     fn made(
         &self,
-        run: &Run<'_, '_>,
         old: &Value,
         row: &Value,
         key: &Value,
@@ -531,14 +539,8 @@ impl Matched {
                     let value = expression.evaluate(row, now)?;
                     values.insert(name.as_str(), value.unwrap_or_default());
                 }
-                let literal = |value: &Value| stage("$literal", value.clone());
-                let documents = Value::Array(vec![literal(old)]);
-                let mut all = vec![stage("$documents", documents)];
-                all.extend(stages.iter().cloned());
-                let db = &run.service.db;
-                let made = Aggregate::with_variables(db, None, Value::Array(all), &values)?;
-                let new = made.run()?.next().transpose()?;
-                Ok(new.map(|new| new.to_value()))
+                let stages = RowStages::parse(&Value::Array(stages.clone()), &ALLOWED, &values)?;
+                Ok(stages.apply(old, now)?)
             }
         }
     }
