@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,15 +14,10 @@ import pymongo
 import pymongo.errors
 from bson import ObjectId
 
+from serve import cpu_seconds
+
 THREADS = 4
 MANY = 1000
-
-
-def cpu_seconds(pid: int) -> float:
-    """The CPU time that a process has used."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-        fields = stat.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def key(number: int) -> ObjectId:

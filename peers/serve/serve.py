@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import platform
+import re
 import resource
 import shutil
 import signal
@@ -102,19 +103,27 @@ class Figures:
         return statistics.median(values) if values else None
 
 
+def cpu_seconds(pid: int) -> float:
+    """The CPU time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Waits until a server answers."""
+def wait_for(load: Path, port: int, process: subprocess.Popen[bytes]) -> None:
+    """Waits until a server answers commands: flagstone listens before."""
+    ping = [str(load), f"127.0.0.1:{port}", "ping", "--connections", "1", "--seconds", "0.1"]
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise SystemExit(f"the server has ended with {process.returncode}")
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        with contextlib.suppress(Absent):
+            lines_of(ping)
             return
         time.sleep(0.05)
     raise SystemExit("the server does not answer")
@@ -131,7 +140,7 @@ def end(process: subprocess.Popen[Any], seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def serving(peer: Peer, folder: Path) -> Iterator[tuple[int, int]]:
+def serving(peer: Peer, load: Path, folder: Path) -> Iterator[tuple[int, int]]:
     """Starts a server on an empty directory. Gives its port and its process."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -143,7 +152,7 @@ def serving(peer: Peer, folder: Path) -> Iterator[tuple[int, int]]:
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         try:
-            wait_for(port, process)
+            wait_for(load, port, process)
             yield port, process.pid
         finally:
             end(process, 30)
@@ -163,8 +172,8 @@ def lines_of(command: list[str], seconds: float = 600) -> str:
         if process.poll() is None:
             end(process, 5)
     if process.returncode != 0:
-        raise Absent((errors or out).strip()[-500:])
-    return out
+        raise Absent((errors or out).strip()[-300:])
+    return out or errors
 
 
 def json_of(command: list[str], seconds: float = 600) -> dict[str, Any]:
@@ -190,27 +199,28 @@ def rows(
         script = [sys.executable, str(HERE / "drivers.py"), address, work]
         return lambda: json_of([*script, *common, *documents])
 
+    # First: what other rows leave is given back meanwhile.
+    idle = ["--pid", str(pid), "--connections", str(options.idle), "--seconds", "5"]
+    yield "idle", lambda: json_of([*load, "idle", *idle])
     yield "fill", raw("fill")
     for work in RAW:
         yield work, raw(work)
     if options.has_driver:
         for work in DRIVER:
             yield work, driver(work)
-    if options.tools is not None:
+    if options.mongo_tools is not None:
         for work in TOOLS:
-            yield work, lambda work=work: tool(options, work, address)  # type: ignore[misc]
+            yield work, lambda work=work: tool(options, work, address, pid)  # type: ignore[misc]
     if peer.syncs:
         yield "insert-synced", raw("insert-synced")
     if peer.name == "flagstone":
-        yield "http-load", lambda: http_load(options, port)
-    idle = ["--pid", str(pid), "--connections", str(options.idle), "--seconds", "5"]
-    yield "idle", lambda: json_of([*load, "idle", *idle])
+        yield "http-load", lambda: http_load(options, port, pid)
 
 
-def tool(options: argparse.Namespace, work: str, address: str) -> dict[str, Any]:
+def tool(options: argparse.Namespace, work: str, address: str, pid: int) -> dict[str, Any]:
     """A run of one of the tools of MongoDB over the documents of the fill, and what it took."""
     file = options.dir / "documents.json"
-    command = [str(options.tools / work), "--host", address, "--db", "bench", "--quiet"]
+    command = [str(options.mongo_tools / work), "--host", address, "--db", "bench"]
     if work == "mongodump":
         dump = options.dir / "documents.dump"
         command += ["--collection", "documents", f"--archive={dump}"]
@@ -218,9 +228,13 @@ def tool(options: argparse.Namespace, work: str, address: str) -> dict[str, Any]
         command += ["--collection", "documents", f"--out={file}"]
     else:
         command += ["--collection", "imported", "--drop", f"--file={file}"]
-    began = time.perf_counter()
-    lines_of(command)
-    return {"rate": options.documents / (time.perf_counter() - began)}
+    began, cpu = time.perf_counter(), cpu_seconds(pid)
+    said = lines_of(command)
+    rate = options.documents / (time.perf_counter() - began)
+    cpu = cpu_seconds(pid) - cpu
+    if re.search(rf"\b{options.documents} (document|record)", said) is None:
+        raise Absent(f"not all documents: {said.strip()[-300:]}")
+    return {"rate": rate, "cpu_us": cpu * 1e6 / options.documents}
 
 
 def ndjson(options: argparse.Namespace) -> Path:
@@ -243,20 +257,24 @@ def ndjson(options: argparse.Namespace) -> Path:
     return file
 
 
-def http_load(options: argparse.Namespace, port: int) -> dict[str, Any]:
+def http_load(options: argparse.Namespace, port: int, pid: int) -> dict[str, Any]:
     """A load by HTTP of a file of lines of JSON."""
     file = ndjson(options)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     headers = {"Content-Type": "application/x-ndjson", "Content-Length": str(file.stat().st_size)}
-    began = time.perf_counter()
-    with contextlib.closing(connection), file.open("rb") as body:
-        connection.request("POST", "/v1/bench/loaded/load", body, headers)
-        answer = connection.getresponse()
-        text = answer.read().decode(errors="replace")
-    took = time.perf_counter() - began
-    if answer.status not in (200, 201):
-        raise Absent(f"HTTP {answer.status}: {text[:200]}")
-    return {"rate": options.documents * 10 / took}
+    began, cpu = time.perf_counter(), cpu_seconds(pid)
+    try:
+        with contextlib.closing(connection), file.open("rb") as body:
+            connection.request("POST", "/v1/bench/loaded/load", body, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode(errors="replace")
+    except OSError as error:
+        raise Absent(str(error)) from error
+    took, cpu = time.perf_counter() - began, cpu_seconds(pid) - cpu
+    count = options.documents * 10
+    if answer.status not in (200, 201) or str(count) not in text:
+        raise Absent(f"HTTP {answer.status}: {text[-300:]}")
+    return {"rate": count / took, "cpu_us": cpu * 1e6 / count}
 
 
 def tool_load(options: argparse.Namespace) -> dict[str, Any]:
@@ -301,8 +319,10 @@ def peers(options: argparse.Namespace, figures: Figures) -> list[Peer]:
             figures.note(f"{peer.name} was not there: {why}.")
             continue
         found.append(peer)
-    if options.tools is None:
-        figures.note("mongodump, mongoexport and mongoimport were not there (MONGO_TOOLS).")
+    if options.mongo_tools is None:
+        figures.note(
+            "mongodump, mongoexport and mongoimport were not there: --mongo-tools names their folder."
+        )
     return found
 
 
@@ -313,14 +333,16 @@ def measure(options: argparse.Namespace, figures: Figures) -> list[Peer]:
         for peer in servers if turn % 2 == 0 else reversed(servers):
             os.sync()
             folder = options.dir / peer.name
-            with serving(peer, folder) as (port, pid):
+            with serving(peer, options.load, folder) as (port, pid):
                 for row, work in rows(options, peer, turn, port, pid):
                     if options.rows and row not in (*options.rows, "fill"):
                         continue
                     try:
                         measured = work()
                     except Absent as absent:
-                        figures.note(f"{peer.name}, {row}: {absent}")
+                        figures.note(f"{peer.name}, {row}: {' '.join(str(absent).split())}")
+                        if row == "fill":
+                            break
                         continue
                     figures.add(row, peer.name, measured)
                     shown = ", ".join(f"{name} {value}" for name, value in measured.items())
@@ -369,7 +391,7 @@ def costs(figures: Figures, servers: list[Peer]) -> list[str]:
     names = [peer.name for peer in servers]
     head = ["", *(f"{name}: CPU µs" for name in names), *(f"{name}: p99, µs" for name in names)]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for row in [*RAW, "insert-synced", *DRIVER]:
+    for row in [*RAW, "insert-synced", *DRIVER, *TOOLS, "http-load"]:
         if row not in figures.found:
             continue
         cells = [TITLES[row]]
@@ -430,7 +452,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--load", type=Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--nx", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--ferretdb", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--tools", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--mongo-tools", type=Path, help="the folder of mongodump and its kin")
     parser.add_argument("--commit", default="unknown", help=argparse.SUPPRESS)
     parser.add_argument("--page", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=3, help="rounds (3)")

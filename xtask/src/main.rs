@@ -65,12 +65,11 @@ cargo xtask COMMAND
                   cells, engines, sizes or times only prints the tables, unless --write is given;
                   so does --quick, which takes minutes. `cargo xtask peers help` lists OPTIONS
   peers --lint    runs clippy over that program, without RocksDB
-  serve-bench [--quick] [--rounds N] [--rows A,B,..] [--engines A,B,..]
+  serve-bench [--quick] [--rounds N] [--rows A,B,..] [--engines A,B,..] [--mongo-tools DIR]
                   measures `flagstone serve`, nx-27017 and FerretDB in turn, and writes
                   docs/bench/server.md; a run with chosen rows or servers only prints. Needs
                   Python's package index for nx-27017 and pymongo, and Go for FerretDB (or
-                  FERRETDB=PROGRAM); MONGO_TOOLS=FOLDER has mongodump and its kin. What is not
-                  there is named
+                  FERRETDB=PROGRAM); DIR has mongodump and its kin. What is not there is named
   python [--release] [-- ARGUMENTS]
                   builds the tool with Parquet, and the source distribution and the wheel of the
                   Python package (python/), installs both into virtual environments in

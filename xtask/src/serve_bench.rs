@@ -18,7 +18,7 @@ const PROGRAMS: &str = "peers/target/serve-programs";
 const FERRETDB: &str = "peers/serve/ferretdb";
 
 /// The words after which a run measures what the page describes.
-const SAME: [&str; 2] = ["--rounds", "--dir"];
+const SAME: [&str; 3] = ["--rounds", "--dir", "--mongo-tools"];
 
 /// Builds, installs and measures. Returns true if all of it ran. `--quick` measures each row for a
 /// second; other words go to the script.
@@ -44,9 +44,6 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     }
     if let Some(ferretdb) = ferretdb(root) {
         measure.arg("--ferretdb").arg(ferretdb);
-    }
-    if let Some(tools) = std::env::var_os("MONGO_TOOLS") {
-        measure.arg("--tools").arg(tools);
     }
     if let Some(commit) = commit(root) {
         measure.args(["--commit", &commit]);

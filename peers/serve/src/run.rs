@@ -6,7 +6,7 @@ use crate::bodies::{Bodies, Body};
 use crate::clock::cpu_seconds;
 use crate::connection::{Connection, Failed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// How long a reply may take.
 const PATIENCE: Timespec = Timespec { tv_sec: 120, tv_nsec: 0 };
@@ -33,9 +33,9 @@ pub(crate) fn run(options: &Options, body: Body) -> Result<String, Failed> {
     }
     // A fill counts as a whole.
     let is_timed = body != Body::Fill;
-    let warm_up = if is_timed { options.time / 10 } else { Duration::ZERO };
-    let warm_up = Instant::now() + warm_up;
-    let (mut began, mut ended): (Option<Moment>, Option<Moment>) = (None, None);
+    let warm_up = Instant::now() + options.time / 10;
+    let mut began = (!is_timed).then(|| Moment::now(options));
+    let mut ended: Option<Moment> = None;
     let mut micros = Vec::new();
     // Those that wait for a reply.
     let mut waiting = Vec::new();
