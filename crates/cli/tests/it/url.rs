@@ -307,7 +307,7 @@ fn loads_do_the_same() {
     both.file("none.jsonl", "nothing\n");
     both.fails("load db empty none.jsonl", 2, "none.jsonl:1:1");
     both.fails("count db empty", 1, "there is no collection");
-    both.ok("index create db c once v --unique");
+    both.ok("index create db c once v --unique --sparse");
     both.file("twice.jsonl", "{\"id\":7,\"v\":1}\n{\"id\":8,\"v\":1}\n{\"id\":9,\"v\":2}\n");
     both.ok("load db c twice.jsonl --bad-lines twice.txt");
     assert_eq!(both.here.read("twice.txt"), both.there.read("twice.txt"));
