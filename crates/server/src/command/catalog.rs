@@ -234,14 +234,11 @@ pub(super) fn rename(run: &mut Run<'_, '_>) -> Outcome {
         let text = format!("{from} is to be renamed to itself");
         return Err(Failure::new(Code::IllegalOperation, text));
     }
-    if run.existing(&to)?.is_some() {
-        if !args.is("dropTarget")? {
-            let text = format!("target namespace exists: {to}");
-            return Err(Failure::new(Code::NamespaceExists, text));
-        }
-        run.service.db.drop_keyspace(&to.keyspace())?;
+    if run.existing(&to)?.is_some() && !args.is("dropTarget")? {
+        let text = format!("target namespace exists: {to}");
+        return Err(Failure::new(Code::NamespaceExists, text));
     }
-    Ok(run.service.db.rename_keyspace(&from.keyspace(), &to.keyspace())?)
+    super::output::put_in_place(run.service, &from.keyspace(), &to)
 }
 
 pub(super) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {

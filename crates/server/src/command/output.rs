@@ -6,12 +6,14 @@
 use super::id;
 use super::name::Namespace;
 use super::run::Run;
+use super::service::Service;
 use super::write::duplicate_key;
 use crate::access::Need;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
 use flagstone::{Collection, Database, Document, Filter, Index, Transaction, Value};
 use flagstone_pipeline::{Expression, PipelineError, RowStages};
+use std::sync::PoisonError;
 
 /// The most rows of one commit.
 const CHUNK_ROWS: usize = 500;
@@ -20,16 +22,51 @@ const CHUNK_BYTES: usize = 4 << 20;
 /// The field of primary keys.
 const ID: &str = "_id";
 
-/// What the names of collections have behind that of their database while `$out` fills them. Such
-/// collections are hidden: see `Namespace`.
-const HIDDEN: &str = ".system.out.";
+/// How the names of collections begin while `$out` fills them. Such collections are hidden: see
+/// `Namespace`.
+const FILLED: &str = "system.out.";
+/// How the names of collections begin whose place another one takes; an identity and their own name
+/// follow.
+const REPLACED: &str = "system.old.";
 
-/// Drops what a server that ended left half-filled.
+/// Ends what a server that ended has left: drops what is half-filled, and puts a collection back
+/// that was taken from its place and not replaced.
 pub(super) fn clean(db: &Database) -> flagstone::Result<()> {
-    let left = db.keyspaces().into_iter().filter(|keyspace| keyspace.name.contains(HIDDEN));
-    for keyspace in left {
-        db.drop_keyspace(&keyspace.name)?;
+    for keyspace in db.keyspaces() {
+        let Some((database, collection)) = keyspace.name.split_once('.') else { continue };
+        let replaced = collection.strip_prefix(REPLACED).and_then(|rest| rest.split_once('.'));
+        if let Some((_identity, name)) = replaced {
+            let name = format!("{database}.{name}");
+            if !db.keyspaces().iter().any(|there| there.name == name) {
+                db.rename_keyspace(&keyspace.name, &name)?;
+                continue;
+            }
+        }
+        if replaced.is_some() || collection.starts_with(FILLED) {
+            db.drop_keyspace(&keyspace.name)?;
+        }
     }
+    Ok(())
+}
+
+/// Puts the keyspace `from` into the place of a collection, if there is one. If that fails, the
+/// collection is as it was: nobody creates another one meanwhile, and `clean` ends what a crash
+/// has interrupted.
+pub(super) fn put_in_place(service: &Service, from: &str, into: &Namespace) -> Outcome {
+    let db = &service.db;
+    let name = into.keyspace();
+    let _alone = service.replacing.write().unwrap_or_else(PoisonError::into_inner);
+    if service.existing(into)?.is_none() {
+        return Ok(db.rename_keyspace(from, &name)?);
+    }
+    let Namespace { database, collection } = into;
+    let old = format!("{database}.{REPLACED}{}.{collection}", id::new_id());
+    db.rename_keyspace(&name, &old)?;
+    if let Err(error) = db.rename_keyspace(from, &name) {
+        db.rename_keyspace(&old, &name)?;
+        return Err(error.into());
+    }
+    db.drop_keyspace(&old)?;
     Ok(())
 }
 
@@ -166,14 +203,14 @@ fn replace(
     rows: impl Iterator<Item = Result<Document, PipelineError>>,
 ) -> Outcome {
     let db = run.service.db.clone();
-    let hidden = format!("{}{HIDDEN}{}", into.database, id::new_id());
+    let hidden = format!("{}.{FILLED}{}", into.database, id::new_id());
     let filled = fill(run, into, &hidden, rows);
-    if filled.is_ok() {
-        db.drop_keyspace(&into.keyspace())?;
-        return Ok(db.rename_keyspace(&hidden, &into.keyspace())?);
+    let done = filled.and_then(|()| put_in_place(run.service, &hidden, into));
+    if done.is_err() {
+        // Nothing is left of it, unless it is in its place and the old one could not be dropped.
+        db.drop_keyspace(&hidden)?;
     }
-    db.drop_keyspace(&hidden)?;
-    filled
+    done
 }
 
 fn fill(

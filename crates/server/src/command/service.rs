@@ -17,7 +17,7 @@ use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::{Collection, Database, Document, View};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How a [`Service`] answers.
@@ -78,6 +78,8 @@ pub struct Service {
     pub(crate) latencies: Latencies,
     pub(crate) builds: Builds,
     pub(crate) loads: Loads,
+    /// Held while one collection takes the place of another, and shared by what creates some.
+    pub(crate) replacing: RwLock<()>,
     request: AtomicI32,
     clients: AtomicU64,
     is_closing: AtomicBool,
@@ -190,6 +192,7 @@ impl Service {
             latencies: Latencies::default(),
             builds: Builds::default(),
             loads: Arc::default(),
+            replacing: RwLock::default(),
             request: AtomicI32::new(1),
             clients: AtomicU64::new(1),
             is_closing: AtomicBool::new(false),
@@ -357,13 +360,16 @@ impl Service {
         };
         let user = client.user().map(str::to_owned);
         let about = (command.database.as_str(), command.collection());
-        let began = self.operations.begin(&client.seat, entry.name, about, (user, session));
+        let mut began = self.operations.begin(&client.seat, entry.name, about, (user, session));
         // After that: what begins later is not told that the server stops.
         self.check_open().map_err(|failure| match command.body.root().get("txnNumber") {
             Ok(Some(_)) => failure.with_label(RETRYABLE),
             _ => failure,
         })?;
         self.check_access(client, entry.need, &command.database, entry.name)?;
+        // What anybody may send is no name of a collection.
+        began.is_counted = entry.need != Need::Nothing
+            && about.1.is_some_and(|collection| Namespace::new(about.0, collection).is_ok());
         let reply = BsonWriter::new(out);
         let (transaction, write, has_one_commit) = (None, None, false);
         let mut run = Run {
@@ -480,6 +486,7 @@ impl Service {
         if let Some(collection) = self.existing(namespace)? {
             return Ok(collection);
         }
+        let _meanwhile = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
         let collection = self.db.collection(&namespace.keyspace())?;
         if self.db.stats().changes.is_some() {
             collection.keep_old_documents(true)?;

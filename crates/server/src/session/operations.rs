@@ -140,6 +140,9 @@ impl Drop for Seated {
 pub(crate) struct Began<'s> {
     operations: &'s Operations,
     pub(crate) seat: Arc<Seat>,
+    /// Whether its time counts for its collection: once it is known that it names one, and that
+    /// the client may use it.
+    pub(crate) is_counted: bool,
 }
 
 impl Operations {
@@ -168,7 +171,7 @@ impl Operations {
         seat.bell.still();
         now.running = Some(Running { id, name, database, collection, user, session, since });
         drop(now);
-        Began { operations: self, seat }
+        Began { operations: self, seat, is_counted: false }
     }
 
     /// Returns all connections.
@@ -254,7 +257,7 @@ impl Drop for Began<'_> {
     fn drop(&mut self) {
         let mut now = lock(&self.seat.now);
         let Some(ran) = now.running.take() else { return };
-        let Some(collection) = ran.collection else { return };
+        let Some(collection) = ran.collection.filter(|_| self.is_counted) else { return };
         let micros = u64::try_from(ran.since.elapsed().as_micros()).unwrap_or(u64::MAX);
         let kind = Kind::of(ran.name);
         let mut namespace = ran.database;
@@ -280,7 +283,7 @@ mod tests {
     fn what_runs_is_listed_and_ended_and_what_comes_next_is_not() {
         let operations = Arc::new(Operations::default());
         let seated = operations.seat(7, "here".to_owned());
-        let began = operations.begin(&seated, "find", ("shop", Some("orders")), (None, None));
+        let mut began = operations.begin(&seated, "find", ("shop", Some("orders")), (None, None));
         let listed = operations.list();
         let running = listed[0].running.clone().unwrap();
         assert_eq!((running.name, running.database.as_str()), ("find", "shop"));
@@ -289,14 +292,19 @@ mod tests {
         let bell = Arc::clone(&began.seat.bell);
         let heard = || crate::watch::watched(None, &bell, crate::watch::end);
         assert_eq!(heard(), Some(End::Killed));
+        began.is_counted = true;
         drop(began);
-        let began = operations.begin(&seated, "insert", ("shop", Some("orders")), (None, None));
+        let mut began = operations.begin(&seated, "insert", ("shop", Some("orders")), (None, None));
         assert_eq!(heard(), None);
         assert_eq!(operations.counts(), (1, 1));
+        began.is_counted = true;
         drop(began);
+        // Whoever was refused has used nothing.
+        drop(operations.begin(&seated, "find", ("shop", Some("x")), (None, None)));
         let used = operations.used();
         assert_eq!(used["shop.orders"].of(Kind::Query).0, 1);
         assert_eq!(used["shop.orders"].of(Kind::Insert).0, 1);
+        assert_eq!(used.len(), 1);
         drop(seated);
         assert_eq!(operations.counts(), (0, 0));
     }
