@@ -292,6 +292,14 @@ fn convert_to(
 ) -> Result<Option<Value>> {
     match value.as_deref() {
         Some(given) if !is_nullish(value) => {
+            // Hexadecimal digits take twice as much as their bytes.
+            let len = match given {
+                Value::Text(text) => text.len(),
+                Value::Bytes(bytes) => bytes.len(),
+                Value::Map(_) => binary::parts(given).map_or(0, |(bytes, _)| bytes.len()),
+                _ => 0,
+            };
+            let _held = call.hold(len.saturating_mul(2))?;
             converted(given, target, manner).map(Some).map_err(|expected| {
                 call.fail(code::CONVERSION_FAILURE, format!("{} expected {expected}", call.name()))
             })

@@ -27,7 +27,7 @@ pub(super) fn split(
     variables: &Variables,
 ) -> Outcome<(Filter, Option<Condition>)> {
     let Some(view) = view else { return Ok((Filter::everything(), None)) };
-    let (plain, condition) = Condition::split(&variables.in_filter(view.to_value()?))?;
+    let (plain, condition) = Condition::split(&variables.in_filter(view.to_value()?)?)?;
     Ok((Filter::from_value(&by_key(plain)?)?, condition))
 }
 
@@ -139,7 +139,7 @@ impl Fields {
     /// Returns the fields that the argument `name` asks for.
     pub(super) fn parse(args: &Args<'_>, name: &str, variables: &Variables) -> Outcome<Self> {
         let projection = match args.filled_map(name)? {
-            Some(spec) => Some(FindProjection::parse(&variables.in_fields(spec.to_value()?))?),
+            Some(spec) => Some(FindProjection::parse(&variables.in_fields(spec.to_value()?)?)?),
             None => None,
         };
         Ok(Self { projection })

@@ -47,7 +47,7 @@ impl<'a> Change<'a> {
         let Some(update) = args.get(name)? else { return Err(args.missing(name)) };
         let filters = args.list("arrayFilters")?.unwrap_or_default();
         let filters = filters.iter().map(View::to_value).collect::<Result<Vec<_>, _>>()?;
-        let update = Update::parse(&variables.in_update(update.to_value()?), &filters)?;
+        let update = Update::parse(&variables.in_update(update.to_value()?)?, &filters)?;
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
         Ok(Self { namespace, update, is_upsert: args.is("upsert")?, is_shown: false, now })
     }
@@ -237,7 +237,7 @@ impl Form {
         statement.refuse_collation()?;
         let is_multi = statement.is("multi")?;
         let constants = Variables::parse(statement, self.constants)?;
-        let change = Change::parse(statement, self.update, namespace, &variables.with(constants))?;
+        let change = Change::parse(statement, self.update, namespace, &variables.with(constants)?)?;
         statement.required_map(self.filter)?;
         if is_multi && change.update.is_replacement() {
             let text = "multi update is not supported for replacement-style update";

@@ -2,16 +2,26 @@
 
 use super::args::Args;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::Value;
 use flagstone::doc::{DateTime, Map};
+use flagstone::{Document, Value};
 use flagstone_pipeline::Expression;
+use std::cell::Cell;
 
 /// What projections have instead of expressions.
 const NO_EXPRESSIONS: &[&str] = &["$slice", "$elemMatch", "$meta"];
 
+/// The most bytes of values in all expressions of a statement: each has a copy of them.
+const COPIED_MAX: usize = 64 << 20;
+
 /// Variables with their values.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Variables(Map);
+pub(super) struct Variables {
+    values: Map,
+    /// The bytes of the values.
+    bytes: usize,
+    /// The bytes that expressions have got.
+    copied: Cell<usize>,
+}
 
 impl Variables {
     /// Reads the argument `name`: a map of expressions, which see no document.
@@ -35,57 +45,76 @@ impl Variables {
                 .map_err(|error| named(error.into()))?;
             values.push((variable, value.unwrap_or(Value::Null)));
         }
-        Ok(Self(values.into_iter().collect()))
+        Self::of(values.into_iter().collect())
+    }
+
+    fn of(values: Map) -> Outcome<Self> {
+        let whole = Value::Map(values);
+        let bytes = Document::from_value(&whole)?.as_bytes().len();
+        let Value::Map(values) = whole else { return Ok(Self::default()) };
+        Ok(Self { values, bytes, copied: Cell::new(0) })
     }
 
     /// Returns these variables, and `others`, which hide those of the same names.
-    pub(super) fn with(&self, others: Self) -> Self {
-        let mut all = self.0.clone();
-        for (name, value) in others.0 {
+    pub(super) fn with(&self, others: Self) -> Outcome<Self> {
+        let mut all = self.values.clone();
+        for (name, value) in others.values {
             all.insert(name, value);
         }
-        Self(all)
+        Self::of(all)
     }
 
     /// Returns names and values.
     pub(super) const fn values(&self) -> &Map {
-        &self.0
+        &self.values
     }
 
     /// Returns an expression that gives the variables to another one.
-    fn around(&self, expression: Value) -> Value {
+    ///
+    /// # Errors
+    /// ExceededMemoryLimit if all of these together have too many copies of the values.
+    fn around(&self, expression: Value) -> Outcome<Value> {
+        let copied = self.copied.get().saturating_add(self.bytes);
+        if copied > COPIED_MAX {
+            let text = format!(
+                "let: expected values that take at most {COPIED_MAX} bytes in all expressions"
+            );
+            return Err(Failure::new(Code::ExceededMemoryLimit, text));
+        }
+        self.copied.set(copied);
         let literal = |value: &Value| one("$literal", value.clone());
-        let variables = self.0.iter().map(|(name, value)| (name.clone(), literal(value)));
+        let variables = self.values.iter().map(|(name, value)| (name.clone(), literal(value)));
         let mut inside = Map::new();
         inside.insert("vars", Value::Map(variables.collect()));
         inside.insert("in", expression);
-        one("$let", Value::Map(inside))
+        Ok(one("$let", Value::Map(inside)))
     }
 
     /// Gives the variables to the expressions of a filter.
-    pub(super) fn in_filter(&self, filter: Value) -> Value {
-        let Value::Map(conditions) = filter else { return filter };
-        if self.0.is_empty() {
-            return Value::Map(conditions);
+    pub(super) fn in_filter(&self, filter: Value) -> Outcome<Value> {
+        let Value::Map(conditions) = filter else { return Ok(filter) };
+        if self.values.is_empty() {
+            return Ok(Value::Map(conditions));
         }
         let given = conditions.into_iter().map(|(name, value)| {
             let value = match (name.as_str(), value) {
-                (Some("$expr"), expression) => self.around(expression),
+                (Some("$expr"), expression) => self.around(expression)?,
                 (Some("$and" | "$or" | "$nor"), Value::Array(parts)) => {
-                    Value::Array(parts.into_iter().map(|part| self.in_filter(part)).collect())
+                    let parts = parts.into_iter().map(|part| self.in_filter(part));
+                    Value::Array(parts.collect::<Outcome<_>>()?)
                 }
                 (_, value) => value,
             };
-            (name, value)
+            Ok((name, value))
         });
-        Value::Map(given.collect())
+        Ok(Value::Map(given.collect::<Outcome<_>>()?))
     }
 
     /// Gives the variables to the expressions of fields: of a projection, or a stage `$set`.
-    pub(super) fn in_fields(&self, fields: Value) -> Value {
-        let Value::Map(fields) = fields else { return fields };
-        if self.0.is_empty() {
-            return Value::Map(fields);
+    pub(super) fn in_fields(&self, fields: Value) -> Outcome<Value> {
+        let Value::Map(fields) = fields else { return Ok(fields) };
+        if self.values.is_empty() {
+            return Ok(Value::Map(fields));
         }
         let given = fields.into_iter().map(|(name, value)| {
             let first = match &value {
@@ -96,44 +125,46 @@ impl Variables {
             let is_operator = first.is_some_and(|first| first.starts_with('$'));
             let has_none = first.is_some_and(|first| NO_EXPRESSIONS.contains(&first));
             let value = match value {
-                value if is_operator && !has_none => self.around(value),
-                Value::Array(items) => self.around(Value::Array(items)),
-                value @ Value::Map(_) if !is_operator => self.in_fields(value),
+                value if is_operator && !has_none => self.around(value)?,
+                Value::Array(items) => self.around(Value::Array(items))?,
+                value @ Value::Map(_) if !is_operator => self.in_fields(value)?,
                 value => value,
             };
-            (name, value)
+            Ok((name, value))
         });
-        Value::Map(given.collect())
+        Ok(Value::Map(given.collect::<Outcome<_>>()?))
     }
 
     /// Gives the variables to an update, if it consists of stages: other updates have no
     /// expressions.
-    pub(super) fn in_update(&self, update: Value) -> Value {
-        let Value::Array(stages) = update else { return update };
-        if self.0.is_empty() {
-            return Value::Array(stages);
+    pub(super) fn in_update(&self, update: Value) -> Outcome<Value> {
+        let Value::Array(stages) = update else { return Ok(update) };
+        if self.values.is_empty() {
+            return Ok(Value::Array(stages));
         }
-        Value::Array(stages.into_iter().map(|stage| self.in_stage(stage)).collect())
+        let stages = stages.into_iter().map(|stage| self.in_stage(stage));
+        Ok(Value::Array(stages.collect::<Outcome<_>>()?))
     }
 
-    fn in_stage(&self, stage: Value) -> Value {
-        let Value::Map(stage) = stage else { return stage };
+    fn in_stage(&self, stage: Value) -> Outcome<Value> {
+        let Value::Map(stage) = stage else { return Ok(stage) };
         let given = stage.into_iter().map(|(name, value)| {
             let value = match name.as_str() {
-                Some("$set" | "$addFields" | "$project") => self.in_fields(value),
-                Some("$replaceWith") => self.around(value),
+                Some("$set" | "$addFields" | "$project") => self.in_fields(value)?,
+                Some("$replaceWith") => self.around(value)?,
                 Some("$replaceRoot") => match value {
                     Value::Map(root) => {
                         let root = root.into_iter();
-                        Value::Map(root.map(|(name, new)| (name, self.around(new))).collect())
+                        let given = root.map(|(name, new)| Ok((name, self.around(new)?)));
+                        Value::Map(given.collect::<Outcome<_>>()?)
                     }
                     other => other,
                 },
                 _ => value,
             };
-            (name, value)
+            Ok((name, value))
         });
-        Value::Map(given.collect())
+        Ok(Value::Map(given.collect::<Outcome<_>>()?))
     }
 }
 

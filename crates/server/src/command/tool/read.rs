@@ -114,7 +114,22 @@ pub(super) fn find(run: &mut Run<'_, '_>) -> Done {
 
 pub(super) fn page(run: &mut Run<'_, '_>) -> Done {
     let documents = run.args().count("documents")?.unwrap_or(FIRST_BATCH);
-    let page = asked(run)?.page(documents)?;
+    let too_large = || -> Refused {
+        let text = format!("a page of {documents} documents takes more than 16 MiB: ask for fewer");
+        Error::invalid(text).into()
+    };
+    // A page is whole in memory: what is too large is known before.
+    let find = asked(run)?;
+    let mut found = find.clone().limit(documents).run()?;
+    let mut bytes = 0;
+    while found.advance()? {
+        bytes += found.key_bytes().len() + found.document()?.as_bytes().len();
+        if bytes > crate::wire::DOCUMENT_BYTES_MAX {
+            return Err(too_large());
+        }
+    }
+    drop(found);
+    let page = find.page(documents)?;
     let start = run.reply.len();
     run.reply.begin_array("page")?;
     for (key, document) in &page.documents {
@@ -123,11 +138,7 @@ pub(super) fn page(run: &mut Run<'_, '_>) -> Done {
         put_stored(&mut run.reply, "d", document)?;
         run.reply.end()?;
         if run.reply.len() - start > crate::wire::DOCUMENT_BYTES_MAX {
-            let text = format!(
-                "a page of {documents} documents takes more than 16 MiB: \
-                                ask for fewer"
-            );
-            return Err(Error::invalid(text).into());
+            return Err(too_large());
         }
     }
     run.reply.end()?;

@@ -81,3 +81,70 @@ fn writers_that_would_wait_for_ever_are_told_for_what() {
     assert!(refused.str("errmsg").unwrap().contains("wait for a flush that fails"), "{refused}");
     reads_go_on(&mut fixture);
 }
+
+/// `$out` takes a collection from its place before another one takes it. A server that ended in
+/// between had lost both, and one that began took `a.system.out.b` for what `$out` had left.
+#[test]
+fn a_start_puts_back_what_was_not_replaced_and_drops_only_what_is_hidden() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    for name in
+        ["system.old.01.orders", "a.system.out.b", "system.out.02", "system.old.03.kept", "kept"]
+    {
+        db.collection(&format!("shop.{name}")).unwrap();
+    }
+    let _service = Service::new(db.clone(), ServiceOptions::default()).unwrap();
+    let names = db.keyspaces().into_iter().map(|keyspace| keyspace.name);
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("shop.")).collect();
+    names.sort();
+    assert_eq!(names, ["shop.a.system.out.b", "shop.kept", "shop.orders"]);
+}
+
+/// A write that created the collection between its removal and the new one's arrival left the new
+/// one hidden, and the old one gone.
+#[test]
+fn out_replaces_a_collection_that_others_create_meanwhile() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let service = Service::new(db, ServiceOptions::default()).unwrap();
+    let client = || service.client("here".to_owned(), "here".to_owned(), true);
+    let mut own = client();
+    let mut run = |command: &str| service.run(&mut own, "test", &parse(command)).unwrap();
+    run(r#"{"insert":"from","documents":[{"_id":"new"}]}"#);
+    let has_ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        threads.spawn(|| {
+            let mut other = client();
+            while !has_ended.load(std::sync::atomic::Ordering::Relaxed) {
+                // It fails when its collection is replaced.
+                let insert = parse(r#"{"insert":"to","documents":[{}]}"#);
+                let _told = service.run(&mut other, "test", &insert);
+            }
+        });
+        for round in 0..30 {
+            let reply = run(r#"{"aggregate":"from","pipeline":[{"$out":"to"}],"cursor":{}}"#);
+            if reply.float("ok") != Some(1.0) {
+                has_ended.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+            assert_eq!(reply.float("ok"), Some(1.0), "{round}: {reply}");
+            let found = run(r#"{"find":"to","filter":{"_id":"new"}}"#);
+            assert_eq!(found.str("cursor.firstBatch.0._id"), Some("new"), "{round}: {found}");
+        }
+        has_ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// Each expression of a projection had a copy of all variables, in memory that nothing bounded.
+#[test]
+fn the_copies_of_variables_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let service = Service::new(db, ServiceOptions::default()).unwrap();
+    let mut client = service.client("here".to_owned(), "here".to_owned(), true);
+    let fields = (0..100).map(|n| format!(r#""f{n}":"$$x""#)).collect::<Vec<_>>().join(",");
+    let text = "x".repeat(1 << 20);
+    let find =
+        format!(r#"{{"find":"c","filter":{{}},"let":{{"x":"{text}"}},"projection":{{{fields}}}}}"#);
+    let reply = service.run(&mut client, "test", &parse(&find)).unwrap();
+    assert_eq!(reply.int("code"), Some(146), "{reply}");
+}
