@@ -279,8 +279,9 @@ impl Bulk<'_> {
         }
         self.total.inserted += into.finish()?;
         // After the one that ended the command none was tried.
+        let failed = self.failures.since(start);
         for index in start..tried {
-            let failure = self.failures.get(index);
+            let failure = failed.get(&index).copied();
             let n = i32::from(failure.is_none());
             self.total.add(index, failure, |row| Ok(row.int("n", n)?))?;
             if failure.is_some() && self.failures.ends_at(index) {
@@ -331,9 +332,11 @@ impl Bulk<'_> {
             let flags = (self.is_ordered, self.total.has_written());
             self.failures.note(run, (index, failure), flags)?;
         }
-        self.total.add(index, self.failures.get(index), |row| match operation.action {
-            Action::Delete => put_count(row, "n", removed),
-            _ => put_changed(row, &done),
+        self.total.add(index, self.failures.since(index).get(&index).copied(), |row| {
+            match operation.action {
+                Action::Delete => put_count(row, "n", removed),
+                _ => put_changed(row, &done),
+            }
         })?;
         Ok(index + 1)
     }

@@ -14,6 +14,7 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::Map;
 use flagstone::{Collection, Document, Slice, Value};
+use std::collections::BTreeMap;
 
 /// The most documents of one commit.
 const CHUNK_DOCUMENTS: usize = 1000;
@@ -49,9 +50,10 @@ impl Failures {
         self.list.len()
     }
 
-    /// Returns why the statement failed.
-    pub(super) fn get(&self, index: usize) -> Option<&Failure> {
-        self.list.iter().rev().find(|(failed, _)| *failed == index).map(|(_, failure)| failure)
+    /// Returns why statements failed, of those from `first` on, by their numbers.
+    pub(super) fn since(&self, first: usize) -> BTreeMap<usize, &Failure> {
+        let since = self.list.iter().rev().take_while(|(failed, _)| *failed >= first);
+        since.map(|(failed, failure)| (*failed, failure)).collect()
     }
 
     /// Notes that a statement of the command has failed. `has_written`: the command has changed

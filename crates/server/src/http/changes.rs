@@ -64,7 +64,8 @@ pub(super) fn respond<'a>(
     let last = asked.request.head.all("last-event-id").next().filter(|last| !last.is_empty());
     let after = last.or(asked.parameter("after"));
     let stream = Stream::begin(service, scope, images, after, None)?;
-    let users = service.users.changes();
+    // What may have changed since the client was admitted is looked at before the first event.
+    let users = u64::MAX;
     let mut events = Events { service, client, need, database, users, stream, spoke: None };
     Ok(Response {
         status: 200,

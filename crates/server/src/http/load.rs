@@ -34,6 +34,8 @@ const PIECES_AHEAD: usize = 4;
 const SECOND: Duration = Duration::from_secs(1);
 /// The most bytes of bad documents that wait to be sent. The others are counted.
 const BAD_BYTES_MAX: usize = 1 << 20;
+/// The most bytes of bad documents in what is sent while the body comes.
+const TICK_BYTES: usize = 16 << 10;
 /// The most bytes of one bad document that are returned.
 const BAD_TEXT_MAX: usize = 64 << 10;
 /// The window of zstd that every receiver of HTTP has, as a power of two (RFC 9659), and the
@@ -321,6 +323,15 @@ impl Returned {
     fn take(&self) -> Vec<u8> {
         std::mem::take(&mut self.lines().text)
     }
+
+    /// Takes lines from the front, as many as fit [`TICK_BYTES`].
+    fn some(&self) -> Vec<u8> {
+        let mut lines = self.lines();
+        let front = &lines.text[..lines.text.len().min(TICK_BYTES)];
+        let end = front.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let rest = lines.text.split_off(end);
+        std::mem::replace(&mut lines.text, rest)
+    }
 }
 
 /// Returns a map as a line of JSON.
@@ -562,7 +573,8 @@ impl Told<'_> {
         if !self.has_progress || !exchange.is_taking() {
             return;
         }
-        let mut lines = self.returned.as_ref().map_or_else(Vec::new, |returned| returned.take());
+        // A client that sends all of the body before it reads takes little.
+        let mut lines = self.returned.as_ref().map_or_else(Vec::new, |returned| returned.some());
         let mut map = counted("documents", took, count);
         if let Some(bytes) = self.input_bytes {
             map.insert("input_bytes_total", bytes);

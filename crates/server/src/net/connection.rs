@@ -395,7 +395,7 @@ impl<H: Handler> Served<'_, H> {
         // What goes wrong with it is told when the message is read.
         let Ok(header) = self.reader.peek(&mut self.line, HEADER_BYTES) else { return Ok(()) };
         let len = header.first_chunk().map_or(0, |len| u32::from_le_bytes(*len) as usize);
-        if len > MESSAGE_BYTES_MAX {
+        if len > self.reader.len_max() {
             return Ok(());
         }
         let shared = &self.connection.shared;

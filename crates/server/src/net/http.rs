@@ -298,8 +298,8 @@ impl<'a, H: Handler> Requests<'a, H> {
         body: BodyReader,
         waits: bool,
     ) -> Exchanged<'r, 'a, H> {
-        let heard = Instant::now();
-        Exchanged { requests: self, head, body, begin: None, waits, heard, failed: None }
+        let (heard, has_given) = (Instant::now(), false);
+        Exchanged { requests: self, head, body, begin: None, waits, heard, has_given, failed: None }
     }
 
     fn send(&mut self, head: &Head, response: Response<'_>, closes: bool) -> Result<(), Ended> {
@@ -445,8 +445,10 @@ struct Exchanged<'r, 'a, H: Handler> {
     begin: Option<Vec<u8>>,
     /// The client waits until it is told to send the body.
     waits: bool,
-    /// When the client has sent something last.
+    /// When the client has sent something last, or what it had sent was dealt with.
     heard: Instant,
+    /// Bytes were returned, with which the load may have been busy for long.
+    has_given: bool,
     /// Why the client gets nothing more, or the body has no end.
     failed: Option<Ended>,
 }
@@ -461,6 +463,9 @@ impl<H: Handler> Exchange for Exchanged<'_, '_, H> {
         }
         if let Some(failed) = &self.failed {
             return Arrived::Cut(failed.to_string());
+        }
+        if std::mem::take(&mut self.has_given) {
+            self.heard = Instant::now();
         }
         let Requests { shared, line, reader, bytes: (received, _), .. } = &mut *self.requests;
         let mut piece = Vec::new();
@@ -501,6 +506,7 @@ impl<H: Handler> Exchange for Exchanged<'_, '_, H> {
             }
             self.heard = Instant::now();
         }
+        self.has_given = !piece.is_empty();
         if piece.is_empty() { Arrived::End } else { Arrived::Bytes(piece) }
     }
 

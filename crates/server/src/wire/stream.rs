@@ -84,6 +84,11 @@ impl MessageReader {
         self.len_max = bytes;
     }
 
+    /// Returns the longest message that is accepted.
+    pub const fn len_max(&self) -> usize {
+        self.len_max
+    }
+
     /// Returns whether the buffer has bytes after the last message.
     pub const fn has_more(&self) -> bool {
         self.end > self.used

@@ -10,6 +10,7 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::{FIRST_BATCH, Live, Rows};
 use flagstone::Document;
 use flagstone::changes::{Change, ChangeKind, Changes, ChangesFrom, Delivery, Happened};
+use flagstone::internal::interrupt_check;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -87,6 +88,7 @@ pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
 impl Feed {
     /// Reads the next delivery. Returns false if there was none in time.
     fn read(&mut self, wait: Duration) -> Done<bool> {
+        interrupt_check()?;
         let delivery =
             if wait.is_zero() { self.changes.poll()? } else { self.changes.wait(wait)? };
         let Some(delivery) = delivery else { return Ok(false) };
@@ -106,6 +108,7 @@ impl Feed {
         match &delivery.happened {
             Happened::Commit(batch) => {
                 for change in batch.changes() {
+                    interrupt_check()?;
                     if (self.is_seen)(&change.keyspace()) {
                         events.push(event(&change)?);
                     }

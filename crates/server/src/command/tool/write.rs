@@ -20,21 +20,9 @@ pub(super) fn put(run: &mut Run<'_, '_>) -> Done {
     let document = args.stored("document")?.ok_or_else(|| args.missing("document"))?;
     let expires = args.expiry(database)?;
     let namespace = run.asked_namespace()?;
-    let is_new = run.existing(&namespace)?.is_none();
     let collection = run.created(&namespace)?;
-    let done = collection.put(key, (&document).expires(expires));
-    if done.is_err() && is_new {
-        leave_nothing(run, &collection)?;
-    }
-    Ok(done?)
-}
-
-/// Drops a collection that was created for documents, unless others have put some meanwhile.
-fn leave_nothing(run: &Run<'_, '_>, collection: &Collection) -> Done {
-    if collection.scan(..).keys().next().is_none() {
-        run.service.db.drop_keyspace(&collection.name())?;
-    }
-    Ok(())
+    // A new collection stays if the document is refused: others may put some into it.
+    Ok(collection.put(key, (&document).expires(expires))?)
 }
 
 /// A change of one document.
