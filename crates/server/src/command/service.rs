@@ -11,7 +11,7 @@ use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Cursors;
 use crate::session::operations::{Operations, Seated};
-use crate::session::sessions::{SessionKey, Sessions, TRANSIENT};
+use crate::session::sessions::{RETRYABLE, SessionKey, Sessions, TRANSIENT};
 use crate::watch::{self, End};
 use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::{Collection, Database, Document, View};
@@ -162,9 +162,6 @@ impl std::fmt::Debug for Client {
             .finish_non_exhaustive()
     }
 }
-
-/// The label of errors after which a driver sends a write again.
-const RETRYABLE: &str = "RetryableWriteError";
 
 /// The least that open transactions may have written together.
 const TRANSACTION_BYTES_MIN: usize = 16 << 20;

@@ -24,6 +24,8 @@ const TRANSACTION_IDLE: Duration = Duration::from_secs(60);
 
 /// The label of errors after which a driver runs the whole transaction again.
 pub(crate) const TRANSIENT: &str = "TransientTransactionError";
+/// The label of errors after which a driver sends a write again.
+pub(crate) const RETRYABLE: &str = "RetryableWriteError";
 
 /// Who a session belongs to, and its identifier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -287,6 +289,10 @@ impl WriteId {
     }
 
     /// Notes what a statement does, as a part of the transaction that does it.
+    ///
+    /// # Errors
+    /// OperationFailed if another try has done it meanwhile: its session was ended while it ran,
+    /// so this one did not wait for it. The client asks again, and is told what was done.
     pub(crate) fn note(
         &self,
         db: &Database,
@@ -295,8 +301,12 @@ impl WriteId {
         done: &[u8],
     ) -> Outcome {
         let expiry = db.now().after(SESSION_TIME);
-        let retries: Keyspace = db.keyspace(RETRIES)?;
-        Ok(transaction.put(&retries, self.key(statement), done.expires(expiry))?)
+        let (retries, key): (Keyspace, _) = (db.keyspace(RETRIES)?, self.key(statement));
+        if transaction.get(&retries, &key)?.is_some() {
+            let text = "another try of this write has done it meanwhile";
+            return Err(Failure::new(Code::OperationFailed, text).with_label(RETRYABLE));
+        }
+        Ok(transaction.put(&retries, key, done.expires(expiry))?)
     }
 
     /// Notes that the transaction was committed, as a part of it.
@@ -310,5 +320,33 @@ impl WriteId {
             Some(retries) => Ok(retries.get(self.key(COMMIT))?.is_some()),
             None => Ok(false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The session of a write was killed while it ran, so its retry did not wait for it. Both
+    /// committed: `$inc` counted twice.
+    #[test]
+    fn two_tries_of_a_write_at_the_same_time_do_it_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let counts = db.keyspace("counts").unwrap();
+        let id = WriteId { prefix: b"session 1".to_vec(), is_repeated: false };
+        let attempt = |transaction: &mut Transaction| -> Outcome {
+            let before = transaction.get(&counts, "n")?.map_or(0, |n| n[0]);
+            transaction.put(&counts, "n", [before + 1])?;
+            id.note(&db, transaction, 0, &[])
+        };
+        let (mut first, mut second) = (db.begin().unwrap(), db.begin().unwrap());
+        attempt(&mut first).unwrap();
+        attempt(&mut second).unwrap();
+        first.commit().unwrap();
+        assert_eq!(second.commit().unwrap_err().kind(), flagstone::ErrorKind::Conflict);
+        let failure = attempt(&mut db.begin().unwrap()).unwrap_err();
+        assert_eq!((failure.code, failure.labels), (Code::OperationFailed, vec![RETRYABLE]));
+        assert_eq!(counts.get("n").unwrap().unwrap()[0], 1);
     }
 }
