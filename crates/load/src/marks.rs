@@ -427,7 +427,8 @@ pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
     database.keyspaces().iter().any(|info| info.name == name && info.expires)
 }
 
-/// Removes the marks of loads into `collection`: the next load begins at the start.
+/// Removes the marks of loads into `collection`: the next load begins at the start. Their keyspace
+/// stays: a load into another collection may be about to put a mark into it.
 ///
 /// # Errors
 /// Those of the database.
@@ -442,11 +443,6 @@ pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadEr
     let (start, end) = range_of(collection.id().to_be_bytes());
     if keyspace.scan(start.clone()..end.clone()).next().transpose()?.is_some() {
         keyspace.delete_range(start..end)?;
-    }
-    let is_empty = keyspace.scan(..).next().transpose()?.is_none();
-    drop(keyspace);
-    if is_empty {
-        database.drop_keyspace(KEYSPACE)?;
     }
     Ok(())
 }

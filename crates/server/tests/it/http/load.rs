@@ -355,7 +355,8 @@ fn a_load_that_can_be_continued_runs_alone() {
         assert_eq!(refused.status, 503, "{refused:?}");
         assert!(refused.body.contains("resume"), "{refused:?}");
         let other = format!("POST /v1/shop/others/load{second}");
-        assert_eq!(serving.ask(&other, "", "{\"id\":1}").status, 200);
+        let reply = serving.ask(&other, "", "{\"id\":1}");
+        assert_eq!(reply.status, 200, "{reply:?}");
         drop(connection);
         wait_for(&serving, 0);
     }
