@@ -422,7 +422,9 @@ def report(options: argparse.Namespace, figures: Figures, servers: list[Peer]) -
     if by_http and by_tool:
         ratios.append(f"HTTP / tool is {by_http / by_tool:.2f} (planned: 0.7)")
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    rounds = f"Medians of {options.rounds} rounds of {options.seconds:g} s a row (least-most)"
+    rounds = f"One round of {options.seconds:g} s a row"
+    if options.rounds > 1:
+        rounds = f"Medians of {options.rounds} rounds of {options.seconds:g} s a row (least-most)"
     lines = [
         f"{machine}. Commit {options.commit}. {rounds}, {options.documents:,} documents.",
         "",
