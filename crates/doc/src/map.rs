@@ -122,9 +122,9 @@ impl Map {
         pairs
     }
 
-    /// Returns the seconds and the increment of a map that stands for a timestamp of MongoDB:
-    /// `{"$timestamp":{"t":1,"i":2}}`. The seconds count first in the order, although their name
-    /// comes last.
+    /// Returns the seconds and the increment of a MongoDB timestamp, which is the map
+    /// `{"$timestamp":{"t":1,"i":2}}`. Timestamps compare by their seconds first, although maps
+    /// compare in the order of names.
     pub(crate) fn timestamp(&self) -> Option<[&Value; 2]> {
         let [(name, Value::Map(inner))] = self.pairs.as_slice() else { return None };
         if name.as_str() != Some("$timestamp") || inner.len() != 2 {

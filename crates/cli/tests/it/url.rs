@@ -436,7 +436,7 @@ fn unreachable(place: &Place, url: &str, text: &str) {
     assert!(!ran.stderr.contains("secret"), "{ran:?}");
 }
 
-/// A server that answers every connection with these bytes.
+/// A server that sends these bytes to every client.
 fn strange(answer: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -5,7 +5,7 @@ use flagstone::Value;
 use flagstone::doc::Map;
 use flagstone::internal::document::{NumberType, base64, put_base64};
 
-/// How text stands for bytes.
+/// The encoding of bytes as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Auto,

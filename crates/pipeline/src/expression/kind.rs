@@ -31,7 +31,7 @@ pub(crate) fn is_form(value: &Value) -> bool {
     form(value).is_some()
 }
 
-/// Returns the map that a value is, unless it stands for a value of another type.
+/// Returns a map. `None` if the value is no map, or the map form of another type.
 pub(crate) fn as_object(value: &Value) -> Option<&Map> {
     value.as_map().filter(|_| !is_form(value))
 }

@@ -98,7 +98,7 @@ pub(crate) fn proof(salted: &Key, messages: &[&[u8]]) -> Key {
     proof
 }
 
-/// Returns what a server that knows the password answers to these messages.
+/// Returns the signature by which a server proves that it knows the password.
 pub(crate) fn server_signature(salted: &Key, messages: &[&[u8]]) -> Key {
     signature(&signature(salted, &[SERVER_KEY]), messages)
 }

@@ -291,7 +291,7 @@ impl Known {
         self.proved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what stands for a name with a password in memory.
+    /// Returns the digest by which a right password is remembered.
     fn mark(&self, name: &str, password: &str) -> Key {
         let len = (name.len() as u64).to_le_bytes();
         signature(&self.secret, &[b"password:", &len, name.as_bytes(), password.as_bytes()])

@@ -117,12 +117,12 @@ impl Connection {
             }
             Err(ReadError::Io(error)) => return Err(lost(server, &error)),
             Err(ReadError::Wire(error)) => {
-                let text = format!("{server}: what answers is no server of flagstone: {error}");
+                let text = format!("{server}: this is no server of flagstone: {error}");
                 return Err(ClientError::NotFlagstone(text));
             }
         };
         reply(message, id).ok_or_else(|| {
-            let text = format!("{server}: what answers is no server of flagstone");
+            let text = format!("{server}: this is no server of flagstone");
             ClientError::NotFlagstone(text)
         })
     }
@@ -215,8 +215,8 @@ fn lost(server: &str, error: &io::Error) -> ClientError {
     ClientError::Lost(format!("{server}: {text}"))
 }
 
-/// Returns the document of a message that answers request `id`. It may be longer than any that a
-/// client sends.
+/// Returns the document of the reply to request `id`, which may be longer than any message of a
+/// client.
 fn reply(message: &[u8], id: i32) -> Option<Reply<'_>> {
     let header = Header::parse(message, MESSAGE_BYTES_MAX).ok()?;
     let body = message.get(HEADER_BYTES..)?;

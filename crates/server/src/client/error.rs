@@ -14,7 +14,7 @@ pub enum ClientError {
     Lost(String),
     /// The server does not let the client in.
     Login(String),
-    /// What answers is no server of flagstone, or one of another version.
+    /// The server is not flagstone, or is of another version.
     NotFlagstone(String),
     /// The server refused the command.
     Refused {

@@ -85,9 +85,11 @@ fn kind_of(text: &str) -> ErrorKind {
     KINDS.into_iter().find(|kind| kind.to_string() == text).unwrap_or(ErrorKind::Io)
 }
 
-/// The failure if a server answers what it does not answer.
+/// The failure of a reply that lacks what this version expects.
 fn strange(what: &str) -> Failure {
-    Failure::Io(format!("the server answers without {what}: it is of another version"))
+    Failure::Io(format!(
+        "the reply of the server lacks {what}: expected the same version of flagstone"
+    ))
 }
 
 impl Link {
@@ -97,8 +99,8 @@ impl Link {
         Ok(Rc::new(Self { connection, database: url.database().map(str::to_owned) }))
     }
 
-    /// Returns the database and the collection that a name stands for: with a database in the URL
-    /// one of its collections, else as with a directory a keyspace.
+    /// Returns the database and the collection of a name. With a database in the URL the name is
+    /// one of its collections, else it is a whole name, as with a directory.
     pub(in crate::run) fn namespace<'a>(&'a self, name: &'a str) -> (&'a str, &'a str) {
         match &self.database {
             Some(database) => (database, name),
