@@ -8,15 +8,18 @@ use std::path::PathBuf;
 /// Add a generation to the backups of a database; list, check or drop generations
 ///
 /// Tables that an earlier generation has are not copied again. The database must not be open
-/// elsewhere; a program that has it open calls `Database::backup` itself. With --list, --verify, or
-/// --keep and no database, only the directory of backups is read. A backup that fails or is stopped
-/// adds no generation, and the next one reuses what it has copied.
+/// elsewhere; a program that has it open calls `Database::backup` itself, and a server that was
+/// started with --backups adds a generation there if DB is its URL, alone. With --list, --verify,
+/// or --keep and no database, only the directory of backups is read. A backup that fails or is
+/// stopped adds no generation, and the next one reuses what it has copied.
 #[derive(Args, Debug)]
 #[command(after_help = exit_codes!())]
 #[command(override_usage = "flagstone backup DB DIR [--keep N] [--rate BYTES]\n       \
+                      flagstone backup URL [--keep N]\n       \
                       flagstone backup DIR [--list] [--verify] [--keep N]")]
 pub(crate) struct BackupArgs {
-    /// The directory of the database, and that of its backups, which is created if it is missing
+    /// The directory of the database, and that of its backups, which is created if it is missing;
+    /// or the URL of a server
     #[arg(value_names = ["DB", "DIR"], num_args = 1..=2, required = true)]
     pub(crate) paths: Vec<PathBuf>,
     /// List the generations

@@ -44,6 +44,9 @@ pub(crate) struct ServeArgs {
     /// Keep this many bytes of changes, for change streams; 0 ends it [default: as it was]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) keep: Option<u64>,
+    /// Let users with the role root add backups in this directory: flagstone backup URL
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) backups: Option<PathBuf>,
     /// How long commands that run may take to end when the server stops
     #[arg(long, value_name = "TIME", value_parser = units::duration_of, default_value = "10s")]
     pub(crate) grace: Duration,

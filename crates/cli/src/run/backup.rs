@@ -1,6 +1,6 @@
 //! `backup`: adds a generation to the backups of a database; lists, checks and drops generations.
 
-use super::open;
+use super::{open, source};
 use crate::args::BackupArgs;
 use crate::failure::Failure;
 use crate::interrupt;
@@ -10,7 +10,9 @@ use flagstone::Database;
 use flagstone::admin::Backups;
 use flagstone::doc::DateTime;
 use flagstone::internal::interruptible;
-use flagstone::report::BackupInfo;
+use flagstone::report::{BackupInfo, BackupReport, KeepReport};
+#[cfg(all(feature = "server", unix))]
+use flagstone_server::bson::BsonWriter;
 use std::path::Path;
 
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
@@ -22,6 +24,7 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(text.into()));
     }
     let dir = match &args.paths[..] {
+        [server] if source::is_url(server) => return of_server(server, args),
         [database, dir] => {
             make(database, dir, args)?;
             dir
@@ -35,14 +38,7 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     let backups = Backups::in_dir(dir);
     if let Some(newest) = args.keep {
         let dropped = backups.keep(usize::try_from(newest).unwrap_or(usize::MAX))?;
-        if dropped.generations > 0 {
-            output::note(&format!(
-                "dropped {}, {} of {}",
-                counted(dropped.generations, "generation"),
-                counted(dropped.tables, "table"),
-                show_bytes(dropped.bytes)
-            ));
-        }
+        tell_dropped(&dropped);
     }
     if args.list {
         list(&backups)?;
@@ -67,16 +63,70 @@ fn make(database: &Path, dir: &Path, args: &BackupArgs) -> Result<(), Failure> {
     let made = interruptible(interrupt::is_asked, || source.backup(dir));
     source.close()?;
     let made = made?;
+    tell_made(&made, made.seqno.get());
+    Ok(())
+}
+
+/// Lets a server that has the database open add a generation to its backups.
+#[cfg(all(feature = "server", unix))]
+fn of_server(server: &Path, args: &BackupArgs) -> Result<(), Failure> {
+    if args.list || args.verify {
+        let text = "--list and --verify read the directory of the backups: expected it, not a URL";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    let link = source::connect(server, args.memory.memory)?;
+    let put = |out: &mut BsonWriter<'_>| match args.keep {
+        Some(newest) => out.long("keep", i64::try_from(newest).unwrap_or(i64::MAX)),
+        None => Ok(()),
+    };
+    let (made, seqno, dropped) = link.operate("backup", None, put, |reply| {
+        let count = |name: &str| reply.int(name).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let made = BackupReport {
+            generation: count("generation"),
+            tables: count("tables"),
+            bytes: count("bytes"),
+            tables_copied: count("tablesCopied"),
+            bytes_copied: count("bytesCopied"),
+            ..BackupReport::default()
+        };
+        let dropped = KeepReport {
+            generations: count("generationsDropped"),
+            tables: count("tablesDropped"),
+            bytes: count("bytesDropped"),
+        };
+        Ok((made, count("seqno"), dropped))
+    })?;
+    tell_made(&made, seqno);
+    tell_dropped(&dropped);
+    Ok(())
+}
+
+#[cfg(not(all(feature = "server", unix)))]
+fn of_server(server: &Path, _args: &BackupArgs) -> Result<(), Failure> {
+    source::refuse_url("backup", server, "this build knows no servers")
+}
+
+fn tell_made(made: &BackupReport, seqno: u64) {
     output::note(&format!(
-        "generation {}: {} tables of {} at {}, {} tables of {} copied",
+        "generation {}: {} tables of {} at #{}, {} tables of {} copied",
         made.generation,
         made.tables,
         show_bytes(made.bytes),
-        made.seqno,
+        seqno,
         made.tables_copied,
         show_bytes(made.bytes_copied)
     ));
-    Ok(())
+}
+
+fn tell_dropped(dropped: &KeepReport) {
+    if dropped.generations > 0 {
+        output::note(&format!(
+            "dropped {}, {} of {}",
+            counted(dropped.generations, "generation"),
+            counted(dropped.tables, "table"),
+            show_bytes(dropped.bytes)
+        ));
+    }
 }
 
 fn list(backups: &Backups) -> Result<(), Failure> {

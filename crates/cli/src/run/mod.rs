@@ -105,7 +105,11 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
 fn refuse_url(command: &Command) -> Result<(), Failure> {
     const STOP: &str = "stop the server first";
     let (name, database, instead) = match command {
-        Command::Backup(args) => ("backup", args.paths.first().map(|path| &**path), STOP),
+        Command::Backup(args) => {
+            let directory = args.paths.first().filter(|_| args.paths.len() > 1);
+            let instead = "without DIR, the server adds to those of flagstone serve --backups";
+            ("backup", directory.map(|path| &**path), instead)
+        }
         Command::Restore(args) => ("restore", Some(&*args.target), STOP),
         Command::Checkpoint(args) => ("checkpoint", Some(&*args.database), STOP),
         Command::Compact(args) => {

@@ -61,6 +61,7 @@ fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), F
     options.cursors_max = args.limits.max_cursors;
     options.sessions_max = args.limits.max_sessions;
     options.loads_max = args.limits.max_loads;
+    options.backups.clone_from(&args.backups);
     options.connections_max = args.limits.limits().connections;
     let service = Service::new(database.clone(), options)?;
     let remote = server.addresses().iter().find(|address| !address.is_local());

@@ -410,7 +410,9 @@ fn what_a_server_cannot_do_is_refused_by_name() {
         ("verify db", "verify needs the directory of a database"),
         ("repair db", "repair needs the directory"),
         ("compact db", "flagstone command URL"),
-        ("backup db to", "backup needs the directory"),
+        ("backup db to", "flagstone serve --backups"),
+        ("backup db --list", "read the directory of the backups"),
+        ("backup db", "expected flagstone serve DB --backups DIR"),
         ("checkpoint db to", "checkpoint needs"),
         ("restore from db", "restore needs"),
         ("scrub db", "scrub needs"),
@@ -425,6 +427,31 @@ fn what_a_server_cannot_do_is_refused_by_name() {
     ] {
         both.refused(args, text);
     }
+}
+
+#[test]
+fn a_server_adds_backups_while_it_runs() {
+    let place = Place::new();
+    let served = Served::new(&place, "--backups backups");
+    let url = format!("mongodb://{}", served.address);
+    place.ok(&format!(r#"put {url} c k {{"a":1}}"#));
+    for value in 2..5 {
+        let ran = place.run(&format!("backup {url}"));
+        assert_eq!((ran.code, &*ran.stdout), (0, ""), "{ran:?}");
+        assert!(ran.stderr.contains(&format!("generation {}: ", value - 1)), "{ran:?}");
+        place.ok(&format!("update {url} c k a={value}"));
+    }
+    let ran = place.run(&format!("backup {url}/shop --keep 2"));
+    assert!(ran.code == 0 && ran.stderr.contains("dropped 2 generations"), "{ran:?}");
+    assert_eq!(place.ok("backup backups --list").lines().count(), 3);
+    place.ok("restore backups --generation 3 before");
+    assert_eq!(place.ok("get before c k"), "{\"a\":3}\n");
+    place.ok("restore backups newest");
+    assert_eq!(place.ok("get newest c k"), "{\"a\":4}\n");
+    place.fails(&format!("backup {url} --memory 64MiB"), 2, "expected DB and DIR");
+    place.fails(&format!("backup {url} --rate 1MiB"), 2, "expected DB and DIR");
+    served.signal("TERM");
+    assert_eq!(served.end().0, Some(0));
 }
 
 /// An error names the server, and never a password.

@@ -16,6 +16,7 @@ use crate::watch::{self, End};
 use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::{Collection, Database, Document, View};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
@@ -36,6 +37,8 @@ pub struct ServiceOptions {
     /// The name of the replica set that the server says to be, instead of a router of a sharded
     /// cluster.
     pub replica_set: Option<String>,
+    /// The directory to which clients may add generations of backups. None: nobody may.
+    pub backups: Option<PathBuf>,
 }
 
 impl Default for ServiceOptions {
@@ -46,6 +49,7 @@ impl Default for ServiceOptions {
             loads_max: 4,
             connections_max: 10_000,
             replica_set: None,
+            backups: None,
         }
     }
 }

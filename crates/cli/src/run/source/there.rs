@@ -26,8 +26,18 @@ const NAMESPACE_NOT_FOUND: i32 = 26;
 const WRONG: [i32; 8] = [2, 9, 14, 16, 48, 72, 73, 40414];
 
 /// The operations that change something.
-const WRITES: [&str; 9] =
-    ["put", "patch", "delete", "writeMany", "load", "createIndex", "dropIndex", "drop", "rename"];
+const WRITES: [&str; 10] = [
+    "put",
+    "patch",
+    "delete",
+    "writeMany",
+    "load",
+    "createIndex",
+    "dropIndex",
+    "drop",
+    "rename",
+    "backup",
+];
 
 /// A connection, and the database that the URL names.
 pub(in crate::run) struct Link {

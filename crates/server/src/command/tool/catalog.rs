@@ -1,10 +1,12 @@
-//! Operations on collections and their indexes as a whole.
+//! Operations on collections, on their indexes and on the database as a whole.
 
 use super::super::name::Namespace;
 use super::super::run::Run;
 use super::asked::{put_number, put_value};
 use super::refused::Done;
 use crate::access::Need;
+use crate::failure::{Code, Failure};
+use flagstone::admin::Backups;
 use flagstone::internal::summary::{self, KnownIndex};
 use flagstone::{Error, ErrorKind, Filter, Index, KeyspaceOptions, Routing, Space};
 use std::ops::ControlFlow;
@@ -195,5 +197,39 @@ pub(super) fn rename(run: &mut Run<'_, '_>) -> Done {
     let to = Namespace::new(database, name)?;
     let collection = run.asked_collection()?;
     run.service.db.rename_keyspace(&collection.name(), &to.keyspace())?;
+    Ok(())
+}
+
+/// Adds a generation to the backups of the server, and drops all but the newest ones if it is asked
+/// to. The client does not choose the directory: it could overwrite what the server may write.
+pub(super) fn backup(run: &mut Run<'_, '_>) -> Done {
+    // A generation has all databases, and the users.
+    run.require(Need::Root, "admin")?;
+    let Some(dir) = &run.service.options.backups else {
+        let text = "there is no directory for backups: expected flagstone serve DB --backups DIR";
+        return Err(Failure::new(Code::InvalidOptions, text).into());
+    };
+    let keep = run.args().count("keep")?;
+    if keep == Some(0) {
+        return Err(Failure::new(Code::BadValue, "keep: expected 1 or more, found 0").into());
+    }
+    let made = run.service.db.backup(dir)?;
+    for (name, number) in [
+        ("generation", made.generation),
+        ("seqno", made.seqno.get()),
+        ("tables", made.tables),
+        ("bytes", made.bytes),
+        ("tablesCopied", made.tables_copied),
+        ("bytesCopied", made.bytes_copied),
+    ] {
+        put_number(&mut run.reply, name, number)?;
+    }
+    if let Some(newest) = keep {
+        let newest = usize::try_from(newest).unwrap_or(usize::MAX);
+        let dropped = Backups::in_dir(dir).keep(newest)?;
+        put_number(&mut run.reply, "generationsDropped", dropped.generations)?;
+        put_number(&mut run.reply, "tablesDropped", dropped.tables)?;
+        put_number(&mut run.reply, "bytesDropped", dropped.bytes)?;
+    }
     Ok(())
 }

@@ -54,6 +54,7 @@ static OPERATIONS: &[(&str, Need, Operation)] = &[
     ("writeMany", Need::Write, write::many),
     ("load", Need::Write, write::load),
     ("watch", Need::Login, feed::watch),
+    ("backup", Need::Login, catalog::backup),
 ];
 
 pub(super) fn run(run: &mut Run<'_, '_>) -> Outcome {

@@ -2,11 +2,14 @@
 
 use super::Fixture;
 use crate::{mutate, random};
+use flagstone::admin::Backups;
 use flagstone::doc::JsonMode;
 use flagstone::{Document, Value, doc};
+use flagstone_server::access::{Role, RoleKind, User};
+use flagstone_server::command::{Service, ServiceOptions};
 
 /// All operations, and texts of arguments that they take.
-const OPERATIONS: [&str; 26] = [
+const OPERATIONS: [&str; 27] = [
     "open",
     "create",
     "collections",
@@ -31,6 +34,7 @@ const OPERATIONS: [&str; 26] = [
     "writeMany",
     "load",
     "watch",
+    "backup",
     "none",
     "",
 ];
@@ -97,6 +101,33 @@ fn operations_take_any_bytes() {
     assert!(done > 50 && refused > 50, "{done} done, {refused} refused");
     // The database is whole, and goes on.
     fixture.service.database().verify().unwrap();
+}
+
+/// A generation has the documents of all databases, and the users.
+#[test]
+fn only_who_may_do_everything_adds_a_backup() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = flagstone::Database::open(dir.path().join("data")).unwrap();
+    let mut options = ServiceOptions::default();
+    options.backups = Some(dir.path().join("backups"));
+    let service = Service::new(db, options).unwrap();
+    let command = Document::from_json(r#"{"flagstone":"backup"}"#).unwrap();
+    let role = |kind, database: &str| Role { kind, database: Some(database.to_owned()) };
+    for (roles, may) in [
+        (vec![], false),
+        (vec![Role { kind: RoleKind::ReadWrite, database: None }], false),
+        (vec![role(RoleKind::Root, "shop"), role(RoleKind::Root, "admin")], false),
+        (vec![Role { kind: RoleKind::Root, database: None }], true),
+    ] {
+        let mut client = service.client("here".to_owned(), "here".to_owned(), false);
+        let roles_text = format!("{roles:?}");
+        client.log_in(User { name: "ada".to_owned(), roles });
+        let reply = service.run(&mut client, "shop", &command).unwrap();
+        let code = (!may).then_some(13);
+        assert_eq!(reply.int("code"), code, "{roles_text}: {}", reply.to_json().unwrap());
+        assert_eq!(reply.int("generation"), may.then_some(1), "{roles_text}");
+    }
+    assert_eq!(Backups::in_dir(dir.path().join("backups")).list().unwrap().len(), 1);
 }
 
 #[test]
