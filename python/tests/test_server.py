@@ -80,17 +80,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
     assert code == 0, "".join(running.log)
 
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "server.md"
-
-
-def test_the_guide_runs(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    assert blocks
-    for block in blocks:
-        exec(block.replace("27017", str(server.port)), {})
-    assert "'customer': 'ada'" in capsys.readouterr().out
-
-
 def test_documents_come_back_as_they_were_sent(server: Server) -> None:
     with server.client(uuidRepresentation="standard") as client:
         things = client.shop.things

@@ -16,7 +16,8 @@ enum Work {
     Tidy,
     /// The rules for outside crates, where the tool is installed.
     Deny,
-    /// The example programs of crate `flagstone`.
+    /// The example programs of crate `flagstone`, and the guides of the server as far as what they
+    /// need is installed.
     Examples,
     /// The page of the server in a browser, where one is installed.
     Page,
@@ -261,7 +262,7 @@ fn perform(root: &Path, step: &Step) -> Ending {
     let (ok, note) = match step.work {
         Work::Tidy => (tidy::run(root), String::new()),
         Work::Deny => crate::deny::step(root),
-        Work::Examples => (crate::examples::run(root), String::new()),
+        Work::Examples => crate::examples::step(root),
         Work::Page => crate::page::step(root),
         Work::Python => crate::python::step(root),
         Work::Targets => crate::targets::run(root),

@@ -1,6 +1,8 @@
-//! `cargo xtask examples`: runs each program of `crates/flagstone/examples`, which users copy.
+//! `cargo xtask examples`: runs each program of `crates/flagstone/examples`, which users copy, and
+//! the guides of the server.
 
 use crate::ci::cargo;
+use crate::guides;
 use crate::programs::built;
 use std::io;
 use std::path::Path;
@@ -13,8 +15,22 @@ const FOLDER: &str = "crates/flagstone/examples";
 /// would build most crates again, with fewer features.
 const BUILD: [&str; 5] = ["build", "--locked", "-q", "--workspace", "--examples"];
 
-/// Runs all examples without arguments, up to the first that fails. Returns whether all succeeded.
-pub(crate) fn run(root: &Path) -> bool {
+/// Runs all examples without arguments, and then the guides, up to the first that fails. Returns
+/// whether all succeeded, and a note that names what could not be run.
+pub(crate) fn step(root: &Path) -> (bool, String) {
+    if !run_programs(root) {
+        return (false, String::new());
+    }
+    let (ok, missing) = guides::run(root);
+    for what in &missing {
+        println!("---- not run: {what}");
+    }
+    let note =
+        if missing.is_empty() { String::new() } else { format!("not run: {}", missing.join("; ")) };
+    (ok, note)
+}
+
+fn run_programs(root: &Path) -> bool {
     let (names, folder) = match names(root).and_then(|names| Ok((names, built("examples")?))) {
         Ok(found) => found,
         Err(error) => {

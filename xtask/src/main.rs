@@ -13,6 +13,7 @@ mod counts;
 mod deny;
 mod examples;
 mod fuzz;
+mod guides;
 mod packages;
 mod page;
 mod peers;
@@ -51,7 +52,9 @@ cargo xtask COMMAND
                   library. Fails if a public function of the root has no example
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
-  examples        runs each program of crates/flagstone/examples
+  examples        runs each program of crates/flagstone/examples, and the blocks of the guides of
+                  the server with bash, curl, pymongo and mongoose: target/clients gets the latter
+                  two, and what is not to be had is named
   page [PARTS]    tests the page of flagstone serve in a browser without a window, and leaves
                   pictures of it in target/page/shots; needs Node and Chromium. PARTS are functions
                   of crates/server/tests/page/page.mjs
@@ -154,7 +157,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["tidy"] => tidy::run(root),
         ["counts"] => counts::run(root),
         ["deny"] => deny::run(root),
-        ["examples"] => examples::run(root),
+        ["examples"] => examples::step(root).0,
         ["page", ref parts @ ..] => page::run(root, parts),
         ["suites", ref words @ ..] => suites::run(root, words),
         ["shuttle", ref options @ ..] => shuttle::run(root, options),

@@ -55,7 +55,11 @@ struct Place<'a> {
     tools: Option<PathBuf>,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    fn below(root: &'a Path) -> Self {
+        Self { root, installed: root.join("target/clients"), tools: None }
+    }
+
     fn script(&self, name: &str) -> PathBuf {
         self.root.join(FOLDER).join(name)
     }
@@ -74,7 +78,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
         eprintln!("expected names of {known}, after --mongo-tools DIR if needed; found {name}");
         return false;
     }
-    let place = Place { root, installed: root.join("target/clients"), tools };
+    let place = Place { tools, ..Place::below(root) };
     let steps = std::fs::read_to_string(place.script("steps.txt"))
         .map_err(|error| error.to_string())
         .and_then(|text| Steps::parse(&text));
@@ -98,6 +102,16 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     println!("\n{}", report::table(&steps, &rows));
     let is_wanted = |row: &Row| names.is_empty() || matches!(row.outcome, Outcome::Ran(_));
     rows.iter().all(|row| row.outcome.is_well() && is_wanted(row))
+}
+
+/// Returns the Python of an environment that has pymongo, or what is missing.
+pub(crate) fn python(root: &Path) -> Result<PathBuf, String> {
+    packages::python(&Place::below(root))
+}
+
+/// Returns the folder of the packages of Node, among them mongoose, or what is missing.
+pub(crate) fn modules(root: &Path) -> Result<PathBuf, String> {
+    packages::node_modules(&Place::below(root))
 }
 
 /// Builds the tool and returns its path.

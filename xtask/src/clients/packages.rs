@@ -18,7 +18,7 @@ pub(super) fn pymongo(place: &Place<'_>) -> Ready {
 }
 
 /// Returns the Python of an environment that has pymongo.
-fn python(place: &Place<'_>) -> Result<PathBuf, String> {
+pub(super) fn python(place: &Place<'_>) -> Result<PathBuf, String> {
     let system = crate::python::system_python().ok_or("Python 3.10 or newer is not installed")?;
     let wanted = std::fs::read_to_string(place.root.join("python/requirements.txt"));
     let wanted = wanted.unwrap_or_default();
@@ -44,7 +44,7 @@ pub(super) fn mongoose(place: &Place<'_>) -> Ready {
 }
 
 pub(super) fn mongosh(place: &Place<'_>) -> Ready {
-    let modules = modules(place, "node", &NODE)?;
+    let modules = node_modules(place)?;
     let mut command = Command::new(modules.join(".bin/mongosh"));
     command.args(["--quiet", "--norc", "--nodb", "--file"]).arg(place.script("node/mongosh.js"));
     // Its settings and logs go there.
@@ -68,8 +68,12 @@ fn pages(place: &Place<'_>, name: &str, package: &str) -> Ready {
     Ok(command)
 }
 
+pub(super) fn node_modules(place: &Place<'_>) -> Result<PathBuf, String> {
+    modules(place, "node", &NODE)
+}
+
 fn node_script(place: &Place<'_>, name: &str) -> Ready {
-    let modules = modules(place, "node", &NODE)?;
+    let modules = node_modules(place)?;
     let mut command = Command::new("node");
     command.arg(place.script("node").join(name)).env("NODE_PATH", modules);
     Ok(command)
