@@ -1,5 +1,6 @@
 //! `cargo xtask peers`: builds the program in `peers/`, a workspace of its own, and runs it. Writes
-//! its tables into `docs/bench/peers.md` and the headline table into the README. A run with chosen
+//! its tables into `docs/bench/peers.md`, the details of each cell into `peers.csv` beside it, and
+//! the headline table into the README. A run with chosen
 //! cells, engines, sizes or times, and `table` of stored results only print them unless `--write`
 //! is given. `--lint` runs clippy over the program.
 
@@ -14,6 +15,9 @@ const END: &str = "<!-- results: end -->";
 /// The line in the program's output after the headline table, which is empty without headline
 /// cells.
 const REST: &str = "<!-- the rest -->";
+/// The line before the details, and the file that gets them.
+const DETAILS: &str = "<!-- the details -->";
+const DETAILS_FILE: &str = "docs/bench/peers.csv";
 
 /// The words after which a run does not measure what the pages describe.
 const CHOSEN: [&str; 10] = [
@@ -85,6 +89,11 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     };
     print!("{rest}");
     if is_written(words) {
+        let (rest, details) = rest.split_once(DETAILS).unwrap_or((rest, ""));
+        if let Err(error) = std::fs::write(root.join(DETAILS_FILE), csv(details)) {
+            eprintln!("\n{DETAILS_FILE}: {error}");
+            return false;
+        }
         for (page, tables) in pages(shown, rest) {
             match write(&root.join(page), tables) {
                 Ok(()) => eprintln!("\n{page} holds the tables."),
@@ -120,6 +129,44 @@ fn pages<'a>(shown: &'a str, rest: &'a str) -> Vec<(&'static str, &'a str)> {
     let mut pages = vec![(PAGE, rest), (README, shown)];
     pages.retain(|(_, tables)| !tables.trim().is_empty());
     pages
+}
+
+/// Returns the tables of the details as one, with a column for each title that one of them has.
+fn csv(details: &str) -> String {
+    let mut titles: Vec<&str> = Vec::new();
+    let mut rows: Vec<Vec<(&str, &str)>> = Vec::new();
+    let mut head: Vec<&str> = Vec::new();
+    for line in details.lines().filter(|line| !line.starts_with("|---")) {
+        let Some(line) = line.strip_prefix('|').and_then(|line| line.strip_suffix('|')) else {
+            head.clear();
+            continue;
+        };
+        let mut values: Vec<&str> = line.split('|').map(str::trim).collect();
+        if head.is_empty() {
+            head = values;
+            let new: Vec<&str> =
+                head.iter().copied().filter(|title| !titles.contains(title)).collect();
+            titles.extend(new);
+            continue;
+        }
+        // An empty name is that of the row above.
+        if values[0].is_empty() {
+            values[0] = rows.last().and_then(|row| row.first()).map_or("", |(_, name)| name);
+        }
+        rows.push(head.iter().copied().zip(values).collect());
+    }
+    let quoted = |text: &str| {
+        if text.contains(',') { format!("\"{text}\"") } else { text.to_owned() }
+    };
+    let line = |texts: &mut dyn Iterator<Item = &str>| {
+        texts.map(quoted).collect::<Vec<_>>().join(",") + "\n"
+    };
+    let mut text = line(&mut titles.iter().copied());
+    for row in &rows {
+        let value = |title: &&str| row.iter().find(|(of, _)| of == title).map_or("", |(_, v)| v);
+        text.push_str(&line(&mut titles.iter().map(value)));
+    }
+    text
 }
 
 fn write(page: &Path, tables: &str) -> Result<(), String> {
@@ -196,6 +243,15 @@ mod tests {
         assert_eq!(page, format!("# Peers\n\n{BEGIN}\n\n| new |\n\n{END}\n\n## How\n"));
         assert_eq!(insert(&page, "| new |"), Some(page.clone()));
         assert_eq!(insert("no marks", "x"), None);
+    }
+
+    #[test]
+    fn details_of_all_groups_are_one_table() {
+        let details = "### Mixes\n\n| cell | engine | p99.9, ms |\n|---|---|---|\n| a | x | 1 |\n\
+                       |  | y | 2 |\n\n### Gets\n\n| cell | engine | RSS |\n|---|---|---|\n\
+                       | b | x |  |\n\n";
+        let expected = "cell,engine,\"p99.9, ms\",RSS\na,x,1,\na,y,2,\nb,x,,\n";
+        assert_eq!(csv(details), expected);
     }
 
     #[test]
