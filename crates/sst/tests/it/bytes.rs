@@ -8,7 +8,48 @@ use flagstone_sst::{
     TableMeta, TableOptions, inspect,
 };
 
-/// The table that `docs/format/sst.md` shows.
+/// `apple#9:Put=red`, `apple#4:Delete`, `applesauce#300:Merge=+1`, `pear#5:Put=green`, the range
+/// delete `[b..c)#6`, attachment 1 `shape`; database `db` x 16, table 42, keyspace 3, tree 4, hash
+/// seed 7.
+///
+/// ```text
+/// 000  46535354 48454144                   magic FSSTHEAD
+/// 008  01000000 00000000 00000000 00000000 version 1, features
+/// 018  dbdbdbdb dbdbdbdb dbdbdbdb dbdbdbdb database
+/// 028  2a000000 00000000                   table 42
+/// 030  00000000 00000000 00000000 37b7274d zeros, crc
+/// 040  01 00 05 03 "apple" "red"           data block: put, restart
+/// 04c  02 05 00 00                         delete, shares 5 = "apple"
+/// 050  04 05 05 02 "sauce" "+1"            merge
+/// 05b  01 00 04 05 "pear" "green"          put, shares nothing
+/// 068  0000 0500  0c00 0000                places: offset, SeqNo - 4 (w = 2)
+/// 070  1000 2801  1b00 0100
+/// 078  cd cd 57 65                         fingerprints
+/// 07c  04000000 00000000 04000000          base 4, n 4
+/// 088  02 02 04 00                         w, o, restart shift, zero
+/// 08c  4c000000 00 87c8d88c                raw length 76, none, crc
+/// 095  32 bytes                            filter: one part of one block
+/// 0b5  20000000 00 df438d60                raw length 32, none, crc
+/// 0be  01 06 01 "b" 01 "c"                 range deletes: one, #6
+/// 0c4  06000000 00 81144123
+/// 0cd  01 01 05 "shape"                    attachments: one, id 1
+/// 0d5  08000000 00 5c9e3f3f
+/// 0de  01 40 00                            index: one block from 64, none continued
+/// 0e1  55 00 05 "apple"                    85 bytes, shares 0, separator
+/// 0e9  0b000000 00 6380c94d
+/// 0f2  01 39 ... 11 02 00 00  12 01 01     properties: content, 57 bytes, at its end:
+///                                          no compression, one older version
+/// 12d  02 01 03  03 01 04  04 01 07        keyspace 3, tree 4, seed 7
+/// 136  06 01 01  07 01 4c  08 01 4c        one block, 76 raw, largest 76
+/// 13f  09 01 04                            sampled: 4 zero bits, which no key here has
+/// 142  20 03 be01 0f  21 03 cd01 11        range deletes 190+15, attachments 205+17
+/// 14c  23 03 de01 14  24 03 9501 01        index 222+20, filter from 149 with 1 block
+/// 156  64000000 00 ad374b10
+/// 15f  f2000000 00000000 6d000000 00000000 footer: properties 242+109
+/// 16f  be000000 00000000 00000000          tail from 190
+/// 17b  46535354 464f4f54 ...               label as in the header, FSSTFOOT
+/// 1ab  70f7fd9e                            crc
+/// ```
 const GOLDEN: &[u8] = include_bytes!("golden.sst");
 /// The same table as written when the filter was one section of the tail.
 const GOLDEN_ONE_FILTER: &[u8] = include_bytes!("golden_one_filter.sst");
