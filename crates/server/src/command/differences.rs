@@ -24,15 +24,15 @@ For programs that use a [driver](server.md).
   members. `--replica-set NAME` says otherwise.
 - Timestamps, regular expressions, code, MinKey, MaxKey and odd binary subtypes are stored as the
   maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire.
-- An update of several documents changes each by itself; if it fails in its middle, `writeErrors`
-  stands beside the counts. `count` is exact.
-- A replacement is an `update` event of a change stream, with the difference.
+- An update of several documents changes each separately; if one fails, the reply has `writeErrors`
+  and the counts so far. `count` is exact.
+- Change streams report a replacement as an `update` event with the difference.
 - Reads with the concern `snapshot` need a transaction.
 
 ## Arguments
 
-Arguments that the table does not name are read or unknown; unknown ones are errors. *Ignored* ones
-say what is done anyway. *Refused* ones are errors if they ask for something.
+Arguments that the table does not name are read; unknown ones are errors. *Ignored* ones ask for
+what is done anyway. *Refused* ones are errors if they ask for something.
 
 | command | ignored | refused |
 |---|---|---|
