@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn a_block_is_a_program_and_the_text_after_it_what_it_prints() {
-        let page = "# A\n```sh\ncurl :27017\n```\n\n```text\n1\n```\n```js\na()\n```\n```text\n2\n```\n\
-                    ```ini\n[Unit]\n```\n```text\nno output\n```\n";
+        let page = "# A\n```sh\ncurl :27017\n```\n\n```text\n1\n```\n```js\na()\n```\n\
+                    ```text\n2\n```\n```ini\n[Unit]\n```\n```text\nno output\n```\n";
         let mut script = String::new();
         let files = files(page, "4711", true, &mut script);
         let lines: Vec<_> = script.lines().collect();

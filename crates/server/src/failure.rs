@@ -17,14 +17,6 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All codes, in the order of their numbers.
-            #[cfg(test)]
-            pub(crate) fn all() -> Vec<Self> {
-                let mut all = vec![$(Self::$name,)*];
-                all.sort_by_key(|code| *code as i32);
-                all
-            }
-
             /// Returns the name that drivers show.
             pub(crate) const fn name(self) -> &'static str {
                 match self {
