@@ -39,10 +39,9 @@ cargo xtask COMMAND
                   (where Node and Chromium are installed), sim
                   (20 s with fixed seeds, so that a failure is one of the change), counts, packages,
                   the tests of the Python package (where Python 3.10 or newer is available)
-  quick           an answer within a minute (some for crate flagstone, whose tests take longest):
-                  fmt, tidy, and clippy and tests of the crates whose files differ from branch main,
-                  documentation examples left out; clippy of the models of concurrency if these
-                  differ
+  quick           an answer within a minute: fmt, tidy, and clippy and tests of the crates whose
+                  files differ from branch main, without documentation examples and the longest
+                  tests; clippy of the models of concurrency if these differ
   nightly         what takes longer: docs, smoke (each workload of flagstone-bench for a moment),
                   peers --lint, python, packages --verify, shuttle and sim with new seeds
   packages [--verify]
