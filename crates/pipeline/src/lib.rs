@@ -35,6 +35,7 @@ pub use error::{PipelineError, Result};
 pub use expression::Expression;
 pub use projection::FindProjection;
 pub use row_stages::RowStages;
+pub use same::is_same;
 pub use stage::Condition;
 
 /// The example of the guide runs.

@@ -6,7 +6,7 @@ use flagstone::internal::document::NumberType;
 /// Returns whether two values would be stored as the same bytes, in contrast to `==`, for which
 /// `1` and `1.0` are equal, and maps in any order. An update that leaves all values the same
 /// changes nothing.
-pub(crate) fn is_same(a: &Value, b: &Value) -> bool {
+pub fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a == b,
         (Value::Float(a), Value::Float(b)) => a.to_bits() == b.to_bits(),

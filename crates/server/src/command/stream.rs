@@ -18,7 +18,7 @@ use flagstone::changes::{
 use flagstone::doc::{DateTime, Map};
 use flagstone::internal::{change_at, interrupt_check};
 use flagstone::{Document, ErrorKind, Value};
-use flagstone_pipeline::RowStages;
+use flagstone_pipeline::{RowStages, is_same};
 use std::time::{Duration, Instant};
 
 /// How long the commit of a resume token is waited for.
@@ -322,15 +322,18 @@ impl Stream {
                 Some(namespace) => with_end(event("drop", Some(&namespace), Map::new())),
                 None => Vec::new(),
             },
-            Happened::Renamed { from, to } => match self.seen(from) {
-                Some(namespace) => {
+            Happened::Renamed { from, to } => match (self.seen(from), self.seen(to)) {
+                (Some(namespace), _) => {
                     let mut more = Map::new();
                     if let Some(to) = Namespace::of_keyspace(to) {
                         more.insert("to", named(&to));
                     }
                     with_end(event("rename", Some(&namespace), more))
                 }
-                None => Vec::new(),
+                // What `$out` has filled, or a collection that the stream does not watch: the
+                // client has seen none of its documents.
+                (None, Some(_)) => vec![invalidate()],
+                (None, None) => Vec::new(),
             },
             // Something was written of which nothing is known: the client reads everything again.
             Happened::Gap => vec![invalidate()],
@@ -452,7 +455,7 @@ fn differ(prefix: &str, old: &Value, new: &Value, updated: &mut Map, removed: &m
     };
     for (name, value) in new {
         match old.get_value(name) {
-            Some(before) if before == value => {}
+            Some(before) if is_same(before, value) => {}
             Some(before @ Value::Map(_)) if matches!(value, Value::Map(_)) => {
                 differ(&format!("{}.", path(name)), before, value, updated, removed);
             }

@@ -182,3 +182,47 @@ fn a_stream_stops_and_goes_on_within_a_commit() {
         assert_eq!(refused.int("code"), Some(260), "{forged}: {refused}");
     }
 }
+
+/// `$out` puts a hidden collection into the place of another one: a follower saw no event, or the
+/// drop alone, and kept an empty copy.
+#[test]
+fn what_out_writes_ends_streams() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    run(&mut fixture, r#"{"create":"s","changeStreamPreAndPostImages":{"enabled":true}}"#);
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1}]}"#);
+    for target in ["fresh", "fresh"] {
+        let stream = r#"{"aggregate":1,"pipeline":[{"$changeStream":{}}],"cursor":{}}"#;
+        let id = run(&mut fixture, stream).int("cursor.id").unwrap();
+        let out =
+            format!(r#"{{"aggregate":"s","pipeline":[{{"$out":"{target}"}}],"cursor":{{}}}}"#);
+        run(&mut fixture, &out);
+        let more = format!(
+            r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"$cmd.aggregate","maxTimeMS":200}}"#
+        );
+        let mut kinds = Vec::new();
+        while kinds.last().is_none_or(|kind| kind != "invalidate") {
+            let reply = run(&mut fixture, &more);
+            for event in reply.get("cursor.nextBatch").unwrap().items().unwrap() {
+                let kind = event.unwrap().get("operationType").unwrap().unwrap().to_value();
+                kinds.push(kind.unwrap().as_str().unwrap().to_owned());
+            }
+        }
+    }
+}
+
+/// The values were compared without regard to their types.
+#[test]
+fn another_type_of_a_number_is_a_change() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    run(&mut fixture, r#"{"create":"s","changeStreamPreAndPostImages":{"enabled":true}}"#);
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1,"n":1}]}"#);
+    let id = run(&mut fixture, &watch("s", "")).int("cursor.id").unwrap();
+    let update = r#"{"update":"s","updates":[{"q":{"_id":1},"u":{"$set":{"n":1.0}}}]}"#;
+    run(&mut fixture, update);
+    let more = format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"s"}}"#);
+    let reply = run(&mut fixture, &more);
+    let updated = reply.float("cursor.nextBatch.0.updateDescription.updatedFields.n");
+    assert_eq!(updated, Some(1.0), "{reply}");
+}
