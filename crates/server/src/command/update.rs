@@ -13,8 +13,10 @@ use super::write::{Failures, duplicate_key, is_ordered, with_index};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
+use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Expires, Space, Transaction, Value, View};
 use flagstone_pipeline::update::{Context, Update};
+use std::cell::RefCell;
 
 /// A document that was found, or that an upsert has inserted.
 struct Changed {
@@ -35,6 +37,8 @@ struct Change<'a> {
     /// Whether the client wants to see documents.
     is_shown: bool,
     now: DateTime,
+    /// The last document that was put: if it is refused, its values are told.
+    last: RefCell<Option<Document>>,
 }
 
 impl<'a> Change<'a> {
@@ -49,7 +53,8 @@ impl<'a> Change<'a> {
         let filters = filters.iter().map(View::to_value).collect::<Result<Vec<_>, _>>()?;
         let update = Update::parse(&variables.in_update(update.to_value()?)?, &filters)?;
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
-        Ok(Self { namespace, update, is_upsert: args.is("upsert")?, is_shown: false, now })
+        let (is_upsert, last) = (args.is("upsert")?, RefCell::default());
+        Ok(Self { namespace, update, is_upsert, is_shown: false, now, last })
     }
 
     /// Changes the document of a key if it is one of the target.
@@ -75,7 +80,10 @@ impl<'a> Change<'a> {
         if is_changed {
             let (_key, stored) = id::without_id(new)?;
             let expiry = target.collection.expiry(key)?;
-            tx.put(target.collection, key, (&document_of(&stored)?).expires(expiry))?;
+            let stored = document_of(&stored)?;
+            let put = tx.put(target.collection, key, (&stored).expires(expiry));
+            self.last.replace(Some(stored));
+            put?;
         }
         let key = key.clone();
         Ok(Some(Changed { key, is_inserted: false, is_changed, old, new: shown }))
@@ -93,6 +101,11 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// Returns why a document was refused: with the values that another one has.
+    fn refused(&self, failure: Failure, collection: &Collection) -> Failure {
+        with_index(failure, (self.namespace, collection), self.last.borrow().as_ref())
+    }
+
     /// Inserts what an upsert makes of the filter.
     fn insert(&self, tx: &mut Transaction, target: &Target<'_>) -> Outcome<Changed> {
         let context = Context { position: None, is_insert: true, now: self.now };
@@ -104,8 +117,10 @@ impl<'a> Change<'a> {
             return Err(duplicate_key(self.namespace, &key));
         }
         let stored = document_of(&stored)?;
-        tx.put(target.collection, &key, &stored)?;
         let new = if self.is_shown { Some(id::shown(&key, &stored)?) } else { None };
+        let put = tx.put(target.collection, &key, &stored);
+        self.last.replace(Some(stored));
+        put?;
         Ok(Changed { key, is_inserted: true, is_changed: true, old: None, new })
     }
 }
@@ -257,7 +272,7 @@ impl Form {
             update_first(run, &change, &target, number).map(|changed| *done = changed)
         };
         Counters::add(&run.service.counters.updates, done.matched);
-        changed.map_err(|failure| with_index(failure, (namespace, &collection), None))
+        changed.map_err(|failure| change.refused(failure, &collection))
     }
 }
 
@@ -360,7 +375,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
     };
     let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);
     let reply = match collection(run, &namespace, is_upsert)? {
-        None => reply_of(&fields, None, (removes, wants_new))?,
+        None => reply_of((&fields, None), None, (removes, wants_new))?,
         Some(collection) => {
             let target = Target::parse(&args, "query", &collection, &variables)?;
             let number = run.statement(0);
@@ -372,7 +387,8 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
                         None => remove_first(tx, &target)?,
                     };
                     let is_found = changed.is_some();
-                    let reply = reply_of(&fields, changed.as_ref(), (removes, wants_new))?;
+                    let shown = (&fields, target.matcher.as_ref());
+                    let reply = reply_of(shown, changed.as_ref(), (removes, wants_new))?;
                     if is_found {
                         run.note(tx, number, || Ok(reply.clone()))?;
                     }
@@ -383,7 +399,10 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
                 Some(change) => again_if_raced(change, work),
                 None => work(),
             };
-            done.map_err(|failure| with_index(failure, (&namespace, &collection), None))?
+            done.map_err(|failure| match &change {
+                Some(change) => change.refused(failure, &collection),
+                None => failure,
+            })?
         }
     };
     let counters = &run.service.counters;
@@ -401,9 +420,10 @@ fn remove_first(tx: &mut Transaction, target: &Target<'_>) -> Outcome<Option<Cha
     Ok(Some(Changed { key, is_inserted: false, is_changed: true, old, new: None }))
 }
 
-/// Returns the fields of the reply as a document of BSON.
+/// Returns the fields of the reply as a document of BSON. A field of the matched element is that of
+/// the document as it was found.
 fn reply_of(
-    fields: &Fields,
+    (fields, matcher): (&Fields, Option<&Matcher>),
     changed: Option<&Changed>,
     (removes, wants_new): (bool, bool),
 ) -> Outcome<Vec<u8>> {
@@ -426,7 +446,12 @@ fn reply_of(
     });
     match shown {
         Some(value) => {
-            let document = Document::from_value(&fields.project(value, None)?)?;
+            let found = changed.and_then(|changed| changed.old.as_ref());
+            let found = found.filter(|found| std::ptr::eq(*found, value));
+            let found = found.map(Document::from_value).transpose()?;
+            let found = found.as_ref().map(Document::root);
+            let projected = fields.project(value, matcher.zip(found.as_ref()))?;
+            let document = Document::from_value(&projected)?;
             reply.value("value", &document.root())?;
         }
         None => reply.null("value")?,
