@@ -13,9 +13,11 @@ use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Rows;
-use flagstone::doc::ValueType;
+use flagstone::doc::{FieldPath, ValueType};
+use flagstone::internal::document::{Direction, IndexKeys, sort_key};
 use flagstone::{Document, Error, Value};
 use flagstone_pipeline::{Aggregate, Aggregation, PipelineError, RowStages};
+use std::collections::BTreeSet;
 
 /// The rows of a pipeline.
 struct Piped {
@@ -197,6 +199,32 @@ pub(super) fn count(run: &Run<'_, '_>, collection: Option<&flagstone::Collection
         n += 1;
     }
     Ok(n)
+}
+
+/// Returns the distinct values at a path of the documents of a filter that has expressions, in their
+/// order.
+pub(super) fn distinct(
+    run: &Run<'_, '_>,
+    collection: Option<&flagstone::Collection>,
+    key: &str,
+) -> Outcome<Vec<Value>> {
+    let path = FieldPath::parse(key).map_err(Error::from)?;
+    let (mut keys, mut found, mut bytes) = (IndexKeys::new(), BTreeSet::new(), 0);
+    for row in run_stages(run, stages_of(&run.args(), "query")?, collection)? {
+        let row = row.map_err(of_reading)?;
+        keys.collect(&path, &row.root())?;
+        for key in keys.iter().filter(|key| **key != [sort_key::MISSING]) {
+            if !found.contains(key) {
+                bytes += key.len();
+                found.insert(key.to_vec());
+            }
+        }
+        if bytes > crate::wire::DOCUMENT_BYTES_MAX {
+            return Err(super::read::too_many_values());
+        }
+    }
+    let values = found.iter().map(|key| sort_key::decode(key, Direction::Ascending));
+    Ok(values.collect::<Result<_, _>>()?)
 }
 
 /// Returns the size of the first batch, which a client may leave to the server.

@@ -5,6 +5,7 @@ use super::filter;
 use super::id;
 use super::index::ID_INDEX;
 use super::name::Namespace;
+use super::output::Output;
 use super::read::{REFUSED, check_numbers, put_count};
 use super::run::Run;
 use super::target::Target;
@@ -180,7 +181,11 @@ fn of_pipeline(
     let values = stages.iter().map(View::to_value).collect::<Result<Vec<_>, _>>()?;
     let variables = Variables::parse(args, "let")?;
     // What is malformed is refused.
-    let pipeline = Value::Array(values.clone());
+    let mut piped = values.clone();
+    if let Some(output) = Output::take(&mut piped, &run.command.database)? {
+        output.check(run)?;
+    }
+    let pipeline = Value::Array(piped);
     let _well_formed =
         Aggregate::with_variables(&run.service.db, collection, pipeline, variables.values())?;
     /// Stages, and the arguments of a find that say the same, in the order in which it does them.

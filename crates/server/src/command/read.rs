@@ -419,6 +419,15 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
     let key = args.required_text("key")?;
     filter::path(key)?;
+    if filter::has_expression(args.map("query")?.as_ref())? {
+        let existing = run.existing(&namespace)?;
+        let values = super::aggregate::distinct(run, existing.as_ref(), key)?;
+        run.reply.begin_array("values")?;
+        for value in values {
+            id::write_value(&mut run.reply, "", &value)?;
+        }
+        return Ok(run.reply.end()?);
+    }
     let filter = filter::filter(args.map("query")?.as_ref())?;
     run.reply.begin_array("values")?;
     if let Some(collection) = run.existing(&namespace)? {
@@ -450,8 +459,13 @@ fn check_values(reply: &BsonWriter<'_>, start: usize) -> Outcome {
     if reply.len() - start <= crate::wire::DOCUMENT_BYTES_MAX {
         return Ok(());
     }
+    Err(too_many_values())
+}
+
+#[cold]
+pub(super) fn too_many_values() -> Failure {
     let text = "the distinct values are more than a document of 16 MiB can hold";
-    Err(Failure::new(Code::BsonObjectTooLarge, text))
+    Failure::new(Code::BsonObjectTooLarge, text)
 }
 
 /// Returns the size of the first batch, from the argument `cursor`.

@@ -183,7 +183,7 @@ table! {
         ignores ["slowms", "sampleRate", "filter"],
         "Returns that nothing is profiled.";
     "refreshSessions" Login connection::refresh_sessions, [], "Keeps sessions of the client.";
-    "renameCollection" Root catalog::rename,
+    "renameCollection" Login catalog::rename,
         ["to", "dropTarget", "stayTemp"],
         "Renames a collection.";
     "saslContinue" Nothing connection::sasl_continue,

@@ -30,7 +30,8 @@ fn a_role_in_one_database_gives_nothing_in_others() {
         ("shopkeeper", "shop", r#"{"dropUser":"root"}"#, 13),
         ("shopkeeper", "shop", r#"{"renameCollection":"stock.c","to":"shop.x"}"#, 13),
         ("shopkeeper", "shop", r#"{"renameCollection":"shop.c","to":"stock.x"}"#, 13),
-        ("shopkeeper", "shop", r#"{"renameCollection":"shop.c","to":"shop.d"}"#, 0),
+        ("shopkeeper", "admin", r#"{"renameCollection":"shop.c","to":"shop.d"}"#, 0),
+        ("reader", "admin", r#"{"renameCollection":"shop.d","to":"shop.e"}"#, 13),
         (
             "reader",
             "admin",
