@@ -198,7 +198,7 @@ impl From<flagstone::Error> for Failure {
             ErrorKind::OutOfSpace => Code::OutOfDiskSpace,
             ErrorKind::Closed => Code::InterruptedAtShutdown,
             ErrorKind::Interrupted => match watch::end() {
-                Some(End::Killed) => Code::Interrupted,
+                Some(End::Killed | End::Gone) => Code::Interrupted,
                 Some(End::Stopped) => Code::InterruptedAtShutdown,
                 Some(End::Late) | None => Code::MaxTimeMSExpired,
             },

@@ -16,6 +16,8 @@ pub(crate) enum End {
     Killed = 2,
     /// The server stops.
     Stopped = 3,
+    /// Its client has closed the connection: nobody waits for it.
+    Gone = 4,
 }
 
 /// Tells a command from another thread that it is to end.
@@ -47,10 +49,51 @@ impl Bell {
 struct Watch {
     deadline: Option<Instant>,
     bell: Option<Arc<Bell>>,
+    /// It ends with its connection.
+    needs_client: bool,
 }
+
+/// The connection of the thread's client.
+struct Connected {
+    is_gone: Box<dyn Fn() -> bool>,
+    /// When it is asked again.
+    next: Instant,
+    was_gone: bool,
+}
+
+/// How often a command looks whether its client is still there.
+const LOOK: Duration = Duration::from_millis(100);
 
 thread_local! {
     static WATCH: RefCell<Watch> = RefCell::new(Watch::default());
+    static CONNECTED: RefCell<Option<Connected>> = const { RefCell::new(None) };
+}
+
+/// Does `work` for a client. Commands in it that change nothing end when `is_gone` says that the
+/// client has closed its connection.
+#[cfg(unix)]
+pub(crate) fn connected<T>(is_gone: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> T {
+    struct Before(Option<Connected>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            CONNECTED.set(self.0.take());
+        }
+    }
+    let (is_gone, next) = (Box::new(is_gone), Instant::now() + LOOK);
+    let _before = Before(CONNECTED.replace(Some(Connected { is_gone, next, was_gone: false })));
+    work()
+}
+
+fn client_is_gone() -> bool {
+    CONNECTED.with_borrow_mut(|connected| {
+        let Some(connected) = connected else { return false };
+        let now = Instant::now();
+        if now >= connected.next {
+            connected.next = now + LOOK;
+            connected.was_gone |= (connected.is_gone)();
+        }
+        connected.was_gone
+    })
 }
 
 /// Returns why the command of this thread is to end, if it is.
@@ -58,7 +101,9 @@ pub(crate) fn end() -> Option<End> {
     WATCH.with_borrow(|watch| {
         let heard = watch.bell.as_ref().and_then(|bell| bell.heard());
         let is_late = || watch.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        heard.or_else(|| is_late().then_some(End::Late))
+        heard
+            .or_else(|| is_late().then_some(End::Late))
+            .or_else(|| (watch.needs_client && client_is_gone()).then_some(End::Gone))
     })
 }
 
@@ -67,10 +112,11 @@ fn is_over() -> bool {
 }
 
 /// Runs a command that ends when `deadline` comes or the bell rings: calls of the library return
-/// an error of kind Interrupted then.
+/// an error of kind Interrupted then. `needs_client`: also when its client is gone.
 pub(crate) fn watched<T>(
     deadline: Option<Instant>,
     bell: &Arc<Bell>,
+    needs_client: bool,
     work: impl FnOnce() -> T,
 ) -> T {
     /// Also after a panic the thread is watched as it was before.
@@ -80,7 +126,7 @@ pub(crate) fn watched<T>(
             WATCH.set(std::mem::take(&mut self.0));
         }
     }
-    let watch = Watch { deadline, bell: Some(Arc::clone(bell)) };
+    let watch = Watch { deadline, bell: Some(Arc::clone(bell)), needs_client };
     let _before = Before(WATCH.replace(watch));
     interruptible(is_over, work)
 }

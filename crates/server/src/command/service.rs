@@ -406,7 +406,9 @@ impl Service {
             return Ok(run.reply.end()?);
         }
         let (bell, since) = (Arc::clone(&began.seat.bell), Instant::now());
-        let done = watch::watched(deadline, &bell, || self.run_in_session(entry, &mut run));
+        let only_reads = entry.need == Need::Read || entry.name == "getMore";
+        let done =
+            watch::watched(deadline, &bell, only_reads, || self.run_in_session(entry, &mut run));
         // A getMore with a time of its own waits for events: that says nothing about the server.
         if entry.name != "getMore" || args.get("maxTimeMS")?.is_none() {
             let need = match entry.name {

@@ -13,6 +13,7 @@ use super::refusal::Refusal;
 use super::shared::Shared;
 use super::socket::{Socket, TICK};
 use crate::bson::BsonReader;
+use crate::watch;
 use crate::wire::{HEADER_BYTES, MESSAGE_BYTES_MAX, MessageReader, ReadError, Request};
 use flagstone::{Document, Value};
 use std::io;
@@ -416,7 +417,10 @@ impl<H: Handler> Served<'_, H> {
         self.out.clear();
         let began = Instant::now();
         let (message, out) = (self.reader.last(), &mut self.out);
-        let answered = catch_unwind(AssertUnwindSafe(|| handler.answer(client, message, out)));
+        let socket = Arc::clone(&self.connection.socket);
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            watch::connected(move || socket.is_closed(), || handler.answer(client, message, out))
+        }));
         if let Some(slow) = shared.slow {
             let took = began.elapsed();
             if took >= slow {

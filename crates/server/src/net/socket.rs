@@ -87,6 +87,17 @@ impl Socket {
         poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
+    /// Returns whether the other end has closed the connection.
+    pub(super) fn is_closed(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        const CLOSED: PollFlags = PollFlags::RDHUP;
+        #[cfg(not(target_os = "linux"))]
+        const CLOSED: PollFlags = PollFlags::empty();
+        let mut fds = [PollFd::new(self, CLOSED)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
     /// Waits until there is something to read, or the stream ends. Returns false if `deadline`
     /// comes first.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> io::Result<bool> {

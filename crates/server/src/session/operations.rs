@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(operations.kill(End::Killed, |one| one.id == running.id + 1), 0);
         assert_eq!(operations.kill(End::Killed, |one| one.id == running.id), 1);
         let bell = Arc::clone(&began.seat.bell);
-        let heard = || crate::watch::watched(None, &bell, crate::watch::end);
+        let heard = || crate::watch::watched(None, &bell, false, crate::watch::end);
         assert_eq!(heard(), Some(End::Killed));
         began.is_counted = true;
         drop(began);

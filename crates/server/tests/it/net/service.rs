@@ -55,15 +55,20 @@ impl Connection {
         Self { stream, reader: MessageReader::new() }
     }
 
-    /// Runs a command; `None` if the connection ends.
-    fn ask(&mut self, command: Value) -> Option<Document> {
-        let document = Document::from_value(&command).unwrap();
+    /// Sends a command; `None` if the connection has ended.
+    fn send(&mut self, command: &Value) -> Option<()> {
+        let document = Document::from_value(command).unwrap();
         let mut message = Vec::new();
         put_message(&mut message, (7, 0), false, false, |out| {
             BsonWriter::new(out).document(&document.root())
         })
         .unwrap();
-        self.stream.write_all(&message).ok()?;
+        self.stream.write_all(&message).ok()
+    }
+
+    /// Runs a command; `None` if the connection ends.
+    fn ask(&mut self, command: Value) -> Option<Document> {
+        self.send(&command)?;
         let message = self.reader.read(&mut self.stream).ok()??;
         let (_, Request::Message(message)) = Request::parse(message).unwrap() else { panic!() };
         let mut stored = Vec::new();
@@ -185,4 +190,29 @@ fn a_user_that_is_removed_has_no_rights_any_more() {
     assert_eq!(client.code(insert()), None);
     users.remove("ada").unwrap();
     assert_eq!(client.code(find()), Some(13));
+}
+
+/// A query went on for nobody: clients that gave up and asked again piled them up.
+#[test]
+fn a_query_ends_with_its_connection() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut other = serving.connect();
+    let mut runs = || {
+        let listed = other.ask(doc!({ "currentOp": 1, "$db": "admin" })).unwrap();
+        listed.to_json().unwrap().contains("aggregate")
+    };
+    let range = r#"{"$range":[0,1000000]}"#;
+    let inner =
+        format!(r#"{{"$sum":{{"$map":{{"input":{range},"in":{{"$add":["$$this",1]}}}}}}}}"#);
+    let pipeline = format!(
+        r#"[{{"$documents":[{{}}]}},
+            {{"$project":{{"n":{{"$sum":{{"$map":{{"input":{range},"as":"o","in":{inner}}}}}}}}}}}]"#
+    );
+    let pipeline = Document::from_json(&pipeline).unwrap().to_value();
+    let mut client = serving.connect();
+    let command = doc!({ "aggregate": 1, "pipeline": pipeline, "cursor": {}, "$db": "shop" });
+    client.send(&command);
+    super::eventually("the query runs", &mut runs);
+    drop(client);
+    super::eventually("the query ends", || !runs());
 }
