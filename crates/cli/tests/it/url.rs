@@ -454,6 +454,22 @@ fn a_server_adds_backups_while_it_runs() {
     assert_eq!(served.end().0, Some(0));
 }
 
+/// `openssl req -x509` makes such certificates unless it is told not to, and curl and pymongo take
+/// them. The tool said `Other(OtherError(CaUsedAsEndEntity))`.
+#[test]
+fn a_certificate_of_an_authority_is_refused_with_a_way_out() {
+    let place = Place::new();
+    let certificates = concat!(env!("CARGO_MANIFEST_DIR"), "/../server/tests/it/net/certificates");
+    let files = ["--tls-cert", "--tls-key"].into_iter().zip(["authority.pem", "authority.key"]);
+    let files: Vec<_> = files.map(|(flag, file)| format!("{flag} {certificates}/{file}")).collect();
+    let served = Served::new(&place, &files.join(" "));
+    let url = format!(
+        "mongodb://localhost:{}/?tls=true&tlsCAFile={certificates}/authority.pem",
+        served.address.port()
+    );
+    unreachable(&place, &url, "made with basicConstraints=CA:FALSE");
+}
+
 /// An error names the server, and never a password.
 #[track_caller]
 fn unreachable(place: &Place, url: &str, text: &str) {

@@ -32,7 +32,7 @@ impl TlsStream {
         while stream.conn.is_handshaking() {
             match stream.conn.complete_io(&mut stream.sock) {
                 Ok(_) => {}
-                Err(error) => return Err(format!("TLS: {error}")),
+                Err(error) => return Err(explained(&error)),
             }
         }
         Ok(Self(stream))
@@ -41,6 +41,17 @@ impl TlsStream {
     pub(super) const fn socket(&self) -> &TcpStream {
         &self.0.sock
     }
+}
+
+/// Returns the text of an error; what most first certificates are refused for, with a way out.
+fn explained(error: &io::Error) -> String {
+    let text = error.to_string();
+    if text.contains("CaUsedAsEndEntity") {
+        return "TLS: the certificate of the server is that of an authority: expected one that was \
+                made with basicConstraints=CA:FALSE, as the guide of the server shows"
+            .to_owned();
+    }
+    format!("TLS: {text}")
 }
 
 fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, String> {
