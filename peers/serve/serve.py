@@ -387,16 +387,17 @@ def table(figures: Figures, servers: list[Peer]) -> list[str]:
 
 
 def costs(figures: Figures, servers: list[Peer]) -> list[str]:
-    """The CPU time of servers and the latencies."""
+    """The CPU time of servers, and the latencies where they were measured."""
     names = [peer.name for peer in servers]
-    head = ["", *(f"{name}: CPU µs" for name in names), *(f"{name}: p99, µs" for name in names)]
+    head = ["µs", *names]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for row in [*RAW, "insert-synced", *DRIVER, *TOOLS, "http-load"]:
         if row not in figures.found:
             continue
         cells = [TITLES[row]]
-        for figure in ("cpu_us", "p99_us"):
-            cells += [shown(figures.median(row, name, figure)) for name in names]
+        for name in names:
+            both = (shown(figures.median(row, name, figure)) for figure in ("cpu_us", "p99_us"))
+            cells.append("; ".join(filter(None, both)))
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -431,7 +432,7 @@ def report(options: argparse.Namespace, figures: Figures, servers: list[Peer]) -
         *table(figures, servers),
         "",
         *([f"{'; '.join(ratios)}.", ""] if ratios else []),
-        "CPU time of the server for one operation or document, and latency:",
+        "CPU time of the server for one operation or document; 99th percentile of the latency:",
         "",
         *costs(figures, servers),
         "",
