@@ -1,5 +1,5 @@
-//! The feed of changes, as the tool prints it. Events are made one by one: a commit may have as many
-//! as memory holds as bytes.
+//! The feed of changes, as the tool prints it. Events are made one by one: a commit may have as
+//! many as memory holds as bytes.
 
 use super::super::read::{FEED, first_batch};
 use super::super::run::Run;
