@@ -29,7 +29,7 @@ pub mod document {
 
 /// What the tool shows of a database.
 pub mod summary {
-    pub use crate::summary::{KnownIndex, collections, indexes, stats};
+    pub use crate::summary::{Event, KnownIndex, collections, indexes, stats};
 }
 
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.

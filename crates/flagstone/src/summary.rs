@@ -1,11 +1,13 @@
 //! What the tool shows of a database, as values: it may have come from a server.
 
+use crate::changes::{Change, ChangeKind, Happened};
 use crate::collection::{Collection, IndexInfo, IndexStatistics};
 use crate::database::Database;
 use crate::space::Space;
-use flagstone_base::Result;
-use flagstone_doc::Value;
+use flagstone_base::{Moment, Result};
+use flagstone_doc::{Document, Value};
 use flagstone_engine::{KeyspaceStats, LevelReport, Routing, Stats};
+use std::borrow::Cow;
 
 /// Up to this many documents are counted, which takes a moment.
 const COUNTED: u64 = 10_000;
@@ -211,6 +213,97 @@ fn keyspace(keyspace: &KeyspaceStats) -> Value {
         ("write_amplification", or_null(write_amplification(keyspace))),
         ("names", keyspace.names.into()),
     ])
+}
+
+/// An event of the change feed: what became of a key or a keyspace, or a gap.
+#[derive(Debug, Default)]
+pub struct Event {
+    /// `put`, `delete` and the like.
+    pub kind: Cow<'static, str>,
+    /// Where a reader goes on after it; `None` within a commit.
+    pub token: Option<String>,
+    /// The number of the commit.
+    pub seqno: Option<u64>,
+    /// The name that the keyspace had.
+    pub keyspace: Option<String>,
+    /// The key as it is stored, or the first key of a range.
+    pub key: Option<Vec<u8>>,
+    /// Whether the key is that of a document.
+    pub is_document: bool,
+    /// The end of a range.
+    pub end: Option<Vec<u8>>,
+    /// The new name of a keyspace.
+    pub to: Option<String>,
+    /// When the document expires.
+    pub expires: Option<Moment>,
+    /// The document before, if it is kept.
+    pub old: Option<Document>,
+    /// The new document.
+    pub document: Option<Document>,
+    /// The patch, as text.
+    pub patch: Option<String>,
+    /// What was written, if it is neither a document nor a patch.
+    pub value: Option<Vec<u8>>,
+}
+
+impl Event {
+    /// Returns the event of a change, without a token.
+    ///
+    /// # Errors
+    /// Corruption.
+    pub fn of_change(change: &Change<'_>) -> Result<Self> {
+        let patch = change.patch()?.map(|patch| patch.to_string());
+        let kind = match change.kind() {
+            ChangeKind::Put => "put",
+            ChangeKind::Merge if patch.is_some() => "patch",
+            ChangeKind::Merge => "merge",
+            ChangeKind::Delete => "delete",
+            ChangeKind::DeleteRange => "delete_range",
+        };
+        let document = change.document()?;
+        let is_known = document.is_some() || patch.is_some();
+        let value = Some(change.value_bytes()).filter(|value| !is_known && !value.is_empty());
+        Ok(Self {
+            kind: kind.into(),
+            token: None,
+            seqno: Some(change.seqno().get()),
+            keyspace: Some(change.keyspace()),
+            key: Some(change.key_bytes().to_vec()),
+            is_document: change.key()?.is_some(),
+            end: change.end_bytes().map(<[u8]>::to_vec),
+            to: None,
+            expires: change.expiry(),
+            old: change.old_document()?,
+            document,
+            patch,
+            value: value.map(<[u8]>::to_vec),
+        })
+    }
+
+    /// Returns the event of what is no commit, without a token, if its keyspace is to be shown. A
+    /// name that is not is left out of a rename.
+    pub fn of(happened: &Happened, is_shown: impl Fn(&str) -> bool) -> Option<Self> {
+        let shown = |name: &String| Some(name.clone()).filter(|name| is_shown(name));
+        Some(match happened {
+            Happened::Commit(_) => return None,
+            Happened::Gap => Self { kind: "gap".into(), ..Self::default() },
+            Happened::Ingested { keyspace, start, end } => Self {
+                kind: "ingested".into(),
+                keyspace: Some(shown(keyspace)?),
+                key: Some(start.clone()),
+                end: Some(end.clone()),
+                ..Self::default()
+            },
+            Happened::Dropped { keyspace } => {
+                Self { kind: "dropped".into(), keyspace: Some(shown(keyspace)?), ..Self::default() }
+            }
+            Happened::Renamed { from, to } => {
+                let (keyspace, to) = (shown(from), shown(to));
+                keyspace.as_ref().or(to.as_ref())?;
+                Self { kind: "renamed".into(), keyspace, to, ..Self::default() }
+            }
+        })
+    }
 }
 
 /// Bytes of all tables divided by those of the deepest level, which holds each key once: an upper

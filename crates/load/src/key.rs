@@ -63,8 +63,15 @@ impl Key {
         }
     }
 
-    /// Refuses a key that names nothing.
-    pub(crate) fn check(&self, inputs: usize) -> Result<(), String> {
+    /// Refuses a key that names nothing, and new keys if documents are merged.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn check(&self, inputs: usize, merges: bool) -> Result<(), String> {
+        if *self == Self::Auto && merges {
+            let text = "with keys auto every document is new: expected mode upsert or insert";
+            return Err(text.to_owned());
+        }
         if *self == Self::Auto && inputs > INPUTS_MAX {
             return Err(format!("{inputs} inputs: expected at most {INPUTS_MAX} with keys auto"));
         }
@@ -169,10 +176,17 @@ mod tests {
             assert_eq!(Key::parse(&key.text()), key);
         }
         for text in ["$['a.b']", "x,$['a.b']", "$[0]"] {
-            assert!(Key::parse(text).check(1).unwrap_err().contains("without points"), "{text}");
+            assert!(
+                Key::parse(text).check(1, false).unwrap_err().contains("without points"),
+                "{text}"
+            );
         }
-        assert!(Key::parse("").check(1).is_err() && Key::parse("a,").check(1).is_err());
-        assert!(Key::Auto.check(INPUTS_MAX).is_ok() && Key::Auto.check(INPUTS_MAX + 1).is_err());
+        assert!(
+            Key::parse("").check(1, false).is_err() && Key::parse("a,").check(1, false).is_err()
+        );
+        assert!(Key::Auto.check(1, true).is_err());
+        assert!(Key::Auto.check(INPUTS_MAX, false).is_ok());
+        assert!(Key::Auto.check(INPUTS_MAX + 1, false).is_err());
     }
 
     #[test]

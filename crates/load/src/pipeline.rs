@@ -217,13 +217,9 @@ impl Plan {
 
     /// Refuses what does not go together.
     fn check_settings(&self) -> Result<(), LoadError> {
-        self.key.check(self.inputs.len()).map_err(LoadError::Usage)?;
+        self.key.check(self.inputs.len(), self.mode == Mode::Merge).map_err(LoadError::Usage)?;
         let is_auto = self.key == Key::Auto;
         let is_made = |input: &Input| matches!(input.form, Form::Made(..));
-        if is_auto && self.mode == Mode::Merge {
-            let text = "with keys auto every document is new: expected mode upsert or insert";
-            return Err(LoadError::Usage(text.to_owned()));
-        }
         if (is_auto || self.resumes) && self.inputs.iter().any(is_made) {
             let text = "generated documents have no place in an input: expected a path as the key, \
                         and no load that can be continued";

@@ -70,7 +70,7 @@ impl Sending<'_> {
     /// # Errors
     /// As those of [`Sending::run`], and of its outcome.
     pub fn check(&self) -> Result<(), LoadError> {
-        self.key.check(self.inputs.len()).map_err(LoadError::Usage)?;
+        self.key.check(self.inputs.len(), false).map_err(LoadError::Usage)?;
         self.inputs.iter().try_for_each(|input| {
             let Some((chunk, table)) = first_chunk(input, &self.key)? else { return Ok(()) };
             if self.bad.are_copied() {
@@ -96,7 +96,7 @@ impl Sending<'_> {
     /// When a thread cannot be started, or bad documents cannot be written to their file.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
         let started = Instant::now();
-        self.key.check(self.inputs.len()).map_err(LoadError::Usage)?;
+        self.key.check(self.inputs.len(), false).map_err(LoadError::Usage)?;
         let Self { to, inputs, key, bad, stops_on_error, json } = self;
         let inputs_bytes: Option<u64> = inputs.iter().map(Input::bytes).sum();
         let inputs = Arc::new(inputs);

@@ -5,10 +5,10 @@ use crate::args::{LogArg, ServeArgs, TlsArgs};
 use crate::failure::Failure;
 use flagstone::Database;
 use flagstone::changes::ChangeRetention;
-use flagstone::internal::env::os::name_program;
+use flagstone::internal::env::os::{descriptors_max, name_program};
 use flagstone_server::command::{Service, ServiceOptions};
 use flagstone_server::net::{
-    Address, Listen, Listener, Log, LogForm, ServeOptions, Server, TlsFiles, notify,
+    Address, Limits, Listen, Listener, Log, LogForm, ServeOptions, Server, TlsFiles, notify,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -22,8 +22,10 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         return Err(Failure::Usage("a shell has the database open: expected another".to_owned()));
     }
     let log = Arc::new(Log::new(form(args.log), std::io::stderr()));
+    let limits = limits(args, &log);
+    let connections = limits.connections;
     let options = ServeOptions {
-        limits: args.limits.limits(),
+        limits,
         tls: files(&args.tls),
         slow: args.slow_ms.map(Duration::from_millis),
         http_hosts: args.http_host.clone(),
@@ -35,7 +37,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         log,
     });
     let stop = signals(&served)?;
-    let ended = serve(args, &served, &stop);
+    let ended = serve(args, &served, connections, &stop);
     // After an error it has not been stopped yet.
     served.server.stop(Duration::ZERO);
     ended
@@ -48,21 +50,47 @@ struct Served {
     log: Arc<Log>,
 }
 
+/// The descriptors that are left to the log, to files being written, to listeners, and to clients
+/// that are told that they are too many.
+const DESCRIPTORS_LEFT: u64 = 192;
+/// The descriptors that are left to tables at least.
+const TABLES_LEFT: u64 = 128;
+
+/// Returns the limits of clients. Those that the process has no descriptors for would wait, and be
+/// told nothing.
+fn limits(args: &ServeArgs, log: &Log) -> Limits {
+    let mut limits = args.limits.limits();
+    let descriptors = descriptors_max().unwrap_or(u64::MAX);
+    let most = descriptors.saturating_sub(DESCRIPTORS_LEFT + TABLES_LEFT).max(1);
+    let most = usize::try_from(most).unwrap_or(usize::MAX);
+    if limits.connections > most {
+        let fields = [("descriptors", descriptors.into()), ("connections", (most as u64).into())];
+        log.warn("fewer connections than --max-connections: see ulimit -n", &fields);
+        limits.connections = most;
+    }
+    limits
+}
+
 /// Opens the database, serves it until a signal, and closes it.
-fn serve(args: &ServeArgs, served: &Served, stop: &Receiver<()>) -> Result<(), Failure> {
+fn serve(
+    args: &ServeArgs,
+    served: &Served,
+    connections: usize,
+    stop: &Receiver<()>,
+) -> Result<(), Failure> {
     let Served { server, log, .. } = served;
     tell(log, "STATUS=recovering the database");
     if let Some(url) = url_of(server.addresses(), args.tls.cert.is_some()) {
         name_program(&format!("flagstone serve, {url}"));
     }
-    let database = open(args)?;
+    let database = open(args, connections)?;
     let mut options = ServiceOptions::default();
     options.replica_set.clone_from(&args.replica_set);
     options.cursors_max = args.limits.max_cursors;
     options.sessions_max = args.limits.max_sessions;
     options.loads_max = args.limits.max_loads;
     options.backups.clone_from(&args.backups);
-    options.connections_max = args.limits.limits().connections;
+    options.connections_max = connections;
     let service = Service::new(database.clone(), options)?;
     let remote = server.addresses().iter().find(|address| !address.is_local());
     if let Some(address) = remote.filter(|_| !service.users().exist()) {
@@ -118,8 +146,14 @@ fn url_of(addresses: &[Address], is_encrypted: bool) -> Option<String> {
 const TICK: Duration = Duration::from_secs(5);
 
 /// Opens the database, created if there is none.
-fn open(args: &ServeArgs) -> Result<Database, Failure> {
+fn open(args: &ServeArgs, connections: usize) -> Result<Database, Failure> {
     let mut options = open::options(args.memory.memory).durability(args.durability);
+    if let Some(descriptors) = descriptors_max() {
+        // What clients may take is not taken by tables.
+        let tables = descriptors.saturating_sub(DESCRIPTORS_LEFT + connections as u64);
+        let most = usize::try_from(tables.min(descriptors / 4 * 3)).unwrap_or(usize::MAX);
+        options = options.files_open_max(Some(most.max(TABLES_LEFT as usize)));
+    }
     match args.keep {
         Some(0) => options = options.change_retention(ChangeRetention::OFF),
         Some(bytes) => options = options.change_retention(ChangeRetention::bytes(bytes)),

@@ -9,12 +9,11 @@ use crate::args::WatchArgs;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{Output, note};
-use flagstone::changes::{
-    Change, ChangeKind, ChangeRetention, Changes, ChangesFrom, Delivery, Happened,
-};
+use flagstone::changes::{ChangeRetention, Changes, ChangesFrom, Delivery, Happened};
 use flagstone::doc::{JsonMode, json};
 use flagstone::internal::document::sort_key;
-use flagstone::{Database, Document, ErrorKind, Moment, Value};
+use flagstone::internal::summary::Event;
+use flagstone::{Database, ErrorKind, Value};
 use serde_json::Value as Json;
 use std::ffi::OsString;
 use std::path::Path;
@@ -155,177 +154,113 @@ impl Watch {
     }
 
     fn print(&mut self, delivery: &Delivery) -> Result<(), Failure> {
-        let mut shown = Shown { token: Some(delivery.token.to_string()), ..Shown::default() };
-        match &delivery.happened {
-            Happened::Commit(batch) => {
-                let changes = batch.changes();
-                let last = changes.len() - 1;
-                for (at, change) in changes.enumerate() {
-                    // Within a batch there is no place to continue.
-                    let token = shown.token.clone().filter(|_| at == last);
-                    self.show(&Shown { token, ..Shown::of(&change)? })?;
-                }
-                self.left -= 1;
-                return Ok(());
+        let token = Some(delivery.token.to_string());
+        if let Happened::Commit(batch) = &delivery.happened {
+            let changes = batch.changes();
+            let last = changes.len() - 1;
+            for (at, change) in changes.enumerate() {
+                // Within a batch there is no place to continue.
+                let token = token.clone().filter(|_| at == last);
+                self.show(&Event { token, ..Event::of_change(&change)? })?;
             }
-            Happened::Ingested { keyspace, start, end } => {
-                shown.kind = "ingested".to_owned();
-                shown.keyspace = Some(keyspace.clone());
-                (shown.key, shown.end) = (Some(start.clone()), Some(end.clone()));
-            }
-            Happened::Dropped { keyspace } => {
-                shown.kind = "dropped".to_owned();
-                shown.keyspace = Some(keyspace.clone());
-            }
-            Happened::Renamed { from, to } => {
-                shown.kind = "renamed".to_owned();
-                (shown.keyspace, shown.to) = (Some(from.clone()), Some(to.clone()));
-            }
-            _ => shown.kind = "gap".to_owned(),
+        } else if let Some(event) = Event::of(&delivery.happened, |_keyspace| true) {
+            self.show(&Event { token, ..event })?;
         }
         self.left -= 1;
-        self.show(&shown)
+        Ok(())
     }
 
     /// Prints a line.
-    fn show(&mut self, shown: &Shown) -> Result<(), Failure> {
-        let printed = self.output.json(|mode, out| shown.put(mode, out));
-        printed.map_err(|failure| match shown.document_key() {
+    fn show(&mut self, event: &Event) -> Result<(), Failure> {
+        let printed = self.output.json(|mode, out| put(event, mode, out));
+        printed.map_err(|failure| match document_key(event) {
             Ok(Some(key)) => failure.of_document(&key),
             _ => failure,
         })
     }
 }
 
-/// What a line says. It comes from the feed of the database, or from a server.
-#[derive(Default)]
-struct Shown {
-    token: Option<String>,
-    seqno: Option<u64>,
-    kind: String,
-    keyspace: Option<String>,
-    /// The key as it is stored, or the first key of a range.
-    key: Option<Vec<u8>>,
-    /// Whether the key is that of a document.
-    is_document: bool,
-    /// The end of a range.
-    end: Option<Vec<u8>>,
-    /// The new name of a keyspace.
-    to: Option<String>,
-    expires: Option<Moment>,
-    old: Option<Document>,
-    document: Option<Document>,
-    patch: Option<String>,
-    value: Option<Vec<u8>>,
+/// Returns the key of the document that an event is about.
+fn document_key(event: &Event) -> Result<Option<Value>, Failure> {
+    let key = event.key.as_deref().filter(|_| event.is_document);
+    Ok(key.map(|key| sort_key::decode(key, sort_key::Direction::Ascending)).transpose()?)
 }
 
-impl Shown {
-    fn of(change: &Change<'_>) -> Result<Self, Failure> {
-        let patch = change.patch()?.map(|patch| patch.to_string());
-        let kind = match change.kind() {
-            ChangeKind::Put => "put",
-            ChangeKind::Merge if patch.is_some() => "patch",
-            ChangeKind::Merge => "merge",
-            ChangeKind::Delete => "delete",
-            _ => "delete_range",
-        };
-        Ok(Self {
-            token: None,
-            seqno: Some(change.seqno().get()),
-            kind: kind.to_owned(),
-            keyspace: Some(change.keyspace()),
-            key: Some(change.key_bytes().to_vec()),
-            is_document: change.key()?.is_some(),
-            end: change.end_bytes().map(<[u8]>::to_vec),
-            to: None,
-            expires: change.expiry(),
-            old: change.old_document()?,
-            document: change.document()?,
-            patch,
-            value: Some(change.value_bytes().to_vec()).filter(|value| !value.is_empty()),
-        })
+/// Appends the line of an event.
+fn put(event: &Event, mode: JsonMode, out: &mut Vec<u8>) -> Result<(), Failure> {
+    let token = event.token.as_deref().map_or(Json::Null, Json::from);
+    out.extend_from_slice(format!("{{\"token\":{token}").as_bytes());
+    let mut put = |name: &str, value: Json| {
+        out.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
+    };
+    if let Some(seqno) = event.seqno {
+        put("seqno", seqno.into());
     }
-
-    fn document_key(&self) -> Result<Option<Value>, Failure> {
-        let key = self.key.as_deref().filter(|_| self.is_document);
-        Ok(key.map(|key| sort_key::decode(key, sort_key::Direction::Ascending)).transpose()?)
+    put("kind", (&*event.kind).into());
+    if let Some(keyspace) = &event.keyspace {
+        put("keyspace", keyspace.as_str().into());
     }
-
-    fn put(&self, mode: JsonMode, out: &mut Vec<u8>) -> Result<(), Failure> {
-        let token = self.token.as_deref().map_or(Json::Null, Json::from);
-        out.extend_from_slice(format!("{{\"token\":{token}").as_bytes());
-        let mut put = |name: &str, value: Json| {
-            out.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
-        };
-        if let Some(seqno) = self.seqno {
-            put("seqno", seqno.into());
+    // A range that was not committed has no number.
+    let key = if event.seqno.is_some() { "key" } else { "from" };
+    match (document_key(event)?, &event.key) {
+        (Some(value), _) => {
+            out.extend_from_slice(b",\"key\":");
+            json::append_value_json_as(&value, mode, out);
         }
-        put("kind", self.kind.as_str().into());
-        if let Some(keyspace) = &self.keyspace {
-            put("keyspace", keyspace.as_str().into());
-        }
-        // A range that was not committed has no number.
-        let key = if self.seqno.is_some() { "key" } else { "from" };
-        match (self.document_key()?, &self.key) {
-            (Some(value), _) => {
-                out.extend_from_slice(b",\"key\":");
-                json::append_value_json_as(&value, mode, out);
-            }
-            (None, Some(bytes)) => put(key, text(bytes)),
-            (None, None) => {}
-        }
-        let mut put = |name: &str, value: Json| {
-            out.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
-        };
-        if let Some(end) = &self.end {
-            put("to", text(end));
-        }
-        if let Some(to) = &self.to {
-            put("to", to.as_str().into());
-        }
-        if let Some(expires) = self.expires {
-            put("expires", crate::units::show_moment(expires).into());
-        }
-        if let Some(old) = &self.old {
-            out.extend_from_slice(b",\"old\":");
-            json::append_json_as(&old.root(), mode, out)?;
-        }
-        if let Some(document) = &self.document {
-            out.extend_from_slice(b",\"document\":");
-            json::append_json_as(&document.root(), mode, out)?;
-        } else if let Some(patch) = &self.patch {
-            out.extend_from_slice(format!(",\"patch\":{}", Json::from(patch.as_str())).as_bytes());
-        } else if let Some(value) = &self.value {
-            out.extend_from_slice(format!(",\"value\":{}", text(value)).as_bytes());
-        }
-        out.push(b'}');
-        Ok(())
+        (None, Some(bytes)) => put(key, text(bytes)),
+        (None, None) => {}
     }
+    let mut put = |name: &str, value: Json| {
+        out.extend_from_slice(format!(",\"{name}\":{value}").as_bytes());
+    };
+    if let Some(end) = &event.end {
+        put("to", text(end));
+    }
+    if let Some(to) = &event.to {
+        put("to", to.as_str().into());
+    }
+    if let Some(expires) = event.expires {
+        put("expires", crate::units::show_moment(expires).into());
+    }
+    if let Some(old) = &event.old {
+        out.extend_from_slice(b",\"old\":");
+        json::append_json_as(&old.root(), mode, out)?;
+    }
+    if let Some(document) = &event.document {
+        out.extend_from_slice(b",\"document\":");
+        json::append_json_as(&document.root(), mode, out)?;
+    } else if let Some(patch) = &event.patch {
+        out.extend_from_slice(format!(",\"patch\":{}", Json::from(patch.as_str())).as_bytes());
+    } else if let Some(value) = &event.value {
+        out.extend_from_slice(format!(",\"value\":{}", text(value)).as_bytes());
+    }
+    out.push(b'}');
+    Ok(())
 }
 
 /// Reads an event of a server, and whether it is the last of its commit.
 #[cfg(all(feature = "server", unix))]
-fn event(row: flagstone_server::client::Reply<'_>) -> Result<(Shown, bool), Failure> {
+fn event(row: flagstone_server::client::Reply<'_>) -> Result<(Event, bool), Failure> {
     let text = |name| row.text(name).map(str::to_owned);
     let bytes = |name| row.bytes(name).map(<[u8]>::to_vec);
     let number = |name| row.int(name).and_then(|n| u64::try_from(n).ok());
     let document = |name| row.bytes(name).map(source::document).transpose();
-    let shown = Shown {
+    let event = Event {
         token: text("token"),
         seqno: number("seqno"),
-        kind: text("kind").unwrap_or_default(),
+        kind: text("kind").unwrap_or_default().into(),
         keyspace: text("keyspace"),
         key: bytes("k"),
         is_document: row.bool("isDocument") == Some(true),
         end: bytes("end"),
         to: text("to"),
-        expires: number("expires").map(Moment::from_millis),
+        expires: number("expires").map(flagstone::Moment::from_millis),
         old: document("old")?,
         document: document("d")?,
         patch: text("patch"),
         value: bytes("value"),
     };
-    Ok((shown, row.bool("isLast") == Some(true)))
+    Ok((event, row.bool("isLast") == Some(true)))
 }
 
 /// Prints what happens in the database of a server.

@@ -309,3 +309,25 @@ fn a_server_outlives_the_want_of_descriptors() {
     served.signal("TERM");
     assert_eq!(served.end().0, Some(0));
 }
+
+/// A client too many for the descriptors of the process was not told so: it waited for ever.
+#[test]
+fn connections_fit_the_descriptors_of_the_process() {
+    let place = Place::new();
+    let plain = place.command("serve db --listen 127.0.0.1:0");
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -n 360; exec "$0" "$@""#]).arg(plain.get_program());
+    command.args(plain.get_args()).stdout(Stdio::null()).stderr(Stdio::piped());
+    if let Some(folder) = plain.get_current_dir() {
+        command.current_dir(folder);
+    }
+    let served = Served::of(command);
+    assert!(served.seen.contains("connections=40"), "{}", served.seen);
+    let mut open: Vec<_> = (0..40).map(|_| served.connect()).collect();
+    for connection in &mut open {
+        connection.ok(PING);
+    }
+    let told = served.connect().ask(PING).unwrap();
+    assert!(told.str("errmsg").unwrap().contains("at most 40 connections"), "{told}");
+    open[39].ok(&insert(1));
+}

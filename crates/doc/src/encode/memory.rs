@@ -3,7 +3,7 @@
 //! Documents of one collection have nearly the same names in nearly the same order. So the name
 //! that followed last time is compared first; a hit costs one comparison and no hash.
 
-use crate::names::Names;
+use crate::names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 use flagstone_base::hash::key_hash;
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,6 +11,9 @@ use std::hash::{BuildHasher, RandomState};
 pub(crate) const NONE: u32 = u32::MAX;
 
 const SLOTS_MAX: usize = 100_000;
+/// The most names that one document defines; it stores further new ones in its own bytes. So one
+/// document with keys as names, which may be refused after all, cannot fill the table.
+const NEW_NAMES_MAX: u32 = 1024;
 const TEXT_MAX: usize = 8 << 20;
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,10 @@ pub(crate) struct KeyMemory {
     names_known: u32,
     /// Whether the encoder defines names that the table lacks.
     pub(super) defines: bool,
+    /// The names that the document has defined.
+    new_names: u32,
+    /// Whether the document has had too many new names. The next one may define them.
+    has_left_out: bool,
     /// Name sequences of recent maps, indexed by a hash of their slots.
     shapes: Vec<Shape>,
     /// Whether this is the first document. An encoder of one document alone remembers no shapes.
@@ -86,6 +93,8 @@ impl KeyMemory {
             serial: 0,
             names_known: 0,
             defines: true,
+            new_names: 0,
+            has_left_out: false,
             shapes: Vec::new(),
             is_first: true,
         }
@@ -95,7 +104,8 @@ impl KeyMemory {
     pub(crate) fn begin(&mut self, names: Option<&Names>) {
         let owner = names.map_or(0, Names::identity);
         let too_large = self.slots.len() > SLOTS_MAX || self.text.len() > TEXT_MAX;
-        if self.owner != owner || too_large {
+        self.new_names = 0;
+        if self.owner != owner || too_large || self.has_left_out {
             *self = Self { owner, defines: self.defines, ..Self::new() };
         } else {
             self.is_first &= self.slots.is_empty();
@@ -234,15 +244,11 @@ impl KeyMemory {
         }
         let slot = self.slots.len() as u32;
         let plain = !name.iter().any(|&byte| byte < 0x20 || byte == b'"' || byte == b'\\');
-        let defines = self.defines;
-        let id_of = |names: &Names| {
-            let name = std::str::from_utf8(name).ok()?;
-            if defines { names.intern(name) } else { names.id(name) }
-        };
+        let id = names.and_then(|names| self.id_of(name, names));
         self.slots.push(NameSlot {
             at: self.text.len() as u32 + 1,
             len: name.len() as u32,
-            id: names.and_then(id_of).unwrap_or(NONE),
+            id: id.unwrap_or(NONE),
             next: NONE,
             first: NONE,
             stamp: 0,
@@ -253,6 +259,21 @@ impl KeyMemory {
         self.text.extend_from_slice(b"\":");
         self.table[at] = slot + 1;
         slot
+    }
+
+    /// Returns the id of a name that has no slot.
+    fn id_of(&mut self, name: &[u8], names: &Names) -> Option<u32> {
+        let name = std::str::from_utf8(name).ok()?;
+        let known = names.id(name);
+        if known.is_some() || !self.defines {
+            return known;
+        }
+        if self.new_names >= NEW_NAMES_MAX {
+            self.has_left_out |= name.len() <= NAME_BYTES_MAX && names.len() < NAMES_MAX;
+            return None;
+        }
+        self.new_names += 1;
+        names.intern(name)
     }
 
     #[cold]
@@ -365,5 +386,27 @@ mod tests {
         assert!(inline.len() > half.len() && half.len() > whole.len());
         assert_eq!(encoded(&mut folds), whole);
         assert_eq!(encoded(&mut Encoder::of_known_names()), whole);
+    }
+
+    /// One document with keys as names could fill the table for all others.
+    #[test]
+    fn a_document_defines_some_names_and_the_next_one_more() {
+        let names = Names::new();
+        let map = (0..2500).map(|n| (format!("name {n}"), n));
+        let value = crate::Value::Map(map.collect());
+        let mut encoder = Encoder::new();
+        for len in [1024, 2048, 2500, 2500] {
+            let mut bytes = Vec::new();
+            encoder.encode(&value, Some(&names), &mut bytes).unwrap();
+            assert_eq!(names.len(), len);
+            let view = crate::View::of(&bytes, Some(&names)).unwrap();
+            assert_eq!(view.to_value().unwrap(), value);
+        }
+        // Those that are known have their ids, however many there are.
+        let mut other = Encoder::new();
+        let (mut inside, mut alone) = (Vec::new(), Vec::new());
+        other.encode(&value, Some(&names), &mut inside).unwrap();
+        other.encode(&value, None, &mut alone).unwrap();
+        assert!(inside.len() + 2500 * 6 < alone.len());
     }
 }

@@ -439,3 +439,16 @@ fn mutated_documents_do_no_harm() {
         }
     }
 }
+
+#[test]
+fn a_patch_has_a_bound_of_operations() {
+    let patch = |n: usize| {
+        let operations = vec![r#"{"op":"add","path":"/a/-","value":1}"#; n].join(",");
+        JsonPatch::parse(format!("[{operations}]"))
+    };
+    let mut value = doc!({ "a": [] });
+    patch(10_000).unwrap().apply_to(&mut value).unwrap();
+    assert_eq!(value.get("a").and_then(Value::as_array).map(<[Value]>::len), Some(10_000));
+    let error = patch(10_001).unwrap_err().to_string();
+    assert!(error.contains("at most 10000 operations, found 10001"), "{error}");
+}

@@ -3,7 +3,7 @@
 use super::checks::Checks;
 use super::keys::{KEY_BYTES, Key, Keys, prepared, signature};
 use super::record::{Record, secret_from_value, secret_key, secret_to_value};
-use super::roles::{Role, User};
+use super::roles::{Need, Role, User};
 use super::scram::{Conversation, Refused};
 use flagstone::{Database, Durability, Error, ErrorKind, Result, Space, TransactionOptions, Value};
 use std::collections::{BTreeMap, HashSet};
@@ -101,6 +101,11 @@ impl Users {
     /// Returns the user `name`.
     pub fn get(&self, name: &str) -> Option<User> {
         self.known().records.get(name).map(|record| record.user.clone())
+    }
+
+    /// Returns whether the roles that the user `name` has now give what a command needs.
+    pub(crate) fn may(&self, name: &str, need: Need, database: &str) -> bool {
+        self.known().records.get(name).is_some_and(|record| record.user.may(need, database))
     }
 
     /// Returns all users in the order of their names.

@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::id;
 use super::name::Namespace;
-use super::read::{BULK_RESULTS, Listed, batch_size, first_batch, put_count};
+use super::read::{BULK_RESULTS, Listed, batch_size, first_batch_in, put_count};
 use super::run::Run;
 use super::update::{Done, Form};
 use super::variables::Variables;
@@ -11,6 +11,7 @@ use super::write::{Earlier, Failures, Inserting, Removal, is_ordered};
 use crate::access::Need;
 use crate::bson::{BsonWriter, elements, kind};
 use crate::failure::{Code, Failure, Outcome};
+use crate::session::cursors::BATCH_BYTES;
 use flagstone::{Collection, Document, Slice, Value};
 
 /// The database of the command.
@@ -168,6 +169,9 @@ pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
     let operations = run.statements("ops")?.iter().enumerate();
     let operations = operations.map(|(index, bson)| Operation::parse(bson, index, places.len()));
     let operations = operations.collect::<Outcome<Vec<_>>>()?;
+    // Before anything is committed: the client could not be told what was done.
+    let place =
+        if may_take_batches(&operations, size) { Some(run.service.cursors.place()?) } else { None };
     let done = run.done()?;
     run.has_one_commit = operations.len() == 1 && done.is_empty();
     let earlier = Before::of(&operations, done);
@@ -189,7 +193,8 @@ pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
     }
     let Bulk { failures, mut total, .. } = bulk;
     let rows = Box::new(Listed::new(std::mem::take(&mut total.rows)));
-    first_batch(run, format!("{ADMIN}.{BULK_RESULTS}"), rows, (size, false, false))?;
+    let how = (size, false, false);
+    first_batch_in(run, format!("{ADMIN}.{BULK_RESULTS}"), rows, how, place)?;
     put_count(&mut run.reply, "nErrors", failures.len() as u64)?;
     for (name, count) in [
         ("nInserted", total.inserted),
@@ -201,6 +206,17 @@ pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
         put_count(&mut run.reply, name, count)?;
     }
     Ok(())
+}
+
+/// What a result has besides what was sent, at most.
+const ROW_BYTES: usize = 256;
+
+/// Returns whether the results may be more than a first batch holds. What is upserted, and what is
+/// refused by its text, is among what was sent.
+fn may_take_batches(operations: &[Operation<'_>], size: Option<u64>) -> bool {
+    let bytes: usize = operations.iter().map(|operation| operation.bson.len()).sum();
+    let bytes = bytes + ROW_BYTES * operations.len();
+    size.is_some_and(|size| operations.len() as u64 > size) || bytes > BATCH_BYTES / 2
 }
 
 /// What an earlier try of the command has done.

@@ -13,6 +13,7 @@ use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
 use flagstone::{Collection, Database, Document, Filter, Index, Transaction, Value};
 use flagstone_pipeline::{Expression, PipelineError, RowStages};
+use std::collections::HashMap;
 use std::sync::PoisonError;
 
 /// The most rows of one commit.
@@ -196,7 +197,7 @@ fn out_of(value: &Value, database: &str, place: &str) -> Outcome<Namespace> {
     }
 }
 
-/// Puts rows into the place of all documents of a collection, which keeps its indexes.
+/// Puts rows into the place of all documents of a collection, which keeps its options and indexes.
 fn replace(
     run: &mut Run<'_, '_>,
     into: &Namespace,
@@ -219,8 +220,17 @@ fn fill(
     hidden: &str,
     rows: impl Iterator<Item = Result<Document, PipelineError>>,
 ) -> Outcome {
-    let collection = run.service.db.collection(hidden)?;
-    let old = run.existing(into)?;
+    let (db, old) = (&run.service.db, run.existing(into)?);
+    let mut space = db.space(hidden);
+    if old.is_some() {
+        let name = into.keyspace();
+        let mut known = db.keyspaces().into_iter();
+        if let Some(info) = known.find(|info| info.name == name) {
+            // Partitions, compression, blocks, filters.
+            space = space.options(info.options);
+        }
+    }
+    let collection = space.collection()?;
     let keeps_old = old
         .as_ref()
         .map_or_else(|| run.service.db.stats().changes.is_some(), Collection::keeps_old_documents);
@@ -564,11 +574,18 @@ impl Matched {
             Self::Replace => Ok(Some(row.clone())),
             Self::Fail => Err(duplicate_key(into, key)),
             Self::Merge => {
-                let mut new = old.as_map().cloned().unwrap_or_default();
-                for (name, value) in row.as_map().into_iter().flatten() {
-                    new.insert(name.clone(), value.clone());
-                }
-                Ok(Some(Value::Map(new)))
+                // A lookup in a map walks its pairs.
+                let row = row.as_map().cloned().unwrap_or_default();
+                let mut left: HashMap<Value, Value> = row.clone().into_iter().collect();
+                let old = old.as_map().cloned().unwrap_or_default().into_iter();
+                let mut new: Vec<_> = old
+                    .map(|(name, value)| {
+                        let value = left.remove(&name).unwrap_or(value);
+                        (name, value)
+                    })
+                    .collect();
+                new.extend(row.into_iter().filter(|(name, _)| left.contains_key(name)));
+                Ok(Some(Value::Map(new.into_iter().collect())))
             }
             Self::Stages(stages, variables) => {
                 let mut values = Map::new();

@@ -10,7 +10,7 @@ use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use crate::session::cursors::{Cursor, FIRST_BATCH, Rows};
+use crate::session::cursors::{Cursor, FIRST_BATCH, Place, Rows};
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
 use std::collections::VecDeque;
@@ -288,14 +288,29 @@ pub(super) fn first_batch(
     run: &mut Run<'_, '_>,
     namespace: String,
     rows: Box<dyn Rows>,
+    how: (Option<u64>, bool, bool),
+) -> Outcome {
+    first_batch_in(run, namespace, rows, how, None)
+}
+
+/// As [`first_batch`], with a place for the rest that was taken before.
+pub(super) fn first_batch_in(
+    run: &mut Run<'_, '_>,
+    namespace: String,
+    rows: Box<dyn Rows>,
     (most, is_single, stays): (Option<u64>, bool, bool),
+    place: Option<Place<'_>>,
 ) -> Outcome {
     let mut cursor = Cursor::new(namespace.clone(), run.user(), rows);
     cursor.stays = stays;
     cursor.session = run.service.session_key(run)?;
     run.reply.begin_document("cursor")?;
     let has_more = cursor.batch("firstBatch", most, &mut run.reply)?;
-    let id = if has_more && !is_single { run.service.cursors.keep(cursor)? } else { 0 };
+    let id = match place {
+        _ if !has_more || is_single => 0,
+        Some(place) => place.keep(cursor),
+        None => run.service.cursors.place()?.keep(cursor),
+    };
     run.reply.long("id", id)?;
     run.reply.text("ns", &namespace)?;
     Ok(run.reply.end()?)
@@ -316,35 +331,51 @@ pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     let most = args.count("batchSize")?.filter(|size| *size > 0);
     let user = run.user();
     let mut cursor = run.service.cursors.take(id, user.as_deref(), &namespace)?;
-    if let Some(live) = cursor.rows.live() {
-        let wait = args.count("maxTimeMS")?.map_or(AWAIT, Duration::from_millis);
-        *live.deadline = Instant::now() + wait.min(AWAIT_MAX);
+    let read = next_batch(run, &mut cursor, collection, most);
+    match read {
+        Ok(true) => run.service.cursors.give_back(id, cursor),
+        Ok(false) | Err(_) => drop(run.service.cursors.kill(id, user.as_deref())),
     }
-    run.reply.begin_document("cursor")?;
-    let has_more = match cursor.batch("nextBatch", most, &mut run.reply) {
-        Ok(has_more) => has_more,
-        Err(failure) => {
-            run.service.cursors.kill(id, user.as_deref());
-            return Err(failure);
-        }
-    };
-    if has_more {
-        run.service.cursors.give_back(id, cursor);
-    } else {
-        run.service.cursors.kill(id, user.as_deref());
-    }
+    let has_more = read?;
     run.reply.long("id", if has_more { id } else { 0 })?;
     run.reply.text("ns", &namespace)?;
     Ok(run.reply.end()?)
 }
 
+/// Appends the next batch of a cursor. Returns whether there are more.
+fn next_batch(
+    run: &mut Run<'_, '_>,
+    cursor: &mut Cursor,
+    collection: &str,
+    most: Option<u64>,
+) -> Outcome<bool> {
+    let need = cursor.rows.need();
+    run.require(need, &run.command.database)?;
+    let is_live = cursor.rows.live().is_some();
+    if let Some(live) = cursor.rows.live() {
+        let wait = run.args().count("maxTimeMS")?.map_or(AWAIT, Duration::from_millis);
+        *live.deadline = Instant::now() + wait.min(AWAIT_MAX);
+    }
+    run.reply.begin_document("cursor")?;
+    let has_more = cursor.batch("nextBatch", most, &mut run.reply)?;
+    if is_live {
+        // The user may have lost rights while the batch was waited for.
+        run.service.refresh(run.client);
+        check_reader(run, collection)?;
+        run.require(need, &run.command.database)?;
+    }
+    Ok(has_more)
+}
+
 /// The name of the cursor of `bulkWrite`.
 pub(super) const BULK_RESULTS: &str = "$cmd.bulkWrite";
+/// The name of the cursor of the tool's feed of all collections.
+pub(super) const FEED: &str = "$cmd.watch";
 
 /// Refuses cursors of a database that the client may not read. What it has written itself, it may
-/// know.
+/// know, and the feed shows what it may read.
 fn check_reader(run: &Run<'_, '_>, collection: &str) -> Outcome {
-    let need = if collection == BULK_RESULTS { Need::Login } else { Need::Read };
+    let need = if matches!(collection, BULK_RESULTS | FEED) { Need::Login } else { Need::Read };
     run.require(need, &run.command.database)
 }
 

@@ -226,6 +226,19 @@ impl<'r> Run<'r, '_> {
         if self.transaction.is_some() || !(reads || writes) {
             return Ok(());
         }
+        self.sync()
+    }
+
+    /// Waits until what was written survives what a durability promises, if that of the database
+    /// promises less.
+    pub(crate) fn sync_for(&self, durability: Option<Durability>) -> Outcome {
+        match durability {
+            Some(Durability::Group | Durability::Each) => self.sync(),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync(&self) -> Outcome {
         // A sync does not save what was never logged.
         if durability_of(&self.service.db) == Durability::None {
             return Ok(self.service.db.flush()?);

@@ -14,7 +14,7 @@ use crate::session::operations::{Operations, Seated};
 use crate::session::sessions::{RETRYABLE, SessionKey, Sessions, TRANSIENT};
 use crate::watch::{self, End};
 use crate::wire::{Request, WireError, put_message, put_reply};
-use flagstone::{Collection, Database, Document, View};
+use flagstone::{Collection, Database, Document, KeyspaceOptions, Routing, View};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -72,7 +72,7 @@ impl Default for ServiceOptions {
 /// ```
 pub struct Service {
     pub(crate) db: Database,
-    pub(crate) users: Users,
+    pub(crate) users: Arc<Users>,
     pub(crate) cursors: Cursors,
     pub(crate) sessions: Sessions,
     pub(crate) operations: Arc<Operations>,
@@ -124,6 +124,8 @@ pub struct Client {
     /// Whether it may do everything.
     is_root: bool,
     pub(crate) user: Option<User>,
+    /// The changes of users up to which that is true.
+    seen: u64,
     /// A conversation that tells who the client is, and whether its last message is left out.
     pub(crate) conversation: Option<(Conversation, bool)>,
     pub(crate) incoming: Incoming,
@@ -176,7 +178,7 @@ impl Service {
     /// # Errors
     /// If the users cannot be read.
     pub fn new(db: Database, options: ServiceOptions) -> flagstone::Result<Arc<Self>> {
-        let users = Users::open(&db)?;
+        let users = Arc::new(Users::open(&db)?);
         super::output::clean(&db)?;
         // What open transactions have written counts in no other budget.
         let budget = usize::try_from(db.stats().memory_budget).unwrap_or(usize::MAX);
@@ -201,7 +203,7 @@ impl Service {
     }
 
     /// Returns the users.
-    pub const fn users(&self) -> &Users {
+    pub fn users(&self) -> &Users {
         &self.users
     }
 
@@ -230,8 +232,18 @@ impl Service {
         let id = self.clients.fetch_add(1, Ordering::Relaxed);
         let incoming = Incoming::default();
         let seat = self.operations.seat(id, peer);
-        let (is_root, user, conversation) = (false, None, None);
-        Client { seat, local, is_local, is_root, user, conversation, incoming }
+        let (is_root, user, conversation, seen) = (false, None, None, self.users.changes());
+        Client { seat, local, is_local, is_root, user, seen, conversation, incoming }
+    }
+
+    /// Looks up again who the client is, if users have changed: one who was removed, or has other
+    /// roles, must not go on with the old ones.
+    pub(crate) fn refresh(&self, client: &mut Client) {
+        let changes = self.users.changes();
+        if changes != client.seen {
+            client.user = client.user.take().and_then(|user| self.users.get(&user.name));
+            client.seen = changes;
+        }
     }
 
     /// Answers a message: appends the reply to `out`, or nothing if the client wants none.
@@ -311,6 +323,7 @@ impl Service {
     ) {
         let start = out.len();
         Counters::add(&self.counters.commands, 1);
+        self.refresh(client);
         let mut incoming = std::mem::take(&mut client.incoming);
         let done = Command::parse(command, sequences, database, &mut incoming)
             .and_then(|command| self.execute_planned(client, &command, &mut incoming, out));
@@ -486,11 +499,27 @@ impl Service {
     /// Returns a collection, and creates it if there is none: with what change streams need, if
     /// the database keeps changes.
     pub(crate) fn created(&self, namespace: &Namespace) -> Outcome<Collection> {
+        self.created_in(namespace, None)
+    }
+
+    /// As [`Service::created`]; `partitions`: those of a new collection.
+    pub(crate) fn created_in(
+        &self,
+        namespace: &Namespace,
+        partitions: Option<u16>,
+    ) -> Outcome<Collection> {
         if let Some(collection) = self.existing(namespace)? {
             return Ok(collection);
         }
         let _meanwhile = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
-        let collection = self.db.collection(&namespace.keyspace())?;
+        let name = namespace.keyspace();
+        let collection = match partitions {
+            Some(partitions) => {
+                let options = KeyspaceOptions::new().routing(Routing::Hash(partitions));
+                self.db.space(&name).options(options).collection()?
+            }
+            None => self.db.collection(&name)?,
+        };
         if self.db.stats().changes.is_some() {
             collection.keep_old_documents(true)?;
         }
@@ -535,11 +564,14 @@ impl Service {
         Err(Failure::new(Code::Unauthorized, text))
     }
 
-    /// Returns what tells whether the client may read a database.
-    pub(crate) fn reader(&self, client: &Client) -> impl Fn(&str) -> bool + Send + use<> {
-        let may_all = client.is_root || !self.users.exist() && client.is_local;
-        let user = client.user.clone();
-        move |database| may_all || user.as_ref().is_some_and(|user| user.may(Need::Read, database))
+    /// Returns what tells whether the client may read a database now, whenever it is asked.
+    pub(crate) fn reader(&self, client: &Client) -> impl Fn(&str) -> bool + Send + Sync + use<> {
+        let (users, user) = (Arc::clone(&self.users), client.user().map(str::to_owned));
+        let (is_root, is_local) = (client.is_root, client.is_local);
+        move |database| {
+            let may = |user: &String| users.may(user, Need::Read, database);
+            is_root || !users.exist() && is_local || user.as_ref().is_some_and(may)
+        }
     }
 
     /// Ends what nobody has used for long: cursors, transactions, sessions. To be called now and

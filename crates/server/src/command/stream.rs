@@ -8,7 +8,8 @@ use super::args::Args;
 use super::id::{self, ID};
 use super::name::Namespace;
 use super::run::Run;
-use super::service::Service;
+use super::service::{Client, Service};
+use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::{Live, Rows};
@@ -19,6 +20,7 @@ use flagstone::doc::{DateTime, Map};
 use flagstone::internal::{change_at, interrupt_check};
 use flagstone::{Document, ErrorKind, Value};
 use flagstone_pipeline::{RowStages, is_same};
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// How long the commit of a resume token is waited for.
@@ -97,6 +99,8 @@ impl Ahead {
 pub(crate) struct Stream {
     changes: Changes,
     scope: Scope,
+    /// Tells whether the client may read a database.
+    may_read: Box<dyn Fn(&str) -> bool + Send>,
     full: Image,
     before: Image,
     /// The stages behind `$changeStream`.
@@ -142,7 +146,7 @@ pub(super) fn open(
     };
     let image = |name: &str| Image::parse(&format!("$changeStream.{name}"), stage.text(name)?);
     let images = (image("fullDocument")?, image("fullDocumentBeforeChange")?);
-    Stream::begin(run.service, scope, images, from.as_deref(), stages)
+    Stream::begin((run.service, &*run.client), scope, images, from.as_deref(), stages)
 }
 
 fn no_token(text: &str) -> Failure {
@@ -163,7 +167,7 @@ fn lost(error: flagstone::Error) -> Failure {
 impl Stream {
     /// Begins a stream after a token, or now. `images`: the documents after and before changes.
     pub(crate) fn begin(
-        service: &Service,
+        (service, client): (&Service, &Client),
         scope: Scope,
         (full, before): (Image, Image),
         after: Option<&str>,
@@ -204,6 +208,7 @@ impl Stream {
         let mut stream = Self {
             changes,
             scope,
+            may_read: Box::new(service.reader(client)),
             full,
             before,
             stages,
@@ -219,11 +224,16 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Waits for the next event until `deadline`; `None` if there was none.
-    pub(crate) fn next(&mut self, deadline: Instant) -> Outcome<Option<&Value>> {
+    /// Waits for the next event until `deadline`. Returns false if there was none.
+    pub(crate) fn next(&mut self, deadline: Instant) -> Outcome<bool> {
         self.deadline = deadline;
         self.advance()?;
-        Ok(self.current.as_ref())
+        Ok(self.current.is_some())
+    }
+
+    /// Returns the event that was waited for.
+    pub(crate) fn event(&self) -> Option<&Value> {
+        self.current.as_ref()
     }
 
     /// Returns the token after everything that was looked at.
@@ -325,7 +335,8 @@ impl Stream {
             Happened::Renamed { from, to } => match (self.seen(from), self.seen(to)) {
                 (Some(namespace), _) => {
                     let mut more = Map::new();
-                    if let Some(to) = Namespace::of_keyspace(to) {
+                    let to = Namespace::of_keyspace(to);
+                    if let Some(to) = to.filter(|to| (self.may_read)(&to.database)) {
                         more.insert("to", named(&to));
                     }
                     with_end(event("rename", Some(&namespace), more))
@@ -438,34 +449,41 @@ fn invalidate() -> Event {
 
 /// Returns what an update has changed: the new values by their paths, and the fields that are gone.
 fn difference(old: &Value, new: &Value) -> Value {
-    let (mut updated, mut removed) = (Map::new(), Vec::new());
+    let (mut updated, mut removed) = (Vec::new(), Vec::new());
     differ("", old, new, &mut updated, &mut removed);
     let mut map = Map::new();
-    map.insert("updatedFields", Value::Map(updated));
+    map.insert("updatedFields", Value::Map(updated.into_iter().collect()));
     map.insert("removedFields", Value::Array(removed));
     map.insert("truncatedArrays", Value::Array(Vec::new()));
     Value::Map(map)
 }
 
-fn differ(prefix: &str, old: &Value, new: &Value, updated: &mut Map, removed: &mut Vec<Value>) {
+fn differ(
+    prefix: &str,
+    old: &Value,
+    new: &Value,
+    updated: &mut Vec<(String, Value)>,
+    removed: &mut Vec<Value>,
+) {
     let (Value::Map(old), Value::Map(new)) = (old, new) else { return };
     let path = |name: &Value| match name.as_str() {
         Some(name) => format!("{prefix}{name}"),
         None => format!("{prefix}{name}"),
     };
+    // A lookup in a map walks its pairs.
+    let mut before: HashMap<&Value, &Value> =
+        old.iter().map(|(name, value)| (name, value)).collect();
     for (name, value) in new {
-        match old.get_value(name) {
+        match before.remove(name) {
             Some(before) if is_same(before, value) => {}
             Some(before @ Value::Map(_)) if matches!(value, Value::Map(_)) => {
                 differ(&format!("{}.", path(name)), before, value, updated, removed);
             }
-            _ => {
-                updated.insert(path(name), value.clone());
-            }
+            _ => updated.push((path(name), value.clone())),
         }
     }
     for (name, _) in old {
-        if new.get_value(name).is_none() {
+        if before.contains_key(name) {
             removed.push(Value::from(path(name)));
         }
     }
@@ -508,6 +526,10 @@ impl Rows for Stream {
             out.fields(&document.root(), |_| false)?;
         }
         Ok(())
+    }
+
+    fn need(&self) -> Need {
+        if self.scope == Scope::All { Need::ReadAll } else { Need::Login }
     }
 
     fn live(&mut self) -> Option<Live<'_>> {

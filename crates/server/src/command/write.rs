@@ -13,6 +13,7 @@ use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::Map;
+use flagstone::internal::names;
 use flagstone::{Collection, Document, Slice, Value};
 use std::collections::BTreeMap;
 
@@ -20,6 +21,8 @@ use std::collections::BTreeMap;
 const CHUNK_DOCUMENTS: usize = 1000;
 /// The bytes after which a commit ends.
 const CHUNK_BYTES: usize = 4 << 20;
+/// The new names of fields after which a commit ends: those of documents that are refused stay.
+const CHUNK_NAMES: u32 = 1024;
 
 /// What failed, by the numbers of the statements.
 #[derive(Default)]
@@ -180,6 +183,8 @@ pub(super) struct Inserting<'i, 'r, 'o> {
     chunk: Vec<New>,
     /// The bytes of the chunk.
     bytes: usize,
+    /// The names of the collection before the chunk.
+    names: u32,
     pub(super) inserted: u64,
     /// Other statements of the command have written.
     pub(super) has_written: bool,
@@ -193,6 +198,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         is_ordered: bool,
     ) -> Self {
         let (chunk, bytes, inserted, has_written) = (Vec::new(), 0, 0, false);
+        let names = names(collection).len();
         Self {
             run,
             namespace,
@@ -201,6 +207,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
             is_ordered,
             chunk,
             bytes,
+            names,
             inserted,
             has_written,
         }
@@ -217,7 +224,12 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
             Ok((key, document)) => {
                 self.bytes += bson.len();
                 self.chunk.push(New { index, key, document });
-                if self.chunk.len() == CHUNK_DOCUMENTS || self.bytes >= CHUNK_BYTES {
+                let names = names(self.collection).len();
+                let is_full = self.chunk.len() == CHUNK_DOCUMENTS
+                    || self.bytes >= CHUNK_BYTES
+                    || names >= self.names + CHUNK_NAMES;
+                if is_full {
+                    self.names = names;
                     self.insert()?;
                 }
                 Ok(())

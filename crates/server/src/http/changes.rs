@@ -63,10 +63,8 @@ pub(super) fn respond<'a>(
     let images = (image("fullDocument")?, image("fullDocumentBeforeChange")?);
     let last = asked.request.head.all("last-event-id").next().filter(|last| !last.is_empty());
     let after = last.or(asked.parameter("after"));
-    let stream = Stream::begin(service, scope, images, after, None)?;
-    // What may have changed since the client was admitted is looked at before the first event.
-    let users = u64::MAX;
-    let mut events = Events { service, client, need, database, users, stream, spoke: None };
+    let stream = Stream::begin((service, &*client), scope, images, after, None)?;
+    let mut events = Events { service, client, need, database, stream, spoke: None };
     Ok(Response {
         status: 200,
         fields: vec![("Content-Type", EVENTS.to_owned())],
@@ -80,8 +78,6 @@ struct Events<'a> {
     client: &'a mut Client,
     need: Need,
     database: String,
-    /// The changes of users up to which the client may read.
-    users: u64,
     stream: Stream,
     /// When something was sent last.
     spoke: Option<Instant>,
@@ -110,7 +106,11 @@ impl Events<'_> {
             self.beat(out);
             return Ok(Part::More);
         }
-        if let Some(event) = self.stream.next(Instant::now() + TICK)? {
+        let is_new = self.stream.next(Instant::now() + TICK)?;
+        if let Some(event) = self.stream.event().filter(|_| is_new) {
+            // The user may have lost the right while it was waited for.
+            self.service.refresh(self.client);
+            self.service.check_access(self.client, self.need, &self.database, "changes")?;
             let text = Document::from_value(event)?.to_json_as(JsonMode::Extended)?;
             let kind = event.get("operationType").and_then(Value::as_str);
             let kind = kind.unwrap_or("change").to_owned();
@@ -140,13 +140,7 @@ impl Events<'_> {
     /// Ends the stream of a user who may not read any more.
     fn check_access(&mut self) -> Outcome {
         self.service.check_open()?;
-        let users = self.service.users.changes();
-        if users != self.users {
-            let user = self.client.user.take();
-            self.client.user = user.and_then(|user| self.service.users.get(&user.name));
-            self.users = users;
-            self.service.check_access(self.client, self.need, &self.database, "changes")?;
-        }
-        Ok(())
+        self.service.refresh(self.client);
+        self.service.check_access(self.client, self.need, &self.database, "changes")
     }
 }

@@ -7,7 +7,7 @@ use super::route::{Form, Parameter};
 use crate::bson::BsonWriter;
 use crate::command::name::Namespace;
 use crate::command::{Client, Service};
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::Outcome;
 use flagstone::doc::{JsonMode, json};
 use flagstone::{Document, Value, doc};
 
@@ -29,9 +29,11 @@ pub(super) fn respond<'a>(
     let namespace = asked.namespace()?;
     let find = command(&namespace, &asked.target.parameters)?;
     let find = client.incoming.any(&find)?;
+    let user = client.user().map(str::to_owned);
     let mut rows = Rows {
         service,
         client,
+        user,
         namespace,
         batch: Document::from_value(&doc!({}))?,
         cursor: 0,
@@ -84,6 +86,8 @@ fn command(namespace: &Namespace, parameters: &[(String, String)]) -> Outcome<Ve
 struct Rows<'a> {
     service: &'a Service,
     client: &'a mut Client,
+    /// Whose cursor it is.
+    user: Option<String>,
     namespace: Namespace,
     batch: Document,
     /// 0 if there are no more batches.
@@ -96,38 +100,48 @@ impl Rows<'_> {
         match self.put(out) {
             Ok(true) => Part::More,
             Ok(false) => Part::Last,
-            Err(failure) => {
+            Err(refused) => {
                 // Lines before it are whole.
                 let end = memchr::memrchr(b'\n', out).map_or(0, |at| at + 1);
                 out.truncate(end);
                 out.extend_from_slice(b"{\"$error\":");
-                let (_, document) = refusal::of_failure(&failure);
-                out.extend_from_slice(document.trim_ascii_end());
+                out.extend_from_slice(refused.trim_ascii_end());
                 out.extend_from_slice(b"}\n");
                 Part::Broken
             }
         }
     }
 
-    /// Appends the documents of the next batch. Returns whether there are more.
-    fn put(&mut self, out: &mut Vec<u8>) -> Outcome<bool> {
+    /// Appends the documents of the next batch. Returns whether there are more, or the document of
+    /// an error.
+    fn put(&mut self, out: &mut Vec<u8>) -> Result<bool, Vec<u8>> {
+        let done = self.put_batch(out).map_err(|failure| refusal::of_failure(&failure).1)?;
+        match done {
+            Some(has_more) => Ok(has_more),
+            None => {
+                let refused = self.batch.to_json_as(JsonMode::Extended);
+                let refused = refused.map_err(|error| refusal::of_failure(&error.into()).1);
+                Err(refused?.into_bytes())
+            }
+        }
+    }
+
+    /// As [`Rows::put`]; `None` if the command for the batch was refused.
+    fn put_batch(&mut self, out: &mut Vec<u8>) -> Outcome<Option<bool>> {
         let name = if std::mem::take(&mut self.is_first) {
             "cursor.firstBatch"
         } else {
             self.batch = self.run(&doc!({ "getMore": (self.cursor),
                 "collection": (self.namespace.collection.as_str()), "batchSize": BATCH }))?;
-            self.cursor = self.batch.int("cursor.id").unwrap_or(0);
             "cursor.nextBatch"
         };
-        let Some(items) = self.batch.get(name) else {
-            let text = self.batch.str("errmsg").unwrap_or("a reply without documents");
-            return Err(Failure::new(Code::OperationFailed, text));
-        };
+        let Some(items) = self.batch.get(name) else { return Ok(None) };
+        self.cursor = self.batch.int("cursor.id").unwrap_or(0);
         for item in items.items()? {
             json::append_json_as(&item?, JsonMode::Extended, out)?;
             out.push(b'\n');
         }
-        Ok(self.cursor != 0)
+        Ok(Some(self.cursor != 0))
     }
 
     fn run(&mut self, command: &Value) -> Outcome<Document> {
@@ -138,10 +152,7 @@ impl Rows<'_> {
 
 impl Drop for Rows<'_> {
     fn drop(&mut self) {
-        if self.cursor != 0 {
-            // One that cannot be ended now ends when it was idle for long.
-            let _ended = self.run(&doc!({
-                "killCursors": (self.namespace.collection.as_str()), "cursors": [(self.cursor)] }));
-        }
+        // Also that of a user who may not end it any more.
+        self.service.cursors.kill(self.cursor, self.user.as_deref());
     }
 }

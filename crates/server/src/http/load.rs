@@ -11,6 +11,7 @@ use super::asked::{Asked, wrong};
 use super::refusal;
 use super::response::{Arrived, Content, Exchange, NDJSON, Response};
 use super::route::{Form, Parameter};
+use crate::access::Need;
 use crate::command::{Client, Counters, Loads, Service};
 use crate::failure::{Code, Failure, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
@@ -106,7 +107,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 
 pub(super) fn respond<'a>(
     service: &'a Service,
-    _: &'a mut Client,
+    client: &'a mut Client,
     asked: &Asked<'_>,
 ) -> Outcome<Response<'a>> {
     let namespace = asked.namespace()?;
@@ -128,6 +129,8 @@ pub(super) fn respond<'a>(
         Some(other) => return Err(wrong("progress", "json or none", other)),
     };
     let resumes = is("resume")?;
+    let key = Key::parse(asked.parameter("key").unwrap_or("id"));
+    key.check(1, mode == Mode::Merge).map_err(|text| Failure::new(Code::FailedToParse, text))?;
     let permit = match Permit::new(service, &namespace.keyspace(), resumes) {
         Ok(permit) => permit,
         Err(text) => return Ok(Response::refused(503, &text).with("Retry-After", "5")),
@@ -137,7 +140,7 @@ pub(super) fn respond<'a>(
     let input = Input::from_reader(NAME, format, feed).window_log(window_log);
     let collection = service.created(&namespace)?;
     let plan = Plan {
-        key: Key::parse(asked.parameter("key").unwrap_or("id")),
+        key,
         mode,
         stops_on_error,
         resumes,
@@ -151,7 +154,18 @@ pub(super) fn respond<'a>(
     let run = move |exchange: &mut dyn Exchange| {
         let _permit = permit;
         let next = Instant::now() + SECOND;
-        let mut told = Told { service, returned, has_progress, input_bytes, next, inserted: 0 };
+        let (refused, inserted) = (None, 0);
+        let mut told = Told {
+            service,
+            client,
+            database: namespace.database,
+            refused,
+            returned,
+            has_progress,
+            input_bytes,
+            next,
+            inserted,
+        };
         match Running::start(plan, pieces) {
             Ok(running) => running.run(exchange, told),
             Err(error) => told.last(&Err(error), Duration::ZERO, Count::default(), false),
@@ -509,20 +523,26 @@ impl Running {
         let mut ahead = None;
         let mut stops = false;
         while let Some(pieces) = &self.pieces {
-            let piece = ahead.take().unwrap_or_else(|| match exchange.read(told.next) {
-                Arrived::Bytes(bytes) => Some(Piece::Bytes(bytes)),
-                Arrived::Nothing => None,
-                Arrived::End => Some(Piece::End),
-                Arrived::Cut(why) => Some(Piece::Cut(why)),
-                Arrived::Stopping => {
-                    stops = true;
-                    Some(Piece::Cut("the server is shutting down".to_owned()))
+            let piece = match ahead.take() {
+                _ if told.refused.is_some() => {
+                    Some(Piece::Cut("its user may not write any more".to_owned()))
                 }
-            });
+                Some(piece) => Some(piece),
+                None => match exchange.read(told.next) {
+                    Arrived::Bytes(bytes) => Some(Piece::Bytes(bytes)),
+                    Arrived::Nothing => None,
+                    Arrived::End => Some(Piece::End),
+                    Arrived::Cut(why) => Some(Piece::Cut(why)),
+                    Arrived::Stopping => {
+                        stops = true;
+                        Some(Piece::Cut("the server is shutting down".to_owned()))
+                    }
+                },
+            };
             let is_last = matches!(piece, Some(Piece::End | Piece::Cut(_)));
             match piece.map(|piece| pieces.send_deadline(piece, told.next)) {
                 None => {}
-                Some(Err(SendTimeoutError::Timeout(piece))) => ahead = Some(Some(piece)),
+                Some(Err(SendTimeoutError::Timeout(piece))) => ahead = Some(piece),
                 // The load has ended before.
                 Some(Err(SendTimeoutError::Disconnected(_))) => self.pieces = None,
                 Some(Ok(())) if is_last => self.pieces = None,
@@ -550,6 +570,10 @@ impl Running {
 /// What the client is told.
 struct Told<'a> {
     service: &'a Service,
+    client: &'a mut Client,
+    database: String,
+    /// Why the client may not write any more.
+    refused: Option<Failure>,
     returned: Option<Arc<Returned>>,
     has_progress: bool,
     /// The length of the body, if it was announced.
@@ -568,6 +592,12 @@ impl Told<'_> {
             return;
         }
         self.next = now + SECOND;
+        self.service.refresh(self.client);
+        let may_write = self.service.check_access(self.client, Need::Write, &self.database, "load");
+        if let Err(failure) = may_write {
+            state.stops.store(true, Ordering::Release);
+            self.refused = Some(failure);
+        }
         let (took, count) = *state.done.lock().unwrap_or_else(PoisonError::into_inner);
         self.count(count);
         if !self.has_progress || !exchange.is_taking() {
@@ -612,6 +642,7 @@ impl Told<'_> {
         let mut status = 200;
         let is_interrupted = ended.as_ref().is_ok_and(|outcome| outcome.is_interrupted);
         let failure = match failure {
+            _ if self.refused.is_some() => self.refused.take(),
             _ if stops || is_interrupted => {
                 let text = "the load was stopped: the server is shutting down";
                 Some(Failure::new(Code::InterruptedAtShutdown, text))

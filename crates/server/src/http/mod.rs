@@ -33,7 +33,6 @@ mod routes;
 mod login;
 
 pub use asked::{Counted, Request};
-pub(crate) use body::BODY_BYTES_MAX;
 pub use body::{BodyReader, Takes};
 pub use head::Head;
 pub use hosts::check_hosts;

@@ -1,7 +1,7 @@
 //! One connection, from its first bytes to its end.
 
 use super::address::Address;
-use super::ended::{Ended, Late};
+use super::ended::{Ended, Late, Silence};
 use super::handler::{Handler, Login, Peer};
 use super::held::Held;
 use super::http::{self, Requests};
@@ -47,13 +47,14 @@ impl<H: Handler> Connection<H> {
         // The state of a client that panics goes with it; what clients share has locks, which
         // outlast a panic.
         let begun = catch_unwind(AssertUnwindSafe(|| self.begin()));
-        let (handler, client, line, reader, login) = match begun {
+        let Begun { handler, client, line, reader, is_http, first } = match begun {
             Ok(Ok(begun)) => begun,
             Ok(Err(ended)) => return self.finish(&ended),
             Err(_panic) => return self.finish(&Ended::Panicked),
         };
-        let silence = None;
-        Box::new(Talk { connection: self, handler, client, line, reader, login, silence }).go_on();
+        let (connection, login, silence) = (self, Some(first), None);
+        let talk = Talk { connection, handler, client, line, reader, is_http, login, silence };
+        Box::new(talk).go_on();
     }
 
     /// The fields of the log that say which connection it is.
@@ -93,7 +94,7 @@ impl<H: Handler> Connection<H> {
         Level::Warning
     }
 
-    /// Finds out what the client speaks, and serves it to its end, unless that is messages.
+    /// Finds out what the client speaks.
     fn begin(&self) -> Result<Begun<H>, Ended> {
         let limits = &self.shared.limits;
         let first = Instant::now() + limits.login;
@@ -113,11 +114,9 @@ impl<H: Handler> Connection<H> {
                     return Err(Ended::Refused(refusal.text.clone()));
                 }
             };
-            let mut client = handler.connect(&self.peer(is_encrypted)?);
-            let (shared, connection, bytes) = (&*self.shared, self.id, (0, 0));
-            let requests = Requests { shared, connection, handler, line, reader, bytes };
-            let never = requests.run(&mut client, first)?;
-            match never {}
+            let client = handler.connect(&self.peer(is_encrypted)?);
+            let (handler, is_http) = (Arc::clone(handler), true);
+            return Ok(Begun { handler, client, line, reader, is_http, first });
         }
         if is_tls(begins) {
             let text = "a client speaks it, and the server has no certificate (--tls-cert)";
@@ -126,7 +125,8 @@ impl<H: Handler> Connection<H> {
         match &self.verdict {
             Ok(handler) => {
                 let client = handler.connect(&self.peer(is_encrypted)?);
-                Ok((Arc::clone(handler), client, line, reader, Some(first)))
+                let (handler, is_http) = (Arc::clone(handler), false);
+                Ok(Begun { handler, client, line, reader, is_http, first })
             }
             Err(refusal) => {
                 let (out, login, silence) = (Vec::new(), Some(first), None);
@@ -188,29 +188,26 @@ impl<H: Handler> Connection<H> {
     }
 }
 
-/// What a connection has whose client speaks in messages, and until when the first must come.
-type Begun<H> = (Arc<H>, <H as Handler>::Client, Line, MessageReader, Option<Instant>);
-
-/// Until when a client may be silent, and what it is late with then.
-#[derive(Clone, Copy)]
-struct Silence {
-    deadline: Option<Instant>,
-    late: Late,
+/// What a connection has whose client has begun to speak.
+struct Begun<H: Handler> {
+    handler: Arc<H>,
+    client: H::Client,
+    line: Line,
+    reader: MessageReader,
+    is_http: bool,
+    /// Until when the first message or head must come.
+    first: Instant,
 }
 
-impl Silence {
-    fn is_over(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-}
-
-/// A connection whose client speaks in messages.
+/// A connection whose client speaks in messages, or HTTP.
 struct Talk<H: Handler> {
     connection: Connection<H>,
     handler: Arc<H>,
     client: H::Client,
     line: Line,
     reader: MessageReader,
+    is_http: bool,
+    /// When the login, or the first message or head, must be complete.
     login: Option<Instant>,
     silence: Option<Silence>,
 }
@@ -255,8 +252,15 @@ impl<H: Handler> Talk<H> {
     }
 
     fn run(&mut self) -> Result<Silence, Ended> {
-        let Self { connection, handler, client, line, reader, login, silence } = self;
+        let Self { connection, handler, client, line, reader, is_http, login, silence } = self;
         let (handler, out, held) = (&**handler, Vec::new(), None);
+        if *is_http {
+            let (shared, connection, bytes) = (&*connection.shared, connection.id, (0, 0));
+            let requests = Requests { shared, connection, handler, line, reader, bytes };
+            let ran = requests.run(client, login, *silence)?;
+            *silence = Some(ran);
+            return Ok(ran);
+        }
         let (from, since) = (*login, *silence);
         let mut served =
             Served { connection, line, reader, out, held, login: from, silence: since };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Instant;
 
 /// Why a connection has ended.
 #[derive(Debug)]
@@ -24,6 +25,19 @@ pub(super) enum Late {
     Message,
     Reply,
     Idle,
+}
+
+/// Until when a client may be silent, and what it is late with then.
+#[derive(Clone, Copy)]
+pub(super) struct Silence {
+    pub(super) deadline: Option<Instant>,
+    pub(super) late: Late,
+}
+
+impl Silence {
+    pub(super) fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
 }
 
 impl fmt::Display for Ended {

@@ -1,10 +1,11 @@
 //! The memory of long messages of all clients, from their headers to their answers.
 //!
 //! A message gets room for its whole length before it is read, so that no two clients wait for each
-//! other with half a message. Nothing is allocated by that length.
+//! other with half a message. Nothing is allocated by that length. One whose length is not known
+//! gets room as it comes; of those that hold a part, only one waits for more.
 
 use super::socket::TICK;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// What of each message does not count, so that short ones touch nothing that others share.
@@ -13,9 +14,16 @@ const FREE_BYTES: usize = 64 << 10;
 /// The room for long messages.
 #[derive(Debug)]
 pub(super) struct Room {
-    used: Mutex<usize>,
+    used: Mutex<Used>,
     freed: Condvar,
     most: usize,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    bytes: usize,
+    /// Whether a message that holds a part waits for more.
+    is_waited: bool,
 }
 
 /// The room of one message, until it is dropped.
@@ -38,32 +46,65 @@ impl Room {
         deadline: Instant,
         goes_on: impl Fn() -> bool,
     ) -> Option<Held> {
+        let mut held = Held { of: Arc::clone(self), bytes: 0 };
+        held.grow(len, deadline, goes_on).then_some(held)
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Held {
+    /// As [`Room::take`], for a message that has become this long. Returns false if there was no
+    /// room.
+    pub(super) fn grow(
+        &mut self,
+        len: usize,
+        deadline: Instant,
+        goes_on: impl Fn() -> bool,
+    ) -> bool {
         let bytes = len.saturating_sub(FREE_BYTES);
-        let held = || Held { of: Arc::clone(self), bytes };
-        if bytes == 0 {
-            return Some(held());
+        let Some(more) = bytes.checked_sub(self.bytes).filter(|more| *more > 0) else {
+            return true;
+        };
+        if bytes > self.of.most {
+            return false;
         }
-        if bytes > self.most {
-            return None;
+        let mut used = self.of.used();
+        let waits = used.bytes + more > self.of.most && self.bytes > 0;
+        if waits {
+            // Two could wait for each other.
+            if used.is_waited {
+                return false;
+            }
+            used.is_waited = true;
         }
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        while *used + bytes > self.most {
+        let mut has_room = true;
+        while used.bytes + more > self.of.most {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() || !goes_on() {
-                return None;
+                has_room = false;
+                break;
             }
-            let waited = self.freed.wait_timeout(used, left.min(TICK));
+            let waited = self.of.freed.wait_timeout(used, left.min(TICK));
             used = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        *used += bytes;
-        Some(held())
+        if waits {
+            used.is_waited = false;
+        }
+        if has_room {
+            used.bytes += more;
+            self.bytes = bytes;
+        }
+        has_room
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            *self.of.used.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+            self.of.used().bytes -= self.bytes;
             self.of.freed.notify_all();
         }
     }
@@ -94,6 +135,36 @@ mod tests {
             assert!(waits.join().unwrap());
         });
         drop(short);
-        assert_eq!(*room.used.lock().unwrap(), 0);
+        assert_eq!(room.used().bytes, 0);
+    }
+
+    #[test]
+    fn a_message_grows_and_one_that_holds_a_part_waits_alone() {
+        let room = Room::new(1000);
+        let soon = || Instant::now() + Duration::from_millis(1);
+        let begin = || room.take(0, soon(), || true).unwrap();
+        let (mut first, mut second, mut third) = (begin(), begin(), begin());
+        assert!(first.grow(FREE_BYTES, soon(), || true) && room.used().bytes == 0);
+        for held in [&mut first, &mut second] {
+            assert!(held.grow(FREE_BYTES + 400, soon(), || true));
+        }
+        assert!(third.grow(FREE_BYTES + 100, soon(), || true));
+        assert!(!first.grow(FREE_BYTES + 1001, soon(), || true), "it never has room");
+        assert!(!first.grow(FREE_BYTES + 600, soon(), || true) && !room.used().is_waited);
+        std::thread::scope(|threads| {
+            let late = Instant::now() + Duration::from_secs(60);
+            let (room, second) = (&room, &mut second);
+            let waits = threads.spawn(move || first.grow(FREE_BYTES + 600, late, || true));
+            while !room.used().is_waited {
+                std::thread::yield_now();
+            }
+            // At once, though it could wait for long.
+            assert!(!second.grow(FREE_BYTES + 700, late, || true));
+            drop(third);
+            assert!(waits.join().unwrap());
+            assert!(second.grow(FREE_BYTES + 700, late, || true));
+        });
+        drop(second);
+        assert_eq!(room.used().bytes, 0);
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP on the port of the messages: requests one after the other, with the same limits.
 
-use super::ended::{Ended, Late};
+use super::ended::{Ended, Late, Silence};
 use super::handler::Handler;
 use super::held::Held;
 use super::limits::Limits;
@@ -9,12 +9,11 @@ use super::refusal::Refusal;
 use super::shared::Shared;
 use super::socket::TICK;
 use crate::http::{
-    Arrived, BODY_BYTES_MAX, BadRequest, BodyReader, Content, Counted, Exchange, Exchanger, Head,
-    NDJSON, Part, Request, Response, Takes, check_hosts,
+    Arrived, BadRequest, BodyReader, Content, Counted, Exchange, Exchanger, Head, NDJSON, Part,
+    Request, Response, Takes, check_hosts,
 };
 use crate::wire::MessageReader;
 use flagstone::Value;
-use std::convert::Infallible;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -84,22 +83,28 @@ pub(super) struct Requests<'a, H: Handler> {
     pub(super) shared: &'a Shared<H>,
     pub(super) connection: u64,
     pub(super) handler: &'a H,
-    pub(super) line: Line,
-    pub(super) reader: MessageReader,
+    pub(super) line: &'a mut Line,
+    pub(super) reader: &'a mut MessageReader,
     /// The bytes of the current request, and of its answer.
     pub(super) bytes: (u64, u64),
 }
 
 impl<'a, H: Handler> Requests<'a, H> {
-    /// Answers requests until the connection ends. `first`: when the head of the first must be
-    /// whole.
+    /// Answers requests until the client is silent. `first`: when the head of the first must be
+    /// whole, if none has come. `since`: the silence before.
     pub(super) fn run(
         mut self,
         client: &mut H::Client,
-        first: Instant,
-    ) -> Result<Infallible, Ended> {
-        let mut first = Some(first);
+        first: &mut Option<Instant>,
+        mut since: Option<Silence>,
+    ) -> Result<Silence, Ended> {
         loop {
+            if first.is_none()
+                && let Some(silence) = self.wait(since.take())?
+            {
+                self.handler.rest(client);
+                return Ok(silence);
+            }
             let whole = Instant::now() + self.shared.limits.message;
             let head = self.head(whole, first.take())?;
             if self.shared.is_stopping() {
@@ -115,31 +120,33 @@ impl<'a, H: Handler> Requests<'a, H> {
                 self.line.finish();
                 return Err(Ended::Http);
             }
-            self.wait()?;
         }
     }
 
-    /// Waits for the next request. A client that keeps silent has no buffers then.
-    fn wait(&mut self) -> Result<(), Ended> {
+    /// Waits a while for the next request. A client that keeps silent has no buffers then.
+    fn wait(&mut self, since: Option<Silence>) -> Result<Option<Silence>, Ended> {
         if self.reader.has_more() {
-            return Ok(());
+            return Ok(None);
         }
         let limits = &self.shared.limits;
-        let deadline = Instant::now() + limits.idle.unwrap_or(limits.login_idle);
-        loop {
-            self.line.set_deadline(Instant::now() + TICK);
-            match self.reader.read_some(&mut self.line) {
-                Ok(0) if self.shared.is_stopping() => return Err(Ended::Stopped),
-                Ok(0) => return Err(Ended::Http),
-                Ok(_) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
-                Err(error) => return Err(error.into()),
-            }
-            self.reader.release();
-            if !self.line.wait(Some(deadline))? || Instant::now() >= deadline {
-                return Err(Ended::Late(Late::Idle));
-            }
+        // Bytes that come may be a part of what TLS needs: the silence goes on.
+        let silence = since.unwrap_or_else(|| {
+            let idle = limits.idle.unwrap_or(limits.login_idle);
+            Silence { deadline: Some(Instant::now() + idle), late: Late::Idle }
+        });
+        self.line.set_deadline(Instant::now() + TICK);
+        match self.reader.read_some(self.line) {
+            Ok(0) if self.shared.is_stopping() => return Err(Ended::Stopped),
+            Ok(0) => return Err(Ended::Http),
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+            Err(error) => return Err(error.into()),
         }
+        if silence.is_over() {
+            return Err(Ended::Late(silence.late));
+        }
+        self.reader.release();
+        Ok(Some(silence))
     }
 
     /// Reads a head.
@@ -148,7 +155,7 @@ impl<'a, H: Handler> Requests<'a, H> {
         self.line.set_deadline(deadline);
         let mut len = 0;
         loop {
-            let (have, parsed) = match self.reader.peek(&mut self.line, len + 1) {
+            let (have, parsed) = match self.reader.peek(self.line, len + 1) {
                 Ok(bytes) => (bytes.len(), Head::parse(bytes)),
                 Err(error) if deadline < whole => {
                     let limit = self.shared.limits.login;
@@ -180,16 +187,21 @@ impl<'a, H: Handler> Requests<'a, H> {
     ) -> Result<(Vec<u8>, Held), Ended> {
         self.line.set_deadline(whole);
         let mut body = Vec::new();
-        let len = if is_chunked { BODY_BYTES_MAX } else { reader.missing() };
-        let goes_on = || !self.shared.is_stopping();
-        let Some(held) = self.shared.messages.take(len as usize, whole, goes_on) else {
+        // What comes in chunks takes room as it comes.
+        let len = if is_chunked { 0 } else { reader.missing() };
+        let shared = self.shared;
+        let goes_on = || !shared.is_stopping();
+        let Some(mut held) = shared.messages.take(len as usize, whole, goes_on) else {
             return Err(self.full());
         };
         while reader.missing() > 0 {
             let step = reader.missing().min(STEP_BYTES) as usize;
-            let taken = match self.reader.peek(&mut self.line, step) {
-                Ok([]) if self.shared.is_stopping() => return Err(Ended::Stopped),
+            let taken = match self.reader.peek(self.line, step) {
+                Ok([]) if shared.is_stopping() => return Err(Ended::Stopped),
                 Ok([]) => Err(unfinished()),
+                Ok(bytes) if !held.grow(body.len() + bytes.len(), whole, goes_on) => {
+                    return Err(self.full());
+                }
                 Ok(bytes) => reader.take(bytes, &mut body),
                 Err(error) => return Err(self.late(error)),
             };
@@ -350,7 +362,7 @@ impl<'a, H: Handler> Requests<'a, H> {
             return Ok(());
         }
         self.line.set_deadline(Instant::now() + TICK);
-        match self.reader.read_some(&mut self.line) {
+        match self.reader.read_some(self.line) {
             Ok(0) => Err(Ended::ByClient),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),

@@ -3,11 +3,14 @@
 use super::socket::{Socket, TICK};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The time between two tries to wake a connection for which the system has no thread.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// How many connections are woken at a time.
 const EVENTS: usize = 256;
@@ -89,16 +92,19 @@ impl Parking {
     }
 
     /// Wakes connections until the server stops. `start` runs what goes on with one that is
-    /// readable, in another thread.
+    /// readable, in another thread, or returns it: then it is tried again.
     pub(super) fn run(
         &self,
         is_stopping: impl Fn() -> bool,
-        start: impl Fn(Box<dyn FnOnce() + Send>),
+        start: impl Fn(Box<dyn FnOnce() + Send>) -> Result<(), Box<dyn FnOnce() + Send>>,
     ) {
-        let tick = Timespec { tv_sec: TICK.as_secs() as i64, tv_nsec: 0 };
         let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
         let (mut events, mut looked) = ([none; EVENTS], Instant::now());
+        let mut waiting: VecDeque<Box<dyn FnOnce() + Send>> = VecDeque::new();
         loop {
+            let tick = if waiting.is_empty() { TICK } else { RETRY };
+            let (tv_sec, tv_nsec) = (tick.as_secs() as i64, tick.subsec_nanos().into());
+            let tick = Timespec { tv_sec, tv_nsec };
             // An interruption: the next round sees what there is.
             let count = epoll::wait(&self.epoll, &mut events[..], Some(&tick)).unwrap_or(0);
             if is_stopping() {
@@ -106,7 +112,13 @@ impl Parking {
             }
             for event in &events[..count] {
                 if let Some(resume) = self.take(event.data.u64()) {
-                    start(Box::new(move || resume(Woken::Readable)));
+                    waiting.push_back(Box::new(move || resume(Woken::Readable)));
+                }
+            }
+            while let Some(next) = waiting.pop_front() {
+                if let Err(next) = start(next) {
+                    waiting.push_front(next);
+                    break;
                 }
             }
             let now = Instant::now();
@@ -122,9 +134,53 @@ impl Parking {
                 }
             }
         }
+        // Those see that the server stops.
+        waiting.into_iter().for_each(|next| next());
         let all = std::mem::take(&mut *self.parked());
         for (_, parked) in all {
             (parked.resume)(Woken::Stopped);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A connection that had something to say was closed when the system had no thread for it.
+    #[test]
+    fn a_connection_waits_for_a_thread() {
+        let parking = Parking::new().unwrap();
+        let woken = Arc::new(AtomicUsize::new(0));
+        let mut clients = Vec::new();
+        for id in 0..3 {
+            let (mut client, socket) = UnixStream::pair().unwrap();
+            client.write_all(b"x").unwrap();
+            clients.push(client);
+            let (socket, woken) = (Arc::new(Socket::Unix(socket)), Arc::clone(&woken));
+            let place = parking.place(id, &socket, || false).unwrap();
+            place.park(
+                None,
+                Box::new(move |why| {
+                    assert_eq!(why, Woken::Readable);
+                    woken.fetch_add(1, Ordering::Relaxed);
+                }),
+            );
+        }
+        let tries = Cell::new(0);
+        let start = |work: Box<dyn FnOnce() + Send>| {
+            tries.set(tries.get() + 1);
+            if tries.get() <= 3 {
+                return Err(work);
+            }
+            work();
+            Ok(())
+        };
+        parking.run(|| woken.load(Ordering::Relaxed) == 3, start);
+        assert_eq!((tries.get(), woken.load(Ordering::Relaxed)), (6, 3));
     }
 }

@@ -203,12 +203,10 @@ impl<H: Handler> Accepts<H> {
     fn admit(&mut self, socket: Socket, address: Address) {
         let shared = &self.shared;
         shared.counters.accepted.add();
-        let open = shared.len();
-        if open >= shared.limits.connections.saturating_add(REFUSED_MAX) {
-            shared.counters.refused_connections.add();
-            return;
-        }
-        let verdict = if open >= shared.limits.connections {
+        // Those that are refused take no place of others while they are told so.
+        let refused = shared.refused();
+        let served = shared.len().saturating_sub(refused);
+        let verdict = if served >= shared.limits.connections {
             shared.counters.refused_connections.add();
             Err(Refusal::too_many(&shared.limits))
         } else {
@@ -224,24 +222,38 @@ impl<H: Handler> Accepts<H> {
                 Some(handler) => Ok(Arc::clone(handler)),
             }
         };
+        let most = shared.limits.connections.saturating_add(REFUSED_MAX);
+        if verdict.is_err() && served + refused >= most {
+            return;
+        }
         let (id, socket) = (self.next, Arc::new(socket));
         self.next += 1;
-        shared.enter(id, &socket);
+        shared.enter(id, &socket, verdict.is_err());
         let (shared, opened) = (Arc::clone(shared), Instant::now());
         let connection = Connection { shared, id, socket, address, verdict, opened };
-        start(&self.shared, move || connection.run());
+        // Without a thread it is dropped, that is, closed.
+        let _closed = start(&self.shared, Box::new(move || connection.run()));
     }
 }
 
-/// Starts the thread of a connection. If there is none, the connection is dropped, that is, closed.
-fn start<H>(shared: &Shared<H>, work: impl FnOnce() + Send + 'static) {
+/// Starts a thread of a connection. If the system has none, the work is returned.
+fn start<H>(shared: &Shared<H>, work: Work) -> Result<(), Work> {
+    let work = Arc::new(Mutex::new(Some(work)));
+    let take =
+        |work: &Mutex<Option<Work>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let theirs = Arc::clone(&work);
     let thread = Builder::new().name("connection".to_owned()).stack_size(STACK_BYTES);
-    if let Err(error) = thread.spawn(work) {
-        shared.counters.failed_threads.add();
-        let fields = [("error", error.to_string().into())];
-        shared.log.warn("cannot start the thread of a connection", &fields);
-    }
+    let Err(error) = thread.spawn(move || take(&theirs).map_or((), |work| work())) else {
+        return Ok(());
+    };
+    shared.counters.failed_threads.add();
+    let fields = [("error", error.to_string().into())];
+    shared.log.warn("cannot start the thread of a connection", &fields);
+    take(&work).map_or(Ok(()), Err)
 }
+
+/// What a thread does.
+type Work = Box<dyn FnOnce() + Send>;
 
 fn is_of_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};

@@ -6,8 +6,7 @@ use crate::http::{self, Head, Request, Response, Takes};
 use crate::wire::WireError;
 
 impl Handler for Service {
-    /// The state of a client, and the changes of users up to which it is true.
-    type Client = (Client, u64);
+    type Client = Client;
 
     fn admits_remote(&self) -> bool {
         self.users().exist()
@@ -15,11 +14,10 @@ impl Handler for Service {
 
     fn connect(&self, peer: &Peer) -> Self::Client {
         let Peer { address, local, .. } = peer;
-        let client = self.client(address.to_string(), local.to_string(), address.is_local());
-        (client, self.users().changes())
+        self.client(address.to_string(), local.to_string(), address.is_local())
     }
 
-    fn login(&self, (client, _): &Self::Client) -> Login {
+    fn login(&self, client: &Client) -> Login {
         if client.user.is_some() || client.is_local && !self.users().exist() {
             Login::Done
         } else if client.conversation.is_some() {
@@ -31,16 +29,10 @@ impl Handler for Service {
 
     fn answer(
         &self,
-        (client, seen): &mut Self::Client,
+        client: &mut Client,
         message: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), WireError> {
-        let changes = self.users().changes();
-        if changes != *seen {
-            // A user who was removed, or has other roles, must not go on with the old ones.
-            client.user = client.user.take().and_then(|user| self.users().get(&user.name));
-            *seen = changes;
-        }
         Self::answer(self, client, message, out)
     }
 
@@ -48,24 +40,16 @@ impl Handler for Service {
         Self::count(self, received, sent);
     }
 
-    fn rest(&self, (client, _): &mut Self::Client) {
+    fn rest(&self, client: &mut Client) {
         // With the names of fields that it remembers.
         drop(std::mem::take(&mut client.incoming));
     }
 
-    fn admit(
-        &self,
-        (client, _): &mut Self::Client,
-        head: &Head,
-    ) -> Result<Takes, Response<'static>> {
+    fn admit(&self, client: &mut Client, head: &Head) -> Result<Takes, Response<'static>> {
         http::admit(self, client, head)
     }
 
-    fn respond<'a>(
-        &'a self,
-        (client, _): &'a mut Self::Client,
-        request: &Request<'_>,
-    ) -> Response<'a> {
+    fn respond<'a>(&'a self, client: &'a mut Client, request: &Request<'_>) -> Response<'a> {
         http::respond(self, client, request)
     }
 }

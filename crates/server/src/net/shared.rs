@@ -12,7 +12,7 @@ use super::socket::Socket;
 use super::tls::Tls;
 use std::collections::HashMap;
 use std::net::Shutdown;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,9 @@ pub(super) struct Shared<H> {
     /// What answers, once the database is ready.
     pub(super) handler: OnceLock<Arc<H>>,
     is_stopping: AtomicBool,
-    open: Mutex<HashMap<u64, Arc<Socket>>>,
+    /// The open connections, and which of them are refused and only told so.
+    open: Mutex<HashMap<u64, (Arc<Socket>, bool)>>,
+    refused: AtomicUsize,
     /// Told when a connection has ended.
     ended: Condvar,
     /// Silent connections.
@@ -51,13 +53,14 @@ impl<H> Shared<H> {
             handler: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
             open: Mutex::default(),
+            refused: AtomicUsize::new(0),
             ended: Condvar::new(),
             #[cfg(target_os = "linux")]
             parking: Parking::new().map_err(|error| format!("epoll: {error}"))?,
         })
     }
 
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Socket>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Socket>, bool)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,20 +77,31 @@ impl<H> Shared<H> {
         self.open().len()
     }
 
+    /// Returns how many of the open connections are refused.
+    pub(super) fn refused(&self) -> usize {
+        self.refused.load(Ordering::Acquire)
+    }
+
     /// Notes an open connection.
-    pub(super) fn enter(&self, id: u64, socket: &Arc<Socket>) {
-        self.open().insert(id, Arc::clone(socket));
+    pub(super) fn enter(&self, id: u64, socket: &Arc<Socket>, is_refused: bool) {
+        let mut open = self.open();
+        open.insert(id, (Arc::clone(socket), is_refused));
+        self.refused.fetch_add(usize::from(is_refused), Ordering::AcqRel);
     }
 
     /// Notes the end of a connection.
     pub(super) fn leave(&self, id: u64) {
-        self.open().remove(&id);
+        let mut open = self.open();
+        let left = open.remove(&id);
+        let was_refused = left.as_ref().is_some_and(|(_, is_refused)| *is_refused);
+        self.refused.fetch_sub(usize::from(was_refused), Ordering::AcqRel);
+        drop(open);
         self.ended.notify_all();
     }
 
     /// Ends reading, writing or both of all connections.
     pub(super) fn shutdown(&self, how: Shutdown) {
-        for socket in self.open().values() {
+        for (socket, _) in self.open().values() {
             socket.shutdown(how);
         }
     }

@@ -1,10 +1,12 @@
 //! Cursors that clients have open: queries of which a part of the documents was sent.
 
 use super::sessions::SessionKey;
+use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,7 +18,7 @@ const LONG_IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 pub(crate) const FIRST_BATCH: u64 = 101;
 
 /// The bytes after which a batch ends. One document more fits the longest message.
-const BATCH_BYTES: usize = DOCUMENT_BYTES_MAX;
+pub(crate) const BATCH_BYTES: usize = DOCUMENT_BYTES_MAX;
 
 /// The result of a query, one document after the other.
 pub(crate) trait Rows: Send {
@@ -28,6 +30,11 @@ pub(crate) trait Rows: Send {
 
     /// Gives up what costs memory until the next call.
     fn park(&mut self) {}
+
+    /// Returns what a client needs to read on, besides to read the database of the namespace.
+    fn need(&self) -> Need {
+        Need::Login
+    }
 
     /// Returns what rows have that do not end: those of a change stream.
     fn live(&mut self) -> Option<Live<'_>> {
@@ -118,7 +125,38 @@ impl Cursor {
 /// The open cursors of all clients.
 pub(crate) struct Cursors {
     open: Mutex<HashMap<i64, Open>>,
+    /// The places that are taken and not filled yet; changed under the lock.
+    reserved: AtomicUsize,
     most: usize,
+}
+
+/// A place for a cursor.
+pub(crate) struct Place<'c>(&'c Cursors);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let _open = self.0.open();
+        self.0.reserved.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Place<'_> {
+    /// Keeps a cursor, and returns its number, which cannot be guessed.
+    pub(crate) fn keep(self, cursor: Cursor) -> i64 {
+        let mut open = self.0.open();
+        let id = loop {
+            let id = random_id();
+            if id > 0 && !open.contains_key(&id) {
+                break id;
+            }
+        };
+        let (user, namespace) = (cursor.user.clone(), cursor.namespace.clone());
+        let (stays, session) = (cursor.stays, cursor.session.clone());
+        let used = Instant::now();
+        open.insert(id, Open { cursor: Some(cursor), user, namespace, stays, session, used });
+        drop(open);
+        id
+    }
 }
 
 struct Open {
@@ -141,7 +179,7 @@ impl Open {
 impl Cursors {
     /// Creates a table of at most `most` cursors.
     pub(crate) fn new(most: usize) -> Self {
-        Self { open: Mutex::default(), most }
+        Self { open: Mutex::default(), reserved: AtomicUsize::new(0), most }
     }
 
     fn open(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Open>> {
@@ -149,24 +187,16 @@ impl Cursors {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a cursor, and returns its number, which cannot be guessed.
-    pub(crate) fn keep(&self, cursor: Cursor) -> Outcome<i64> {
-        let mut open = self.open();
-        if open.len() >= self.most {
-            let text = format!("{} cursors are open, the most (--max-cursors)", open.len());
+    /// Takes a place for a cursor.
+    pub(crate) fn place(&self) -> Outcome<Place<'_>> {
+        let open = self.open();
+        let taken = open.len() + self.reserved.load(Ordering::Acquire);
+        if taken >= self.most {
+            let text = format!("{taken} cursors are open, the most (--max-cursors)");
             return Err(Failure::new(Code::OperationFailed, text));
         }
-        let id = loop {
-            let id = random_id();
-            if id > 0 && !open.contains_key(&id) {
-                break id;
-            }
-        };
-        let (user, namespace) = (cursor.user.clone(), cursor.namespace.clone());
-        let (stays, session) = (cursor.stays, cursor.session.clone());
-        let used = Instant::now();
-        open.insert(id, Open { cursor: Some(cursor), user, namespace, stays, session, used });
-        Ok(id)
+        self.reserved.fetch_add(1, Ordering::AcqRel);
+        Ok(Place(self))
     }
 
     /// Takes a cursor to read from it. Until it is given back, others see it as in use.

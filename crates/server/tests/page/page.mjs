@@ -404,6 +404,37 @@ async function indexesAreBuilt(page, server) {
   await page.unrouteAll({ behavior: "ignoreErrors" });
 }
 
+// A collection is dropped only when its name was typed; keys are enough for that.
+async function collectionsAreDropped(page, server) {
+  const names = ["gone", HOSTILE.replaceAll("$", "")];
+  for (const name of names) {
+    await server.command("shop", `{"insert":${JSON.stringify(name)},"documents":[{"_id":1}]}`);
+    await visit(page, server, hashOf({ db: "shop", c: name }));
+    const open = page.getByRole("button", { name: "Drop …" });
+    const dialog = page.getByRole("dialog", { name: "Drop collection" });
+    const drop = dialog.getByRole("button", { name: "Drop collection" });
+    await open.focus();
+    await page.keyboard.press("Enter");
+    await dialog.getByText(`shop.${name}`).waitFor();
+    await page.screenshot({ path: join(shots, "drop.png") });
+    await page.keyboard.type(`${name}x`);
+    assert.ok(await drop.isDisabled(), "another name");
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "hidden" });
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Drop …");
+    assert.equal((await server.command("shop", `{"count":${JSON.stringify(name)}}`)).n, 1);
+    await page.keyboard.press("Enter");
+    await page.keyboard.type(name);
+    assert.ok(await drop.isEnabled());
+    await page.keyboard.press("Enter");
+    await page.getByText(`shop.${name} is dropped.`).waitFor();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    await page.getByRole("option", { name }).waitFor({ state: "detached" });
+    assert.equal((await server.command("shop", `{"count":${JSON.stringify(name)}}`)).n, 0);
+  }
+}
+
 async function filesAreLoaded(page, server) {
   const file = join(folder, "more.jsonl");
   const lines = Array.from({ length: 2000 }, (_, n) => `{"id":${n},"name":"n${n}"}\n`);
@@ -703,6 +734,7 @@ const TESTS = [
   [pipelinesRun],
   [documentsAreEdited, 412, 404],
   [indexesAreBuilt],
+  [collectionsAreDropped],
   [filesAreLoaded, 400],
   [hostileTextIsText, 400, 404],
   [keysAreEnough],

@@ -29,8 +29,7 @@ pub(super) fn body(bytes: &[u8]) {
     note(format_args!("{:?} {} {:?}", head.closes(), head.has_body(), head.waits().is_ok()));
     let rest = &bytes[len..];
     with_service(|service, _| {
-        let client = service.client("fuzz".to_owned(), "fuzz".to_owned(), true);
-        let mut client = (client, service.users().changes());
+        let mut client = service.client("fuzz".to_owned(), "fuzz".to_owned(), true);
         let takes = match service.admit(&mut client, &head) {
             Ok(takes) => takes,
             Err(refused) => return check(refused, None),

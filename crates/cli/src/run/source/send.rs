@@ -2,7 +2,7 @@
 
 use super::choose::connect;
 use super::model::{Documents, Source};
-use super::there::{Link, There, error_of, put_document, put_expiry, unsendable};
+use super::there::{Link, Put, There, error_of, put_document, put_expiry, unsendable};
 use crate::args::{LoadArgs, ModeArg};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -41,6 +41,8 @@ pub(in crate::run) fn send(
     watcher: &mut dyn Watcher,
 ) -> Result<Outcome, Failure> {
     check(args)?;
+    let key = Key::parse(&args.key);
+    key.check(inputs.len(), args.mode == ModeArg::Merge).map_err(Failure::Usage)?;
     let link = connect(&args.collection.database, args.memory)?;
     interrupt::listen()?;
     let (name, server) = (&args.collection.name, There::new(Rc::clone(&link)));
@@ -57,13 +59,14 @@ pub(in crate::run) fn send(
         mode,
         expires: args.expires,
         durability: args.durability.to_string(),
+        partitions: args.partitions,
         stops_at_existing: stops,
         stops_at_refused: !bad.are_copied(),
     };
     let sending = Sending {
         to: &mut to,
         inputs,
-        key: Key::parse(&args.key),
+        key,
         bad,
         stops_on_error: stops,
         json: JsonOptions::new().mode(args.json_mode.mode()),
@@ -72,17 +75,13 @@ pub(in crate::run) fn send(
         sending.check()?;
         replace(&server, &**old)?;
     }
-    let is_new = create(&link, args)?;
-    let outcome = sending.run(watcher);
-    let has_failed = outcome
-        .as_ref()
-        .map_or(true, |outcome| outcome.failure.is_some() || outcome.is_interrupted);
-    if is_new && has_failed {
-        // A load that put nothing leaves no collection. One that lost its server cannot.
-        let put = |out: &mut BsonWriter<'_>| out.bool("ifEmpty", true);
-        let _left = link.operate("drop", Some(name), put, |_reply| Ok(()));
+    let outcome = sending.run(watcher)?;
+    if outcome.failure.is_none() && !outcome.is_interrupted {
+        // Documents create the collection. A load that puts none because it fails leaves none.
+        let put = |out: &mut BsonWriter<'_>| put_partitions(out, args.partitions);
+        link.operate("create", Some(name), put, |_reply| Ok(()))?;
     }
-    Ok(outcome?)
+    Ok(outcome)
 }
 
 /// Drops the collection with its indexes, and names them: a load fills no index again.
@@ -95,14 +94,9 @@ fn replace(server: &There, old: &dyn Documents) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Creates the collection if there is none. Returns whether there was none.
-fn create(link: &Link, args: &LoadArgs) -> Result<bool, Failure> {
-    let put = |out: &mut BsonWriter<'_>| match args.partitions {
-        Some(partitions) => out.int("partitions", partitions.into()),
-        None => Ok(()),
-    };
-    let read = |reply: Reply<'_>| Ok(reply.bool("isNew") == Some(true));
-    link.operate("create", Some(&args.collection.name), put, read)
+/// Appends the partitions that the collection gets if it is created.
+fn put_partitions(out: &mut BsonWriter<'_>, partitions: Option<u16>) -> Put {
+    partitions.map_or(Ok(()), |partitions| out.int("partitions", partitions.into()))
 }
 
 /// A collection of a server.
@@ -112,6 +106,7 @@ struct ToServer {
     mode: &'static str,
     expires: Option<Expiry>,
     durability: String,
+    partitions: Option<u16>,
     /// Whether the server stops at the first document whose key exists, or which is refused.
     stops_at_existing: bool,
     stops_at_refused: bool,
@@ -125,6 +120,7 @@ impl Destination for ToServer {
         let put = |out: &mut BsonWriter<'_>| {
             out.text("mode", self.mode)?;
             out.text("durability", &self.durability)?;
+            put_partitions(out, self.partitions)?;
             out.bool("stopsAtExisting", self.stops_at_existing)?;
             out.bool("stopsAtRefused", self.stops_at_refused)?;
             put_expiry(out, self.expires)?;

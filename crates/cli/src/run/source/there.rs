@@ -55,7 +55,7 @@ struct InThere {
 }
 
 /// What was written to a command.
-type Put = Result<(), BsonError>;
+pub(super) type Put = Result<(), BsonError>;
 
 /// Returns the failure that an error of a connection is.
 pub(in crate::run) fn failed(error: ClientError) -> Failure {

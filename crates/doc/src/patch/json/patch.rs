@@ -39,6 +39,9 @@ pub struct JsonPatch {
     pub(in crate::patch) operations: Vec<Operation>,
 }
 
+/// The most operations of a patch.
+const OPERATIONS_MAX: usize = 10_000;
+
 /// One operation at one place.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::patch) struct Operation {
@@ -65,7 +68,8 @@ impl JsonPatch {
     ///
     /// # Errors
     /// InvalidInput with line and column if the text is not JSON, or with the place in the patch
-    /// (`/2/path`) and what was expected there if it is not a JSON Patch.
+    /// (`/2/path`) and what was expected there if it is not a JSON Patch. So if it has more than
+    /// 10,000 operations.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Self> {
         let options = JsonOptions::new().depth_max(DEPTH_MAX).duplicates(Duplicates::Error);
         let value = JsonParser::new(options).parse_value(text.as_ref());
@@ -80,6 +84,11 @@ impl JsonPatch {
         let Value::Array(items) = value else {
             return Err(malformed("", "an array of operations"));
         };
+        if items.len() > OPERATIONS_MAX {
+            let found = items.len();
+            let expected = format!("at most {OPERATIONS_MAX} operations, found {found}");
+            return Err(malformed("", expected));
+        }
         let operation = |(at, item): (usize, &Value)| {
             operation(item).map_err(|(member, expected)| malformed(&place(at, member), expected))
         };

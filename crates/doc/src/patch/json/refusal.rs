@@ -32,6 +32,8 @@ impl From<Error> for Refusal {
 
 const DIFFERS: &str = "the value differs";
 pub(in crate::patch) const TOO_LARGE: &str = "the document would be larger than its limit";
+pub(in crate::patch) const TOO_MANY_STEPS: &str =
+    "the operations up to here pass and move more than 2^28 elements: send fewer at a time";
 
 impl Refusal {
     /// Returns the error that `describe` gives a text.

@@ -9,8 +9,8 @@ use crate::failure::{Code, Failure, Outcome};
 use flagstone::{Collection, Database, Document, Filter, Moment, Value};
 use std::time::Duration;
 
-/// Tells by its name whether the client may read a keyspace.
-pub(super) type IsReadable = Box<dyn Fn(&str) -> bool + Send>;
+/// Tells by its name whether the client may read a keyspace now.
+pub(super) type IsReadable = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
 impl Run<'_, '_> {
     /// Returns the collection that the operation is about, as drivers name it.
@@ -67,6 +67,12 @@ impl<'a> Args<'a> {
     pub(super) fn filter(&self) -> Done<Filter> {
         let text = self.text("filter")?.unwrap_or("{}");
         Ok(Filter::parse(text).map_err(|error| flagstone::Error::invalid(error.to_string()))?)
+    }
+
+    /// Returns the hash partitions of a collection, if this creates it.
+    pub(super) fn partitions(&self) -> Outcome<Option<u16>> {
+        let partitions = self.count("partitions")?;
+        Ok(partitions.map(|partitions| u16::try_from(partitions).unwrap_or(u16::MAX)))
     }
 
     /// Returns the moment from which on a document is absent: one of the client, or one some time

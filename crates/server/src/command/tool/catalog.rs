@@ -8,7 +8,7 @@ use crate::access::Need;
 use crate::failure::{Code, Failure};
 use flagstone::admin::Backups;
 use flagstone::internal::summary::{self, KnownIndex};
-use flagstone::{Error, ErrorKind, Filter, Index, KeyspaceOptions, Routing, Space};
+use flagstone::{Error, ErrorKind, Filter, Index, Space};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -55,14 +55,7 @@ fn put_names(run: &mut Run<'_, '_>) -> Done {
 pub(super) fn create(run: &mut Run<'_, '_>) -> Done {
     let namespace = run.asked_namespace()?;
     let is_new = run.existing(&namespace)?.is_none();
-    let partitions = run.args().count("partitions")?;
-    let partitions = partitions.and_then(|partitions| u16::try_from(partitions).ok());
-    if let Some(partitions) = partitions {
-        let options = KeyspaceOptions::new().routing(Routing::Hash(partitions));
-        run.service.db.space(&namespace.keyspace()).options(options).collection()?;
-    } else {
-        run.created(&namespace)?;
-    }
+    run.service.created_in(&namespace, run.args().partitions()?)?;
     Ok(run.reply.bool("isNew", is_new)?)
 }
 
@@ -183,9 +176,6 @@ pub(super) fn drop_index(run: &mut Run<'_, '_>) -> Done {
 
 pub(super) fn drop_collection(run: &mut Run<'_, '_>) -> Done {
     let collection = run.asked_collection()?;
-    if run.args().is("ifEmpty")? && collection.scan(..).keys().next().is_some() {
-        return Ok(());
-    }
     run.service.db.drop_keyspace(&collection.name())?;
     Ok(())
 }

@@ -1,6 +1,7 @@
-//! The feed of changes, as the tool prints it.
+//! The feed of changes, as the tool prints it. Events are made one by one: a commit may have as
+//! many as memory holds as bytes.
 
-use super::super::read::first_batch;
+use super::super::read::{FEED, first_batch};
 use super::super::run::Run;
 use super::asked::{IsReadable, put_number, put_stored};
 use super::refused::{Done, Refused};
@@ -8,45 +9,31 @@ use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::{FIRST_BATCH, Live, Rows};
-use flagstone::Document;
-use flagstone::changes::{Change, ChangeKind, Changes, ChangesFrom, Delivery, Happened};
-use flagstone::internal::interrupt_check;
-use std::collections::VecDeque;
+use flagstone::changes::{Change, ChangeBatch, Changes, ChangesFrom, Delivery, Happened};
+use flagstone::internal::summary::Event;
+use flagstone::internal::{change_at, interrupt_check};
 use std::time::{Duration, Instant};
 
-/// What happened to a keyspace, or a gap.
-#[derive(Default)]
-struct Event {
-    kind: &'static str,
-    token: Option<String>,
-    seqno: Option<u64>,
-    keyspace: Option<String>,
-    /// Keys as they are stored, and whether the first is that of a document.
-    key: Option<Vec<u8>>,
-    is_document: bool,
-    end: Option<Vec<u8>>,
-    /// The new name.
-    to: Option<String>,
-    /// Milliseconds since 1970.
-    expires: Option<u64>,
-    old: Option<Document>,
-    document: Option<Document>,
-    patch: Option<String>,
-    value: Option<Vec<u8>>,
-    /// Whether it is the last of its commit.
-    is_last: bool,
+/// A delivery that was not dealt with.
+struct Ahead {
+    delivery: Delivery,
+    /// How many of its changes were looked at.
+    done: usize,
 }
 
 /// The events of a feed that a client may see.
 struct Feed {
     changes: Changes,
     is_seen: IsReadable,
-    ahead: VecDeque<Event>,
-    current: Option<Event>,
+    ahead: Option<Ahead>,
+    current: Option<(Event, IsLast)>,
     token: String,
     /// Until when a call waits for events, if the client follows.
     deadline: Option<Instant>,
 }
+
+/// Whether an event is the last of its commit.
+type IsLast = bool;
 
 pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
     let args = run.args();
@@ -69,7 +56,7 @@ pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
             run.require(Need::Read, &namespace.database)?;
             (changes.only([namespace.keyspace()]), namespace.to_string())
         }
-        None => (changes, format!("{}.$cmd.watch", run.command.database)),
+        None => (changes, format!("{}.{FEED}", run.command.database)),
     };
     let is_seen = run.readable()?;
     let token = changes.token().to_string();
@@ -77,7 +64,7 @@ pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
     let feed = Feed {
         changes,
         is_seen,
-        ahead: VecDeque::new(),
+        ahead: None,
         current: None,
         token,
         deadline: follows.then(Instant::now),
@@ -91,99 +78,57 @@ impl Feed {
         interrupt_check()?;
         let delivery =
             if wait.is_zero() { self.changes.poll()? } else { self.changes.wait(wait)? };
-        let Some(delivery) = delivery else { return Ok(false) };
-        let mut events = self.events(&delivery)?;
+        self.ahead = delivery.map(|delivery| Ahead { delivery, done: 0 });
+        Ok(self.ahead.is_some())
+    }
+
+    /// Makes the next event of the delivery that is ahead. `None` if it has no more that the client
+    /// may see.
+    fn step(&mut self) -> Done<Option<(Event, IsLast)>> {
+        let Some(Ahead { delivery, done }) = self.ahead.take() else { return Ok(None) };
         let token = delivery.token.to_string();
-        match events.last_mut() {
-            // Within a commit there is no place to continue.
-            Some(last) => (last.token, last.is_last) = (Some(token), true),
-            None => self.token = token,
-        }
-        self.ahead.extend(events);
-        Ok(true)
-    }
-
-    fn events(&self, delivery: &Delivery) -> Done<Vec<Event>> {
-        let mut events = Vec::new();
-        match &delivery.happened {
-            Happened::Commit(batch) => {
-                for change in batch.changes() {
-                    interrupt_check()?;
-                    if (self.is_seen)(&change.keyspace()) {
-                        events.push(event(&change)?);
-                    }
+        let Happened::Commit(batch) = &delivery.happened else {
+            self.token.clone_from(&token);
+            let event = Event::of(&delivery.happened, &self.is_seen);
+            return Ok(event.map(|event| (Event { token: Some(token), ..event }, true)));
+        };
+        let event = match self.seen(batch, done)? {
+            Some((at, change)) => {
+                let event = Event::of_change(&change)?;
+                if let Some((next, _)) = self.seen(batch, at + 1)? {
+                    // Within a commit there is no place to continue.
+                    self.ahead = Some(Ahead { delivery, done: next });
+                    return Ok(Some((event, false)));
                 }
+                Some((Event { token: Some(token.clone()), ..event }, true))
             }
-            Happened::Ingested { keyspace, start, end } if (self.is_seen)(keyspace) => {
-                events.push(Event {
-                    kind: "ingested",
-                    keyspace: Some(keyspace.clone()),
-                    key: Some(start.to_vec()),
-                    end: Some(end.to_vec()),
-                    ..Event::default()
-                });
-            }
-            Happened::Dropped { keyspace } if (self.is_seen)(keyspace) => events.push(Event {
-                kind: "dropped",
-                keyspace: Some(keyspace.clone()),
-                ..Event::default()
-            }),
-            Happened::Renamed { from, to } if (self.is_seen)(from) || (self.is_seen)(to) => {
-                events.push(Event {
-                    kind: "renamed",
-                    keyspace: Some(from.clone()),
-                    to: Some(to.clone()),
-                    ..Event::default()
-                });
-            }
-            Happened::Gap => events.push(Event { kind: "gap", ..Event::default() }),
-            _ => {}
-        }
-        Ok(events)
+            None => None,
+        };
+        self.token = token;
+        Ok(event)
     }
-}
 
-fn event(change: &Change<'_>) -> Done<Event> {
-    let patch = change.patch()?.map(|patch| patch.to_string());
-    let kind = match change.kind() {
-        ChangeKind::Put => "put",
-        ChangeKind::Merge if patch.is_some() => "patch",
-        ChangeKind::Merge => "merge",
-        ChangeKind::Delete => "delete",
-        _ => "delete_range",
-    };
-    let document = change.document()?;
-    let is_known = document.is_some() || patch.is_some();
-    Ok(Event {
-        kind,
-        token: None,
-        seqno: Some(change.seqno().get()),
-        keyspace: Some(change.keyspace()),
-        key: Some(change.key_bytes().to_vec()),
-        is_document: change.key()?.is_some(),
-        end: change.end_bytes().map(<[u8]>::to_vec),
-        to: None,
-        expires: change.expiry().map(flagstone::Moment::millis),
-        old: change.old_document()?,
-        document,
-        patch,
-        value: (!is_known && !change.value_bytes().is_empty())
-            .then(|| change.value_bytes().to_vec()),
-        is_last: false,
-    })
+    /// Returns the first change from the index `from` on that the client may see.
+    fn seen<'b>(&self, batch: &'b ChangeBatch, from: usize) -> Done<Option<(usize, Change<'b>)>> {
+        let mut at = from;
+        while let Some(change) = change_at(batch, at) {
+            interrupt_check()?;
+            if (self.is_seen)(&change.keyspace()) {
+                return Ok(Some((at, change)));
+            }
+            at += 1;
+        }
+        Ok(None)
+    }
 }
 
 impl Rows for Feed {
     fn advance(&mut self) -> Outcome<bool> {
         loop {
-            if let Some(event) = self.ahead.pop_front() {
-                if let Some(token) = &event.token {
-                    self.token.clone_from(token);
-                }
-                self.current = Some(event);
+            self.current = self.step().map_err(Refused::into_failure)?;
+            if self.current.is_some() {
                 return Ok(true);
             }
-            self.current = None;
             let left = self.deadline.map_or(Duration::ZERO, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
@@ -196,7 +141,9 @@ impl Rows for Feed {
 
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
         match &self.current {
-            Some(event) => put_event(out, event).map_err(Refused::into_failure),
+            Some((event, is_last)) => {
+                put_event(out, event, *is_last).map_err(Refused::into_failure)
+            }
             None => Ok(()),
         }
     }
@@ -207,9 +154,9 @@ impl Rows for Feed {
     }
 }
 
-fn put_event(out: &mut BsonWriter<'_>, event: &Event) -> Done {
-    out.text("kind", event.kind)?;
-    out.bool("isLast", event.is_last)?;
+fn put_event(out: &mut BsonWriter<'_>, event: &Event, is_last: IsLast) -> Done {
+    out.text("kind", &event.kind)?;
+    out.bool("isLast", is_last)?;
     out.bool("isDocument", event.is_document)?;
     let texts = [
         ("token", &event.token),
@@ -222,7 +169,9 @@ fn put_event(out: &mut BsonWriter<'_>, event: &Event) -> Done {
             out.text(name, text)?;
         }
     }
-    for (name, number) in [("seqno", event.seqno), ("expires", event.expires)] {
+    for (name, number) in
+        [("seqno", event.seqno), ("expires", event.expires.map(flagstone::Moment::millis))]
+    {
         if let Some(number) = number {
             put_number(out, name, number)?;
         }

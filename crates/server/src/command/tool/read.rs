@@ -235,17 +235,10 @@ fn others(
 ) -> Done<impl Fn(&str) -> flagstone::Result<Option<Collection>> + Send + Sync + use<>> {
     let is_whole = run.args().is("whole")?;
     let (of_database, opened) = (run.command.database.clone(), database.clone());
-    // Users may lose a role while the pipeline runs: it goes on as it began.
-    let readable: Vec<String> = if is_whole {
-        let is_readable = run.readable()?;
-        let known = database.keyspaces().into_iter().map(|info| info.name);
-        known.filter(|name| is_readable(name)).collect()
-    } else {
-        Vec::new()
-    };
+    let is_readable = run.readable()?;
     Ok(move |name: &str| {
         let keyspace = if is_whole {
-            if !readable.iter().any(|known| known == name) {
+            if !is_readable(name) {
                 return Ok(None);
             }
             name.to_owned()

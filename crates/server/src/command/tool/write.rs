@@ -170,9 +170,10 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
     let durability =
         durability.map_err(|error| Failure::new(Code::BadValue, format!("durability: {error}")))?;
     let expires = args.expiry(&run.service.db)?;
-    let collection = run.asked_collection()?;
     let statements = run.statements("documents")?;
     let documents = statements.iter().map(|bson| loaded(bson)).collect::<Outcome<Vec<_>>>()?;
+    // Not before there are documents: a load that has none to put leaves no collection.
+    let collection = run.service.created_in(&run.asked_namespace()?, args.partitions()?)?;
     Counters::add(&run.service.counters.inserts, documents.len() as u64);
     let load = Load { run, collection, mode, expires, durability };
     // What is merged is read first, and cannot be in a batch.
@@ -201,6 +202,10 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
         if is_end {
             break;
         }
+    }
+    if mode == Mode::Merge {
+        // One sync for all of them.
+        run.sync_for(durability)?;
     }
     put_number(&mut run.reply, "done", done)?;
     run.reply.begin_array("problems")?;

@@ -44,6 +44,7 @@ files! {
     SCRIPT "collection.js" "collection.js";
     SCRIPT "document.js" "document.js";
     SCRIPT "dom.js" "dom.js";
+    SCRIPT "drop.js" "drop.js";
     SCRIPT "explain.js" "explain.js";
     SCRIPT "find.js" "find.js";
     SCRIPT "indexes.js" "indexes.js";

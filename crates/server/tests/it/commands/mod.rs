@@ -10,6 +10,7 @@
 mod concerns;
 mod failures;
 mod operations;
+mod outputs;
 mod status;
 mod streams;
 mod tool;

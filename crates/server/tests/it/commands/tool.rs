@@ -154,3 +154,76 @@ fn the_server_keeps_what_is_its_own() {
     let stats = Document::from_bytes(stats, None).unwrap().to_json().unwrap();
     assert!(stats.contains("shop.c") && !stats.contains("system.users"), "{stats}");
 }
+
+/// All events of a commit were made at once, which could take all memory.
+#[test]
+fn the_feed_stops_and_goes_on_within_a_commit() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    let database = fixture.service.database().clone();
+    let [shown, hidden] =
+        ["shop.c", "shop.system.x"].map(|name| database.collection(name).unwrap());
+    let mut batch = database.batch();
+    for n in 0..300_i64 {
+        batch.put(&shown, n, doc!({ "n": n })).unwrap();
+        batch.put(&hidden, n, doc!({ "n": n })).unwrap();
+    }
+    database.commit(batch).unwrap();
+    let mut reply = fixture.run("shop", r#"{"flagstone":"watch","from":"start"}"#);
+    let (mut name, mut seen, mut last) = ("cursor.firstBatch", 0, Vec::new());
+    loop {
+        for event in reply.get(name).unwrap().items().unwrap() {
+            let event = event.unwrap();
+            let field = |name: &str| event.get(name).unwrap();
+            assert_eq!(field("keyspace").unwrap().as_str(), Some("shop.c"));
+            seen += 1;
+            let is_last = field("isLast").unwrap().as_bool() == Some(true);
+            assert_eq!(field("token").is_some(), is_last);
+            last.extend(is_last.then_some(seen));
+        }
+        let id = reply.int("cursor.id").unwrap();
+        if id == 0 {
+            break;
+        }
+        let more = format!(
+            r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"$cmd.watch","batchSize":50}}"#
+        );
+        (name, reply) = ("cursor.nextBatch", fixture.run("shop", &more));
+    }
+    assert_eq!((seen, last), (300, vec![300]));
+}
+
+/// A collection with partitions was created without what change streams need, and a load that
+/// merges was as durable as the database, whatever it had asked for.
+#[test]
+fn a_load_creates_what_streams_need_and_merges_as_durably_as_it_is_asked() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    let database = fixture.service.database().clone();
+    let mut load = |collection: &str, mode: &str, durability: &str, n: i64| {
+        let bytes = |value: Value| {
+            let document = Document::from_value(&value).unwrap();
+            Value::Bytes(document.as_bytes().to_vec())
+        };
+        let part = doc!({ "k": (bytes(doc!(1))), "d": (bytes(doc!({ "n": n }))) });
+        let command = doc!({ "flagstone": "load", "collection": collection, "mode": mode,
+            "durability": durability, "partitions": 3, "documents": [part] });
+        let command = Document::from_value(&command).unwrap();
+        let reply = fixture.service.run(&mut fixture.client, "shop", &command).unwrap();
+        assert_eq!(reply.int("done"), Some(1), "{reply}");
+    };
+    load("a", "upsert", "buffered", 0);
+    let collection = database.collection("shop.a").unwrap();
+    assert!(collection.keeps_old_documents());
+    let info = database.keyspaces().into_iter().find(|info| info.name == "shop.a").unwrap();
+    assert_eq!(info.routing, flagstone::Routing::Hash(3));
+    // What is not synced is not delivered.
+    let durabilities = [("buffered", false), ("group", true), ("each", true)];
+    for (n, (durability, is_synced)) in (0..).zip(durabilities) {
+        database.sync().unwrap();
+        let from = flagstone::changes::ChangesFrom::Now;
+        let mut changes = database.changes(from).unwrap().only(["shop.b".to_owned()]);
+        load("b", "merge", durability, n);
+        assert_eq!(changes.poll().unwrap().is_some(), is_synced, "{durability}");
+    }
+}

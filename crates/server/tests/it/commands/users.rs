@@ -100,3 +100,73 @@ fn a_bulk_write_needs_the_right_to_write_to_each_collection() {
     let rest = fixture.run("admin", &more);
     assert_eq!(rest.int("cursor.nextBatch.0.idx"), Some(1), "{rest}");
 }
+
+/// The rights of a user were those of the moment when a cursor was opened: of a stream of all
+/// databases only `admin` was looked at again, and the tool's feed went on with the old roles.
+#[test]
+fn what_is_followed_ends_with_the_rights_of_its_user() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    let service = std::sync::Arc::clone(&fixture.service);
+    let read = |databases: &[Option<&str>]| -> Vec<Role> {
+        let role = |database: &Option<&str>| Role {
+            kind: RoleKind::Read,
+            database: database.map(str::to_owned),
+        };
+        databases.iter().map(role).collect()
+    };
+    let users = service.users();
+    users.create("root", "r", vec![Role { kind: RoleKind::Root, database: None }]).unwrap();
+    let mut root = service.client("here".to_owned(), "here".to_owned(), true);
+    root.log_in(users.get("root").unwrap());
+    let mut write = |database: &str, command: &str| {
+        let reply = service.run(&mut root, database, &super::parse(command)).unwrap();
+        assert_eq!(reply.float("ok"), Some(1.0), "{command}: {reply}");
+    };
+    users.create("ada", "a", read(&[None])).unwrap();
+    fixture.client.log_in(users.get("ada").unwrap());
+    let stream = r#"{"aggregate":1,"pipeline":[{"$changeStream":{"allChangesForCluster":true}}],
+        "cursor":{"batchSize":0}}"#;
+    let stream = fixture.run("admin", stream).int("cursor.id").unwrap();
+    let feed = r#"{"flagstone":"watch","from":"now","follow":true,"whole":true}"#;
+    let feed = fixture.run("main", feed).int("cursor.id").unwrap();
+    let more = |id: i64, collection: &str| {
+        format!(
+            r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"{collection}","maxTimeMS":500}}"#
+        )
+    };
+    let insert = r#"{"insert":"c","documents":[{"x":1}]}"#;
+    write("stock", insert);
+    let seen = fixture.run("admin", &more(stream, "$cmd.aggregate"));
+    assert_eq!(seen.str("cursor.nextBatch.0.ns.db"), Some("stock"), "{seen}");
+    let seen = fixture.run("main", &more(feed, "$cmd.watch"));
+    assert_eq!(seen.str("cursor.nextBatch.0.keyspace"), Some("stock.c"), "{seen}");
+
+    // What is left is shown, to a user who may not read `main` either.
+    users.update("ada", None, Some(read(&[Some("admin"), Some("shop")]))).unwrap();
+    let refused = fixture.run("admin", &more(stream, "$cmd.aggregate"));
+    assert_eq!(refused.int("code"), Some(13), "{refused}");
+    let gone = fixture.run("admin", &more(stream, "$cmd.aggregate"));
+    assert_eq!(gone.int("code"), Some(43), "{gone}");
+    write("stock", insert);
+    write("shop", insert);
+    write("stock", r#"{"renameCollection":"stock.c","to":"shop.d"}"#);
+    let (mut keyspaces, mut renamed) = (Vec::new(), None);
+    while renamed.is_none() {
+        let seen = fixture.run("main", &more(feed, "$cmd.watch"));
+        for event in seen.get("cursor.nextBatch").unwrap().items().unwrap() {
+            let event = event.unwrap();
+            let text = |name: &str| event.get(name).unwrap().map(|name| name.to_string());
+            match text("kind").as_deref() {
+                Some("\"renamed\"") => renamed = Some((text("keyspace"), text("to"))),
+                _ => keyspaces.extend(text("keyspace")),
+            }
+        }
+    }
+    assert_eq!(keyspaces, ["\"shop.c\""]);
+    assert_eq!(renamed, Some((None, Some("\"shop.d\"".to_owned()))), "a name that is hidden");
+
+    users.remove("ada").unwrap();
+    let refused = fixture.run("main", &more(feed, "$cmd.watch"));
+    assert_eq!(refused.int("code"), Some(13), "{refused}");
+}

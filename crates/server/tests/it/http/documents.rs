@@ -1,6 +1,7 @@
 //! Documents by their keys, and the export of a collection.
 
-use super::{Connection, Serving};
+use super::{BOB, Connection, Serving};
+use flagstone::Space;
 use flagstone_server::net::ServeOptions;
 use std::io::{Read, Write};
 
@@ -368,4 +369,26 @@ fn an_export_of_what_is_dropped_says_how_it_ends() {
     connection.reader.read_to_string(&mut rest).unwrap();
     let is_whole = rest.contains("\"id\":99999,") && rest.ends_with("\r\n0\r\n\r\n");
     assert!(is_whole || rest.contains("{\"$error\":"), "{}", &rest[rest.len() - 300..]);
+}
+
+/// An export went on with the rights that its user had when it began.
+#[test]
+fn an_export_ends_with_the_rights_of_its_user() {
+    let serving = Serving::with_users();
+    let things = serving.service.database().collection("shop.things").unwrap();
+    let text = "x".repeat(20_000);
+    for n in 0..2000_i64 {
+        things.put(n, flagstone::doc!({ "text": (text.as_str()) })).unwrap();
+    }
+    let mut connection = serving.connect();
+    connection.send("GET /v1/shop/things/export", BOB, "");
+    assert!(connection.line().unwrap().starts_with("HTTP/1.1 200 "));
+    serving.service.users().update("bob", None, Some(Vec::new())).unwrap();
+    let mut rest = Vec::new();
+    let _reset = std::io::Read::read_to_end(&mut connection.reader, &mut rest);
+    let rest = String::from_utf8_lossy(&rest);
+    assert!(rest.len() < 30_000_000, "all of it was sent: {} bytes", rest.len());
+    let end = &rest[rest.len().saturating_sub(400)..];
+    assert!(end.contains("\"$error\"") && end.contains("\"code\":13"), "{end}");
+    assert_eq!(serving.service.database().stats().keyspaces.len(), 2);
 }

@@ -389,3 +389,37 @@ fn few_loads_run_at_a_time_and_they_end_with_the_server() {
         load.ended();
     }
 }
+
+/// A load went on with the rights that its user had when it began.
+#[test]
+fn a_load_ends_with_the_rights_of_its_user() {
+    let serving = Serving::with_users();
+    let mut connection = serving.connect();
+    begin(&mut connection, "?progress=none", &format!("Expect: 100-continue\r\n{BOB}"));
+    assert_eq!(connection.reply(false).unwrap().status, 100, "it has begun");
+    chunk(&mut connection, b"{\"id\":1}\n");
+    serving.service.users().update("bob", None, Some(Vec::new())).unwrap();
+    // It comes on, until the answer says why not.
+    let mut sender = connection.stream.try_clone().unwrap();
+    let sending = std::thread::spawn(move || {
+        let line = b"9\r\n{\"id\":2}\n\r\n";
+        while sender.write_all(line).is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let reply = connection.reply(false).unwrap();
+    assert_eq!((reply.status, last(&reply).int("$error.code")), (403, Some(13)), "{reply:?}");
+    let _ended = connection.stream.shutdown(Shutdown::Both);
+    sending.join().unwrap();
+}
+
+/// The collection was created before the key was looked at.
+#[test]
+fn a_key_that_cannot_be_leaves_no_collection() {
+    let serving = Serving::new(ServeOptions::default());
+    for query in ["?key=", "?key=a,,b", "?key=auto&mode=merge"] {
+        let reply = serving.ask(&format!("{LOAD}{query}"), "", "{\"id\":1}");
+        assert_eq!(reply.status, 400, "{query} {reply:?}");
+    }
+    assert!(serving.service.database().keyspaces().is_empty());
+}

@@ -203,3 +203,40 @@ fn a_slow_command_is_logged_without_its_values() {
     assert!(!log.contains("a-secret"));
     assert_eq!(running.count("slow_commands"), 1);
 }
+
+/// Clients that are refused stay a while, until they have read why. They took the places of others.
+#[test]
+fn who_is_refused_takes_no_place() {
+    let running = Running::new(limits(|limits| limits.connections = 3));
+    let mut open: Vec<_> = (0..3).map(|_| running.connect()).collect();
+    open.iter_mut().for_each(works);
+    let _silent: Vec<_> = (0..5).map(|_| running.connect()).collect();
+    running.wait_for("refused_connections", 5);
+    assert_eq!(running.server.connections(), 8);
+    drop(open.pop());
+    eventually("a place", || running.server.connections() == 7);
+    works(&mut running.connect());
+    open.iter_mut().for_each(works);
+}
+
+/// A client of HTTP that kept its connection open kept a thread, too.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_silent_client_of_http_has_no_thread() {
+    let running = Running::new(ServeOptions::default());
+    let mut stream = running.connect();
+    let mut ask = || {
+        stream.write_all(b"GET /thread HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut text = Vec::new();
+        while !text.ends_with(b")") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            text.extend_from_slice(&byte);
+        }
+        text
+    };
+    let (first, second) = (ask(), ask());
+    assert_eq!(first, second, "one thread answers while the client speaks");
+    eventually("rest", || running.toy.rests.load(Ordering::Relaxed) == 1);
+    assert_ne!(ask(), first, "another thread went on");
+}

@@ -3,7 +3,7 @@
 use super::{Running, ask, command, ended, limits, reply, works};
 use flagstone_server::net::ServeOptions;
 use std::io::{Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -229,4 +229,33 @@ fn a_panic_ends_one_connection() {
     works(&mut other);
     drop(other);
     assert!(running.log().contains("reason=\"a command panicked\""));
+}
+
+/// A body in chunks took the room of the longest body from its begin: a few clients took all, and
+/// where there was less, none was answered.
+#[test]
+fn a_body_in_chunks_takes_room_as_it_comes() {
+    let running = Running::new(limits(|limits| limits.messages = 1 << 20));
+    let begin = |bytes: usize| {
+        let mut stream = running.connect();
+        let head = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunk = format!("{head}{bytes:x}\r\n{}\r\n", "x".repeat(bytes));
+        stream.write_all(chunk.as_bytes()).unwrap();
+        stream
+    };
+    let status = |mut stream: TcpStream| {
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).unwrap();
+        String::from_utf8(status[9..].to_vec()).unwrap()
+    };
+    let mut open: Vec<_> = (0..20).map(|_| begin(30_000)).collect();
+    for stream in &mut open {
+        stream.write_all(b"0\r\n\r\n").unwrap();
+    }
+    open.into_iter().for_each(|stream| assert_eq!(status(stream), "200"));
+    let mut whole = begin(900_000);
+    whole.write_all(b"0\r\n\r\n").unwrap();
+    assert_eq!(status(whole), "200");
+    assert_eq!(status(begin(1_200_000)), "503");
+    assert_eq!(running.count("refused_messages"), 1);
 }

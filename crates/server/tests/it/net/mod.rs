@@ -124,7 +124,11 @@ impl Handler for Toy {
 
     fn respond<'a>(&'a self, _client: &'a mut Login, request: &HttpRequest<'_>) -> Response<'a> {
         assert_ne!(request.head.target, "/panic", "a request that panics");
-        Response::of(200, "text/plain", request.head.target.as_str())
+        let text = match request.head.target.as_str() {
+            "/thread" => format!("{:?}", std::thread::current().id()),
+            target => target.to_owned(),
+        };
+        Response::of(200, "text/plain", text)
     }
 }
 

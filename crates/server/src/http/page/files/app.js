@@ -61,6 +61,10 @@ function show(now) {
       sampler,
       editor,
       changed: (db, c) => sidebar.changed(db, c),
+      dropped: () => {
+        sidebar.refresh();
+        go({});
+      },
     };
     view = has ? new CollectionView(given) : new Overview(sampler);
     const isFirst = shownKey === null;

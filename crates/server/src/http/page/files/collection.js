@@ -2,6 +2,7 @@
 
 import { command } from "./api.js";
 import { alarm, bytes, count, fill, h, tabs } from "./dom.js";
+import { dropper } from "./drop.js";
 import { Find } from "./find.js";
 import { Indexes } from "./indexes.js";
 import { Load } from "./load.js";
@@ -17,7 +18,7 @@ const TABS = [
 const REFRESH = 5000;
 
 export class CollectionView {
-  constructor({ db, c, sampler, editor, changed }) {
+  constructor({ db, c, sampler, editor, changed, dropped }) {
     Object.assign(this, { db, c });
     const open = (key) => change({ doc: key });
     this.changed = () => {
@@ -33,6 +34,7 @@ export class CollectionView {
       changed: this.changed,
     };
     this.facts = h("p", { class: "facts" }, "\u00a0");
+    const drop = dropper(db, c, dropped);
     this.tabs = h("div", {});
     this.place = h("div", {});
     this.element = h(
@@ -42,8 +44,9 @@ export class CollectionView {
         "header",
         { class: "head" },
         h("h1", { tabindex: -1 }, h("span", { class: "muted" }, `${db} / `), c),
-        this.facts,
+        h("div", { class: "actions" }, this.facts, drop.button),
       ),
+      drop.dialog,
       this.tabs,
       this.place,
     );
