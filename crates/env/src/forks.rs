@@ -88,21 +88,7 @@ impl ClosedInChild {
 
     /// Has the children of forks that begin from now on close `descriptor`.
     fn new(descriptor: BorrowedFd<'_>) -> Self {
-        let descriptor = descriptor.as_raw_fd();
-        let mut place = &FIRST;
-        loop {
-            let link = place.get_or_make();
-            let taken = link.descriptor.compare_exchange(
-                FREE,
-                descriptor,
-                Ordering::SeqCst,
-                Ordering::SeqCst,
-            );
-            if taken.is_ok() {
-                return Self { link };
-            }
-            place = &link.next;
-        }
+        Self { link: FIRST.claim(descriptor.as_raw_fd()) }
     }
 }
 
@@ -123,15 +109,36 @@ impl Next {
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
+    /// Returns a link for `descriptor` alone: a free one from here on, or a new one at the end.
+    fn claim(&'static self, descriptor: RawFd) -> &'static Link {
+        let mut place = self;
+        loop {
+            let link = place.get_or_make();
+            let taken = link.descriptor.compare_exchange(
+                FREE,
+                descriptor,
+                Ordering::SeqCst,
+                Ordering::SeqCst,
+            );
+            if taken.is_ok() {
+                return link;
+            }
+            place = &link.next;
+        }
+    }
+
+    #[expect(unsafe_code, reason = "a box that may be given away")]
     fn get_or_make(&self) -> &'static Link {
         loop {
             if let Some(link) = self.get() {
                 return link;
             }
             let new = Link { descriptor: AtomicI32::new(FREE), next: Self::new() };
-            // Whoever is second leaves a link that is never used.
-            let (none, new) = (std::ptr::null_mut(), Box::leak(Box::new(new)));
-            let _first = self.0.compare_exchange(none, new, Ordering::AcqRel, Ordering::Acquire);
+            let (none, new) = (std::ptr::null_mut(), Box::into_raw(Box::new(new)));
+            if self.0.compare_exchange(none, new, Ordering::AcqRel, Ordering::Acquire).is_err() {
+                // SAFETY: another thread was first, so nobody knows this box.
+                drop(unsafe { Box::from_raw(new) });
+            }
         }
     }
 }
@@ -187,5 +194,33 @@ mod handler {
             }
             next = link.next.get();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of two threads that made a link for the same place, the second leaked its own.
+    #[test]
+    fn threads_that_register_at_once_have_a_link_each() {
+        static LIST: Next = Next::new();
+        let rounds = if cfg!(miri) { 5 } else { 500 };
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                scope.spawn(move || {
+                    for first in (0..rounds).map(|round| thread * 10_000 + round * 4) {
+                        let own = first..first + 4;
+                        let links: Vec<&Link> = own.clone().map(|own| LIST.claim(own)).collect();
+                        std::thread::yield_now();
+                        for (own, link) in own.zip(links) {
+                            assert_eq!(link.descriptor.swap(FREE, Ordering::AcqRel), own);
+                        }
+                    }
+                });
+            }
+        });
+        let mut links = std::iter::successors(LIST.get(), |link| link.next.get());
+        assert!(links.all(|link| link.descriptor.load(Ordering::Relaxed) == FREE));
     }
 }
