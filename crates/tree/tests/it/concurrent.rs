@@ -2,7 +2,7 @@
 
 use crate::bench_tree::{BenchTree, small_options};
 use flagstone_base::{EntryRef, KeyRange, Kind, SeqNo};
-use flagstone_tree::{Direction, Flush, ScanOptions};
+use flagstone_tree::{Direction, Flush, ScanOptions, TreeScan};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -180,4 +180,25 @@ fn a_tree_that_is_discarded_while_it_is_written_owes_no_memory() {
         drop(tree);
         assert_eq!(charged.load(Ordering::SeqCst), 0);
     }
+}
+
+/// Miri runs this: a scan lends a value out of memory of which other threads take the rest.
+#[test]
+fn a_value_in_place_outlives_what_another_thread_takes_of_its_scan() {
+    let mut tree = BenchTree::new(small_options());
+    tree.put("a", "in a table");
+    tree.flush();
+    tree.put("b", "in a memtable");
+    let view = Arc::downgrade(&tree.tree.view());
+    let scans = [1, 2].map(|keys| {
+        let options = ScanOptions::default();
+        let mut scan = tree.tree.scan(KeyRange::ALL, tree.last, Direction::Forward, options);
+        (0..keys).for_each(|_| assert!(scan.advance().unwrap()));
+        scan
+    });
+    let lent = scans.each_ref().map(TreeScan::value_bytes);
+    std::thread::scope(|scope| drop(scope.spawn(|| tree.tree.discard())));
+    assert!(view.upgrade().is_none(), "the scans keep nothing else");
+    assert_eq!(lent, [&b"in a table"[..], b"in a memtable"]);
+    assert_eq!(scans.each_ref().map(TreeScan::value_bytes), lent);
 }
