@@ -120,11 +120,13 @@ cargo xtask COMMAND
   fuzz TARGET [--seconds N] [--seed S] | TARGET --replay FILE
                   feeds hostile bytes to the reader of one format; without a target it lists the
                   targets and all options
-  miri [PACKAGES] runs the unit tests of unsafe code under Miri, which finds undefined behaviour;
-                  needs a nightly toolchain with miri and rust-src
+  miri [PACKAGES] runs the tests of unsafe code under Miri, which finds undefined behaviour; needs a
+                  nightly toolchain with miri and rust-src
   sanitize address|thread [ARGUMENTS]
-                  runs the tests of the engine under AddressSanitizer or ThreadSanitizer, which
-                  needs a nightly toolchain with rust-src; ARGUMENTS are for cargo test
+                  runs the tests of all crates under AddressSanitizer, or of those whose threads
+                  share memory under ThreadSanitizer. Needs a nightly toolchain, for the latter with
+                  rust-src; with llvm-symbolizer reports name functions. ARGUMENTS are for cargo
+                  test, such as -p PACKAGE
   fixtures [NAMES]
                   adds small databases of today's format to fixtures/: those whose content is not
                   there yet, and those of NAMES. It changes none that is there; tests open all

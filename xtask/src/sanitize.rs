@@ -1,64 +1,224 @@
 //! `cargo xtask miri` and `cargo xtask sanitize`: tests under the checkers of nightly compilers.
 //!
-//! Miri interprets, a hundred times slower, and nothing in C: it runs unit tests of unsafe code.
+//! Miri interprets, a hundred times slower, and nothing in C: it runs the tests of unsafe code.
 //! AddressSanitizer and ThreadSanitizer are compiled in, and run everything.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-/// The packages with unsafe code that can be interpreted, and the unit tests of it.
-const INTERPRETED: [(&str, &[&str]); 5] = [
-    ("flagstone-doc", &["utf8::", "print::"]),
-    ("flagstone-env", &["memory::heap", "memory::pages", "owned::", "sync::"]),
-    ("flagstone-tree", &["arena::", "memtable::"]),
-    ("flagstone-engine", &["partition::layout::"]),
-    ("flagstone-arrow", &["hostile::", "import::", "interface::"]),
+/// What Miri runs of a file with unsafe code.
+enum Miri {
+    /// The unit tests of the file, and of further modules.
+    Lib(&'static [&'static str]),
+    /// These tests of `tests/it`.
+    It(&'static [&'static str]),
+    /// Nothing, and why.
+    Nothing(&'static str),
+}
+
+/// The files with unsafe code.
+const UNSAFE: [(&str, Miri); 25] = [
+    ("crates/arrow/src/hostile.rs", Miri::Lib(&["import::"])),
+    ("crates/arrow/src/interface.rs", Miri::Lib(&[])),
+    ("crates/doc/src/print/special.rs", Miri::Lib(&["print::"])),
+    ("crates/doc/src/utf8.rs", Miri::Lib(&[])),
+    ("crates/engine/src/partition/layout.rs", Miri::Lib(&[])),
+    ("crates/env/src/biased_lock.rs", Miri::Lib(&[])),
+    ("crates/env/src/forks.rs", Miri::Lib(&[])),
+    ("crates/env/src/memory/heap.rs", Miri::Lib(&[])),
+    ("crates/env/src/memory/pages.rs", Miri::Lib(&[])),
+    ("crates/env/src/os/file.rs", Miri::Nothing("calls of the system")),
+    ("crates/env/src/os/process.rs", Miri::Nothing("calls of the system")),
+    ("crates/env/src/os/tests.rs", Miri::Nothing("forks")),
+    ("crates/env/src/sync/barrier.rs", Miri::Nothing("a call of the system")),
+    ("crates/env/src/windows/process.rs", Miri::Nothing("calls of Windows")),
+    ("crates/sst/src/prefetch.rs", Miri::Nothing("an instruction without effect")),
+    ("crates/testkit/src/fuzz/coverage.rs", Miri::Nothing("counters of LLVM")),
+    ("crates/testkit/src/memory.rs", Miri::Nothing("an allocator of the system's")),
+    ("crates/testkit/src/stress/power.rs", Miri::Nothing("a call of the system")),
+    ("crates/tree/src/arena.rs", Miri::Lib(&[])),
+    ("crates/tree/src/memtable/store.rs", Miri::Lib(&["memtable::"])),
+    ("crates/tree/src/memtable/versions.rs", Miri::Lib(&["memtable::"])),
+    ("crates/tree/src/read/scan.rs", Miri::It(&["concurrent::a_value_in_place"])),
+    ("python/src/incoming.rs", Miri::Nothing("objects of Python")),
+    ("python/src/outgoing.rs", Miri::Nothing("objects of Python")),
+    ("python/src/signals.rs", Miri::Nothing("calls of Python")),
 ];
 
-/// The packages of the tests that run under sanitizers. The threads of the last five share memory.
-const PACKAGES: [&str; 9] = [
-    "flagstone-doc",
-    "flagstone-sst",
-    "flagstone-load",
-    "flagstone-testkit",
+/// The packages that AddressSanitizer leaves out: programs for developers.
+const PROGRAMS: [&str; 2] = ["flagstone-bench", "xtask"];
+
+/// The packages whose threads share memory, for ThreadSanitizer.
+const THREADS: [&str; 6] = [
     "flagstone-env",
     "flagstone-wal",
     "flagstone-tree",
     "flagstone-engine",
     "flagstone",
+    "flagstone-server",
 ];
 
-/// Runs Miri over one package, or all. Returns true if it found nothing.
+/// Tests that sanitizers leave out, and why.
+const LEFT_OUT: [(&str, &str); 1] = [(
+    "models::",
+    "loom checks each access itself, on stacks that sanitizers do not know, one of which it leaks",
+)];
+
+/// Runs Miri over the unsafe code of some packages, or all. Returns true if it found nothing.
 pub(crate) fn interpret(root: &Path, packages: &[&str]) -> bool {
-    let is_asked = |name: &str| packages.is_empty() || packages.contains(&name);
-    let mut asked = INTERPRETED.iter().filter(|(name, _)| is_asked(name)).peekable();
-    asked.peek().is_some()
-        && asked.all(|(name, tests)| {
-            println!("miri {name}");
-            let mut command = nightly(root);
-            command.args(["miri", "test", "--locked", "--lib", "-p", name]);
-            // Files and clocks of this machine.
-            command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-            succeeds(command.arg("--").args(*tests))
+    let runs = runs(packages);
+    if runs.is_empty() {
+        eprintln!("{}: expected a package with unsafe code", packages.join(" "));
+        return false;
+    }
+    has_nightly(&["miri", "rust-src"])
+        && runs.iter().all(|run| {
+            println!("miri {} {}", run.package, run.tests.join(" "));
+            let listed = run.command(root, &["--list"]).stderr(Stdio::inherit()).output();
+            let Some(listed) = listed.ok().filter(|listed| listed.status.success()) else {
+                return false;
+            };
+            let strays = strays(&run.tests, &String::from_utf8_lossy(&listed.stdout));
+            if !strays.is_empty() {
+                eprintln!("{}: no test has the name {}", run.package, strays.join(", "));
+            }
+            strays.is_empty() && succeeds(&mut run.command(root, &[]))
         })
 }
 
-/// Runs the tests of the engine under a sanitizer; `words` are its name and arguments for cargo.
+/// What Miri runs of one test binary.
+struct Run {
+    package: String,
+    target: &'static [&'static str],
+    tests: Vec<String>,
+}
+
+impl Run {
+    fn command(&self, root: &Path, words: &[&str]) -> Command {
+        let mut command = nightly(root);
+        command.args(["miri", "test", "--locked", "-p", &self.package]).args(self.target);
+        // Files and clocks of this machine.
+        command.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        command.arg("--").args(words).args(&self.tests);
+        command
+    }
+}
+
+/// Returns what Miri runs of these packages, or of all.
+fn runs(packages: &[&str]) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (file, miri) in &UNSAFE {
+        let (package, module) = place_of(file);
+        if !packages.is_empty() && !packages.contains(&package.as_str()) {
+            continue;
+        }
+        let (target, tests): (&[&str], Vec<String>) = match miri {
+            Miri::Lib(more) => {
+                let more = more.iter().map(|test| (*test).to_owned());
+                (&["--lib"], std::iter::once(module).chain(more).collect())
+            }
+            Miri::It(tests) => (&["--test", "it"], tests.iter().map(|&test| test.into()).collect()),
+            Miri::Nothing(_) => continue,
+        };
+        match runs.iter_mut().find(|run| run.package == package && run.target == target) {
+            Some(run) => run.tests.extend(tests),
+            None => runs.push(Run { package, target, tests }),
+        }
+    }
+    runs
+}
+
+/// Returns the package and the module of a file.
+fn place_of(file: &str) -> (String, String) {
+    let mut parts = file.split('/').skip(1);
+    let folder = parts.next().unwrap_or_default();
+    let path: Vec<&str> = parts.skip(1).collect();
+    let package = match folder {
+        "flagstone" => folder.to_owned(),
+        other => format!("flagstone-{other}"),
+    };
+    (package, path.join("::").replace(".rs", "::"))
+}
+
+/// Returns the filters that are part of no name in a listing of tests. Without this check, two
+/// modules that got other names were left out in silence.
+fn strays<'a>(filters: &'a [String], listing: &str) -> Vec<&'a str> {
+    let tests: Vec<&str> = listing.lines().filter_map(|line| line.strip_suffix(": test")).collect();
+    let is_stray = |filter: &&str| !tests.iter().any(|test| test.contains(filter));
+    filters.iter().map(String::as_str).filter(is_stray).collect()
+}
+
+/// Runs the tests under a sanitizer; `words` are its name and arguments for cargo.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
-    let (Some((kind @ ("address" | "thread"), words)), Some(host)) =
-        (words.split_first().map(|(kind, words)| (*kind, words)), crate::fuzz::host())
+    let (Some((&kind @ ("address" | "thread"), words)), Some(host)) =
+        (words.split_first(), crate::fuzz::host())
     else {
         eprintln!("expected address or thread, and a rustc that names its host");
         return false;
     };
+    let is_thread = kind == "thread";
+    if !has_nightly(if is_thread { &["rust-src"] } else { &[] }) {
+        return false;
+    }
     let mut command = nightly(root);
-    command.args(["test", "--locked", "--lib", "--tests", "--target", &host, "--target-dir"]);
-    command.arg(format!("target/{kind}")).env("RUSTFLAGS", format!("-Zsanitizer={kind}"));
+    command.args(["test", "--locked", "--no-fail-fast", "--tests", "--target", &host]);
+    command.args(["--target-dir", &format!("target/{kind}")]);
+    // It is to see much, not to be fast: compiling all again takes longer than the tests.
+    command.args(["--config", r#"profile.dev.package."*".opt-level=1"#]);
+    command.args(["--config", r#"profile.dev.package."*".debug=false"#]);
+    command.env("RUSTFLAGS", format!("-Zsanitizer={kind}"));
+    // What a frame holds lies apart from the rest, so frames are several times as large.
+    command.env("RUST_MIN_STACK", (32 << 20).to_string());
     // Of the standard library every access must be seen, or its locks order nothing.
-    command.args((kind == "thread").then_some("-Zbuild-std"));
-    let packages = if kind == "thread" { &PACKAGES[4..] } else { &PACKAGES };
-    command.args(packages.iter().flat_map(|name| ["-p", name]));
-    succeeds(command.args(words))
+    command.args(is_thread.then_some("-Zbuild-std"));
+    let at = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+    let (for_cargo, for_tests) = words.split_at(at);
+    if for_cargo.contains(&"-p") {
+        // The caller has chosen.
+    } else if is_thread {
+        command.args(THREADS.iter().flat_map(|name| ["-p", name]));
+    } else {
+        let excluded = PROGRAMS.iter().flat_map(|name| ["--exclude", name]);
+        command.arg("--workspace").args(excluded);
+    }
+    command.args(for_cargo).arg("--").args(for_tests.iter().skip(1));
+    for (test, why) in LEFT_OUT {
+        println!("left out: {test} {why}");
+        command.args(["--skip", test]);
+    }
+    succeeds(&mut command)
+}
+
+/// Returns whether there is a nightly toolchain with these components, and says how to add it.
+fn has_nightly(components: &[&str]) -> bool {
+    let mut command = Command::new("rustup");
+    command.args(["component", "list", "--installed", "--toolchain", "nightly"]);
+    let installed = command.stderr(Stdio::null()).output().ok();
+    let installed = installed.filter(|output| output.status.success());
+    let listing = installed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    match advice(listing.as_deref(), components) {
+        None => true,
+        Some(advice) => {
+            eprintln!("{advice}");
+            false
+        }
+    }
+}
+
+/// Returns what is missing, by the listing of the installed components of a nightly toolchain.
+fn advice(listing: Option<&str>, components: &[&str]) -> Option<String> {
+    let Some(listing) = listing else {
+        let with = components.iter().map(|name| format!(" --component {name}")).collect::<String>();
+        return Some(format!(
+            "nightly Rust is missing; to add it: rustup toolchain install nightly{with}"
+        ));
+    };
+    let is_there = |name: &str| listing.lines().any(|line| line.starts_with(name));
+    let missing = components.iter().copied().filter(|name| !is_there(name)).collect::<Vec<_>>();
+    let missing = missing.join(" ");
+    (!missing.is_empty()).then(|| {
+        format!("{missing}: missing; to add: rustup component add {missing} --toolchain nightly")
+    })
 }
 
 fn nightly(root: &Path) -> Command {
@@ -69,4 +229,58 @@ fn nightly(root: &Path) -> Command {
 
 fn succeeds(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::Files;
+
+    /// What came after the list was made was never interpreted, and nobody noticed.
+    #[test]
+    fn each_file_with_unsafe_code_is_interpreted_or_says_why_not() {
+        let begins = ["unsafe {", "unsafe fn", "unsafe impl", "unsafe extern", "#[unsafe("];
+        let is_unsafe = |text: &str| {
+            let code = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+            code.into_iter().any(|line| begins.iter().any(|begin| line.contains(begin)))
+        };
+        let files = Files::load(&crate::root()).unwrap();
+        let found: Vec<&str> = files
+            .ending(".rs")
+            .filter(|(path, text)| path.contains("/src/") && is_unsafe(text))
+            .map(|(path, _)| path)
+            .filter(|path| !path.starts_with("xtask/") && !path.starts_with("peers/"))
+            .collect();
+        assert_eq!(found, UNSAFE.iter().map(|(path, _)| *path).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn miri_runs_the_tests_of_a_file_and_those_that_are_named() {
+        let shown = |packages: &[&str]| {
+            let shown = |run: Run| format!("{} {:?} {:?}", run.package, run.target, run.tests);
+            runs(packages).into_iter().map(shown).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&["flagstone-sst"]), [""; 0]);
+        let tree = shown(&["flagstone-tree"]);
+        assert_eq!(tree.len(), 2);
+        assert!(
+            tree[0].starts_with(r#"flagstone-tree ["--lib"] ["arena::", "memtable::store::","#)
+        );
+        assert!(tree[1].starts_with(r#"flagstone-tree ["--test", "it"] ["concurrent::"#));
+        assert!(shown(&[]).len() > 4);
+        let filters = ["arena::".to_owned(), "owned::".to_owned()];
+        let listing = "arena::tests::a: test\nx::owned: test\n2 tests, 0 benchmarks\n";
+        assert_eq!(strays(&filters, listing), ["owned::"]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_the_command_that_adds_it() {
+        let advice = |listing, components: &[&str]| advice(listing, components).unwrap_or_default();
+        let install = "rustup toolchain install nightly --component rust-src";
+        assert!(advice(None, &["rust-src"]).ends_with(install));
+        let listing = "cargo-x86_64-unknown-linux-gnu\nmiri-x86_64-unknown-linux-gnu\n";
+        assert_eq!(advice(Some(listing), &["miri"]), "");
+        let add = "rustup component add rust-src --toolchain nightly";
+        assert!(advice(Some(listing), &["miri", "rust-src"]).ends_with(add));
+    }
 }
