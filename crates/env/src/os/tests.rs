@@ -329,8 +329,15 @@ fn the_child_of_a_fork_does_not_keep_the_lock() {
     if let Some((role, dir)) = role() {
         let lock = OsDisk.lock(&dir.join(LOCK), LockMode::Exclusive).unwrap();
         let forked = fork();
+        let begun = dir.join("begun");
         if forked == 0 {
+            fs::write(begun, "").unwrap();
             wait_until_killed();
+        }
+        // On a busy machine the child used to begin after the parent's death, and closed its copy
+        // too late for this test.
+        while !begun.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
         if role == "closes" {
             drop(lock);
