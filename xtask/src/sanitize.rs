@@ -71,6 +71,11 @@ pub(crate) fn interpret(root: &Path, packages: &[&str]) -> bool {
         eprintln!("{}: expected a package with unsafe code", packages.join(" "));
         return false;
     }
+    for (file, miri) in UNSAFE.iter().filter(|_| packages.is_empty()) {
+        if let Miri::Nothing(why) = miri {
+            println!("left out: {file}: {why}");
+        }
+    }
     has_nightly(&["miri", "rust-src"])
         && runs.iter().all(|run| {
             println!("miri {} {}", run.package, run.tests.join(" "));
