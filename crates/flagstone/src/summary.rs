@@ -106,6 +106,7 @@ fn index(info: &IndexInfo, statistics: Option<&IndexStatistics>) -> Value {
         ("expires_after_seconds", or_null(info.expires_after.map(|time| time.as_secs_f64()))),
         ("ready", info.is_ready.into()),
         ("entries", info.entries.into()),
+        ("uses", info.uses.into()),
         ("sampled", of(&|it| it.sampled.into())),
         ("distinct", of(&|it| list(&it.distinct))),
         ("distinct_error", of(&|it| list(&it.distinct_error))),

@@ -34,6 +34,8 @@ pub(crate) struct IndexState {
     is_building: AtomicBool,
     /// What a sample of the entries tells, once a query has asked. Held for the exchange alone.
     statistics: Mutex<Option<Arc<Statistics>>>,
+    /// How many queries have read the index. Nothing rests on it.
+    uses: AtomicU64,
 }
 
 /// One call builds an index, until this is dropped.
@@ -66,6 +68,7 @@ impl IndexState {
             premise: Arc::default(),
             is_building: AtomicBool::new(false),
             statistics: Mutex::default(),
+            uses: AtomicU64::new(0),
         };
         state.show(&status);
         Ok(state)
@@ -124,6 +127,16 @@ impl IndexState {
         let taken = Arc::new(Statistics::new(keys, stamp));
         *self.statistics.lock() = Some(Arc::clone(&taken));
         taken
+    }
+
+    /// Counts a query that reads the index.
+    pub(crate) fn note_use(&self) {
+        self.uses.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns how many queries have read the index since the database was opened.
+    pub(crate) fn uses(&self) -> u64 {
+        self.uses.load(Ordering::Relaxed)
     }
 
     /// Returns the part of the build that is done, if the index is not complete.

@@ -44,6 +44,11 @@ impl Unit {
         }
     }
 
+    /// The milliseconds of a unit that always has as many.
+    pub(crate) fn fixed_millis(self) -> Option<i64> {
+        self.months().is_none().then(|| self.micros() / MILLI)
+    }
+
     /// The microseconds of a unit that always has as many.
     const fn micros(self) -> i64 {
         match self {

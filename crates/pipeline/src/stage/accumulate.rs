@@ -96,31 +96,54 @@ impl Accumulator {
         };
         let operator = key.as_str().unwrap_or_default();
         let at = place.field(operator);
+        let takes_one = |(known, kind): &(&str, Kind)| {
+            *known == operator && !matches!(kind, Kind::Count | Kind::Percentile)
+        };
+        if argument.as_array().is_some() && KINDS.iter().any(takes_one) {
+            return Err(at.refuse(40237, format!("{operator} expected one argument")));
+        }
+        let parsed = Self::of_operator(operator, argument, &at, names)?;
+        let parsed = parsed.ok_or_else(|| {
+            let known = Self::names().collect::<Vec<_>>().join(" ");
+            at.refuse(15952, format!("expected one of {known}, found {operator}"))
+        })?;
+        Ok(Self { name: name.into(), ..parsed })
+    }
+
+    /// The names of all accumulators.
+    pub(super) fn names() -> impl Iterator<Item = &'static str> {
+        KINDS.iter().map(|(name, _)| *name).chain(PICKS)
+    }
+
+    /// Parses the accumulator `operator`, for a field without a name; `None` if there is no such
+    /// one. A list as argument is an array of expressions.
+    pub(super) fn of_operator(
+        operator: &str,
+        argument: &Value,
+        at: &Place<'_>,
+        names: &mut Names,
+    ) -> Result<Option<Self>> {
+        let name = Box::from("");
         if PICKS.contains(&operator) {
-            let (pick, input) = Pick::parse(operator, argument, &at, names)?;
+            let (pick, input) = Pick::parse(operator, argument, at, names)?;
             let (extra, place) = (Extra::Pick(Arc::new(pick)), at.to_string().into());
-            return Ok(Self { name: name.into(), kind: Kind::Pick, input, extra, place });
+            return Ok(Some(Self { name, kind: Kind::Pick, input, extra, place }));
         }
         let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == operator) else {
-            let known = KINDS.iter().map(|(name, _)| *name).chain(PICKS);
-            let known = known.collect::<Vec<_>>().join(" ");
-            return Err(at.refuse(15952, format!("expected one of {known}, found {operator}")));
+            return Ok(None);
         };
         let mut extra = Extra::None;
         let input = match (*kind, argument) {
             (Kind::Count, Value::Map(map)) if map.is_empty() => Node::Literal(Value::Null),
             (Kind::Count, _) => return Err(at.refuse(code::TYPE_MISMATCH, "expected {}")),
             (Kind::Percentile, _) => {
-                let (percentiles, input) = Percentiles::parse(operator, argument, &at, names)?;
+                let (percentiles, input) = Percentiles::parse(operator, argument, at, names)?;
                 extra = Extra::Percentiles(Arc::new(percentiles));
                 input
             }
-            (_, Value::Array(_)) => {
-                return Err(at.refuse(40237, format!("{operator} expected one argument")));
-            }
-            _ => parse(argument, &at, names)?,
+            _ => parse(argument, at, names)?,
         };
-        Ok(Self { name: name.into(), kind: *kind, input, extra, place: at.to_string().into() })
+        Ok(Some(Self { name, kind: *kind, input, extra, place: at.to_string().into() }))
     }
 
     /// The accumulator that counts rows.
@@ -337,6 +360,36 @@ impl Accumulator {
                 let by = if self.kind == Kind::Deviation { count } else { count - 1.0 };
                 if by > 0.0 { Value::Float((squares / by).sqrt()) } else { Value::Null }
             }
+        }
+    }
+
+    /// Whether a state takes little memory, however many rows were added.
+    pub(super) const fn is_small(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Sum
+                | Kind::Average
+                | Kind::Least
+                | Kind::Greatest
+                | Kind::First
+                | Kind::Last
+                | Kind::Count
+                | Kind::Deviation
+                | Kind::SampleDeviation
+        )
+    }
+
+    /// Returns the result of a window to which more rows may be added. Of a window that rows may
+    /// `leave`, what is not finite has no deviation, and that of one number is an integer.
+    pub(super) fn result_so_far(&self, state: &State, leave: bool) -> Value {
+        match state {
+            State::List(list) => Value::Array(list.clone()),
+            State::Set(Some((list, _))) => Value::Array(list.clone()),
+            State::Moments(_, _, squares) if leave && squares.is_nan() => Value::Null,
+            State::Moments(count, ..) if leave && *count == 1.0 && self.kind == Kind::Deviation => {
+                Value::Int(0)
+            }
+            state => self.result(state.clone()),
         }
     }
 

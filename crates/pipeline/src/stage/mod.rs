@@ -12,16 +12,21 @@ mod pick;
 
 mod accumulate;
 mod bucket;
+mod densify;
 mod group;
 mod redact;
+mod window;
+
+mod source;
+
+mod graph;
 
 mod spec;
 
 mod needs;
 
+mod fill;
 mod parse;
-
-mod source;
 
 mod run;
 

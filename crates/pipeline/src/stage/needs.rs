@@ -37,6 +37,14 @@ fn needs<'s>(stage: &'s Stage, found: &mut dyn FnMut(Option<&'s str>)) -> Option
             found(unwind.field());
             Some(false)
         }
+        Stage::Graph(graph) => {
+            graph.start.each_field(found);
+            Some(false)
+        }
+        Stage::Window(window) => {
+            window.each_field(found);
+            Some(false)
+        }
         Stage::Replace(root) => {
             root.0.each_field(found);
             Some(true)

@@ -3,16 +3,21 @@
 use super::accumulate::Accumulator;
 use super::bucket::AutoBuckets;
 use super::condition::Match;
+use super::densify::Densify;
 use super::fields::{parse_add, parse_project, parse_unset};
+use super::fill::parse_fill;
+use super::graph::Graph;
 use super::group::{By, Group, parse_bucket, positive};
 use super::redact::Redact;
 use super::sort::Sort;
 use super::spec::{Lookup, Stage, Stages, Union, calling};
 use super::unwind::Unwind;
+use super::window::Window;
 use crate::error::{Place, Result, code};
 use crate::expression::{Names, as_object, check_variable, parse as parse_expression, path_names};
 use crate::number::{Rounding, as_whole, round};
 use flagstone::Value;
+use flagstone::doc::Map;
 use flagstone::internal::document::Direction;
 use std::sync::Arc;
 
@@ -24,16 +29,12 @@ const CALLING_MAX: usize = 100;
 const NESTING_MAX: usize = 20;
 
 /// Stages that belong to a server, or that no version here has.
-const REFUSED: [&str; 19] = [
+const REFUSED: [&str; 14] = [
     "$changeStream",
     "$changeStreamSplitLargeEvent",
     "$collStats",
     "$currentOp",
-    "$densify",
-    "$fill",
     "$geoNear",
-    "$graphLookup",
-    "$indexStats",
     "$listLocalSessions",
     "$listSampledQueries",
     "$listSearchIndexes",
@@ -41,10 +42,12 @@ const REFUSED: [&str; 19] = [
     "$planCacheStats",
     "$search",
     "$searchMeta",
-    "$setWindowFields",
     "$shardedDataDistribution",
     "$vectorSearch",
 ];
+
+/// Stages that can only be the first.
+const FIRST: [&str; 4] = ["$collStats", "$currentOp", "$documents", "$indexStats"];
 
 /// Parses the stages of a pipeline.
 ///
@@ -105,8 +108,8 @@ fn pipeline(
         };
         let name = key.as_str().unwrap_or_default();
         let at = at.field(name);
-        if name == "$documents" && index > 0 {
-            return Err(at.refuse(40602, "expected $documents to be the first stage"));
+        if FIRST.contains(&name) && index > 0 && !inside.is_facet {
+            return Err(at.refuse(40602, format!("expected {name} to be the first stage")));
         }
         stage(name, value, &at, names, inside, &mut stages)?;
     }
@@ -150,13 +153,24 @@ fn stage(
         "$redact" => Stage::Redact(Arc::new(Redact::parse(value, at, names)?)),
         "$sample" => Stage::Sample(parse_sample(value, at)?),
         "$lookup" => Stage::Lookup(Arc::new(parse_lookup(value, at, names, inside)?)),
+        "$graphLookup" => Stage::Graph(Arc::new(Graph::parse(value, at, names)?)),
+        "$setWindowFields" => Stage::Window(Arc::new(Window::parse(value, at, names)?)),
+        "$fill" => {
+            stages.extend(parse_fill(value, at, names)?);
+            return Ok(());
+        }
+        "$densify" => Stage::Densify(Arc::new(Densify::parse(value, at)?)),
         "$unionWith" => Stage::Union(Arc::new(parse_union(value, at, names, inside)?)),
         "$facet" => parse_facet(value, at, names, inside)?,
         "$documents" if !inside.is_facet => {
             let node = parse_expression(value, at, names)?;
             Stage::Documents(Arc::new((node, at.to_string().into())))
         }
-        "$documents" => return Err(at.refuse(40600, "expected no $documents inside of $facet")),
+        "$documents" | "$indexStats" if inside.is_facet => {
+            return Err(at.refuse(40600, format!("expected no {name} inside of $facet")));
+        }
+        "$indexStats" if as_object(value).is_some_and(Map::is_empty) => Stage::IndexStats,
+        "$indexStats" => return Err(at.refuse(28803, "expected {}")),
         "$out" | "$merge" if inside.is_facet => {
             return Err(at.refuse(40600, format!("expected no {name} inside of $facet")));
         }

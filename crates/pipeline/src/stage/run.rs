@@ -2,16 +2,19 @@
 
 use super::bucket::AutoBucketed;
 use super::condition::Test;
+use super::densify::Densified;
 use super::fields::Fields;
+use super::graph::Reached;
 use super::group::Grouped;
 use super::needs;
 use super::redact::Redact;
 use super::row::{RowBytes, Rows, map_of, set, shown};
 use super::sort::{SortedRows, Spill};
-use super::source::{Found, Listed, Sources};
+use super::source::{Found, Listed, Sources, equal, index_rows};
 use super::spec::{Lookup, Stage, Stages, Union, spilling};
 use super::unwind::Unwound;
-use crate::error::{PipelineError, Result, code};
+use super::window::Windowed;
+use crate::error::{PipelineError, Result};
 use crate::expression::{Context, Node, path, type_name};
 use crate::memory::{Hold, weight};
 use flagstone::doc::FieldPath;
@@ -68,6 +71,10 @@ pub(crate) fn run<'t>(
 ) -> Result<BoxedRows<'t>> {
     if let Some((Stage::Documents(documents), rest)) = stages.split_first() {
         let rows = documents_of(documents, &run.context)?;
+        return Ok(staged(rest, Box::new(Listed(rows.into_iter())), run));
+    }
+    if let Some((Stage::IndexStats, rest)) = stages.split_first() {
+        let rows = collection.map(index_rows).unwrap_or_default();
         return Ok(staged(rest, Box::new(Listed(rows.into_iter())), run));
     }
     let Some(collection) = collection else {
@@ -276,6 +283,10 @@ fn one<'t>(stage: &Stage, next: &[Stage], rows: BoxedRows<'t>, run: &Run<'t>) ->
         Stage::AutoBuckets(spec) => {
             Box::new(AutoBucketed::new(rows, Arc::clone(spec), context, database, spill))
         }
+        Stage::Window(window) => {
+            Box::new(Windowed::new(rows, Arc::clone(window), context, database, spill))
+        }
+        Stage::Densify(spec) => Box::new(Densified::new(rows, Arc::clone(spec), database, spill)),
         Stage::Unwind(unwind) => Box::new(Unwound::new(rows, unwind.clone())),
         Stage::Sample(size) => Box::new(Sampled {
             rows: Some(rows),
@@ -290,6 +301,10 @@ fn one<'t>(stage: &Stage, next: &[Stage], rows: BoxedRows<'t>, run: &Run<'t>) ->
             other: None,
             fixed: None,
         }),
+        Stage::Graph(graph) => {
+            let sources = Arc::clone(&run.sources);
+            Box::new(Reached::new(rows, Arc::clone(graph), sources, context, spill.memory))
+        }
         Stage::Union(union) => {
             Box::new(United { rows, union: Some(Arc::clone(union)), run: run.clone() })
         }
@@ -298,6 +313,7 @@ fn one<'t>(stage: &Stage, next: &[Stage], rows: BoxedRows<'t>, run: &Run<'t>) ->
         }
         // The first stage, and those that run in a loop.
         Stage::Documents(_)
+        | Stage::IndexStats
         | Stage::Match(_)
         | Stage::Fields(_)
         | Stage::Replace(_)
@@ -431,7 +447,7 @@ impl Joined<'_> {
             run.context = Arc::new(self.run.context.with_outer(outer));
         }
         let (filter, test) = match &lookup.equal {
-            Some((local, foreign)) => equal(row, local, foreign, &lookup.place)?,
+            Some((local, foreign)) => equal(values(row, local), foreign, &lookup.place)?,
             None => (Filter::everything(), None),
         };
         let mut rows = match test {
@@ -451,34 +467,13 @@ impl Joined<'_> {
     }
 }
 
-/// Returns the condition that a field equals the value of a row, or one of the items of an array.
-fn equal(
-    row: &Value,
-    local: &[Box<str>],
-    foreign: &str,
-    place: &str,
-) -> Result<(Filter, Option<Test>)> {
-    let values = match path(row, local).map(Cow::into_owned) {
+/// Returns the values that a field of a row stands for: those of an array are its items.
+fn values(row: &Value, local: &[Box<str>]) -> Vec<Value> {
+    match path(row, local).map(Cow::into_owned) {
         Some(Value::Array(items)) => items,
         Some(value) => vec![value],
         None => vec![Value::Null],
-    };
-    if foreign == "_id" {
-        return Ok((Filter::key().one_of(values), None));
     }
-    let names = foreign.split('.');
-    let filter =
-        Filter::field(FieldPath::parse(foreign).map_err(|error| {
-            PipelineError::new(code::FAILED_TO_PARSE, place, error.to_string())
-        })?);
-    let filter = filter.one_of(values);
-    if names.clone().next() == Some("_id") {
-        let compiled = filter.compile();
-        let matcher = compiled
-            .map_err(|error| PipelineError::new(code::BAD_VALUE, place, error.to_string()))?;
-        return Ok((Filter::everything(), Some(Test::Filter(Arc::new(matcher)))));
-    }
-    Ok((filter, None))
 }
 
 impl Rows for Joined<'_> {

@@ -1,7 +1,10 @@
 //! Where rows come from: collections, all as of one moment.
 
+use super::condition::Test;
 use super::row::{Rows, malformed_row, map_of, shown};
 use crate::error::{PipelineError, Result, code};
+use flagstone::doc::{FieldPath, Map};
+use flagstone::internal::document::long;
 use flagstone::{Collection, Cursor, Database, Filter, Find, Snapshot, Transaction, Value};
 use std::sync::Arc;
 
@@ -75,4 +78,49 @@ impl Rows for Listed {
     fn next(&mut self) -> Result<Option<Value>> {
         Ok(self.0.next())
     }
+}
+
+/// Returns the condition that the field `foreign` of a document equals one of `values`; null also
+/// equals what is missing. A condition inside of the primary key is tested on rows.
+pub(super) fn equal(
+    values: Vec<Value>,
+    foreign: &str,
+    place: &str,
+) -> Result<(Filter, Option<Test>)> {
+    if foreign == "_id" {
+        return Ok((Filter::key().one_of(values), None));
+    }
+    let names = foreign.split('.');
+    let filter =
+        Filter::field(FieldPath::parse(foreign).map_err(|error| {
+            PipelineError::new(code::FAILED_TO_PARSE, place, error.to_string())
+        })?);
+    let filter = filter.one_of(values);
+    if names.clone().next() == Some("_id") {
+        let compiled = filter.compile();
+        let matcher = compiled
+            .map_err(|error| PipelineError::new(code::BAD_VALUE, place, error.to_string()))?;
+        return Ok((Filter::everything(), Some(Test::Filter(Arc::new(matcher)))));
+    }
+    Ok((filter, None))
+}
+
+/// Returns the rows of `$indexStats`: a row for each index.
+pub(super) fn index_rows(collection: &Collection) -> Vec<Value> {
+    let rows = collection.indexes().into_iter().map(|index| {
+        let mut key = Map::new();
+        for field in &index.fields {
+            match field.strip_prefix('-') {
+                Some(name) => key.insert(name, -1),
+                None => key.insert(field.as_str(), 1),
+            };
+        }
+        let uses = long(i64::try_from(index.uses).unwrap_or(i64::MAX));
+        map_of(vec![
+            (Value::from("name"), index.name.into()),
+            (Value::from("key"), Value::Map(key)),
+            (Value::from("accesses"), map_of(vec![(Value::from("ops"), uses)])),
+        ])
+    });
+    rows.collect()
 }

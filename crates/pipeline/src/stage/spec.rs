@@ -2,11 +2,14 @@
 
 use super::bucket::AutoBuckets;
 use super::condition::Match;
+use super::densify::Densify;
 use super::fields::Fields;
+use super::graph::Graph;
 use super::group::Group;
 use super::redact::Redact;
 use super::sort::Sort;
 use super::unwind::Unwind;
+use super::window::Window;
 use crate::expression::Node;
 use std::sync::Arc;
 
@@ -32,10 +35,15 @@ pub(crate) enum Stage {
     Redact(Arc<Redact>),
     Sample(u64),
     Lookup(Arc<Lookup>),
+    Graph(Arc<Graph>),
+    Window(Arc<Window>),
+    Densify(Arc<Densify>),
     Union(Arc<Union>),
     Facet(Arc<[(Box<str>, Stages)]>),
     /// Rows that the pipeline itself has.
     Documents(Arc<(Node, Box<str>)>),
+    /// The indexes of the collection.
+    IndexStats,
 }
 
 /// A `$lookup`.
@@ -64,7 +72,11 @@ pub(crate) struct Union {
 /// Returns how many of the stages may spill, those of inner pipelines included.
 pub(super) fn spilling(stages: &[Stage]) -> usize {
     let of = |stage: &Stage| match stage {
-        Stage::Sort(_) | Stage::Group(_) | Stage::AutoBuckets(_) => 1,
+        Stage::Sort(_)
+        | Stage::Group(_)
+        | Stage::AutoBuckets(_)
+        | Stage::Window(_)
+        | Stage::Densify(_) => 1,
         Stage::Lookup(lookup) => spilling(&lookup.stages),
         Stage::Union(union) => spilling(&union.stages),
         Stage::Facet(facets) => facets.iter().map(|(_, stages)| spilling(stages)).sum(),

@@ -8,3 +8,4 @@ mod projections;
 mod random;
 mod stages;
 mod updates;
+mod windows;

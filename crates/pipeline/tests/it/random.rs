@@ -1,6 +1,7 @@
 //! Random pipelines over random documents, against a model that holds all rows in lists: matches,
-//! sorts, skips, limits, groups, unwinds and lookups, with so little memory that sorts and groups
-//! spill, and with indexes or without. A failure prints the seed and the pipeline.
+//! sorts, skips, limits, groups, unwinds, lookups, graphs, windows, gaps, and values filled in.
+//! Some have so little memory that sorts and groups spill; collections have indexes or not. A
+//! failure prints the seed and the pipeline.
 
 use flagstone::doc::Map;
 use flagstone::{Collection, Database, Index, Space, Value, doc};
@@ -94,19 +95,34 @@ impl Made {
         });
     }
 
+    fn stage(&mut self, name: &str, spec: Map) {
+        let mut stage = Map::new();
+        stage.insert(name, Value::Map(spec));
+        self.stages.push(Value::Map(stage));
+    }
+
     /// Sorts so that rows that differ have an order: those of one key differ in what was unwound.
     fn sorted(&mut self, rng: &mut Rng) {
+        if let Some(spec) = self.in_order(rng, "") {
+            self.stage("$sort", spec);
+        }
+    }
+
+    /// Orders the rows of the model by a field `first`, and by what it returns.
+    fn in_order(&mut self, rng: &mut Rng, first: &str) -> Option<Map> {
         let path = *rng.pick(&["a", "c.d", "n", "_id"]);
         let sign = if rng.percent(50) { 1 } else { -1 };
         let mut spec = Map::new();
         spec.insert(path, sign);
-        for (name, sign) in [("_id", 1), ("b", 1), ("j._id", 1)] {
+        for (name, sign) in [("_id", 1), ("n", 1), ("b", 1), ("j._id", 1)] {
             if name != path {
                 spec.insert(name, sign);
             }
         }
         let compare = |a: &Value, b: &Value| {
-            spec.iter().fold(Ordering::Equal, |so_far, (name, sign)| {
+            let [of_a, of_b] = [a, b].map(|row| at(row, first).filter(|value| !value.is_null()));
+            let begin = order(of_a, of_b);
+            spec.iter().fold(begin, |so_far, (name, sign)| {
                 let name = name.as_str().unwrap();
                 let next = order(at(a, name), at(b, name));
                 so_far.then(if sign.as_i64() == Some(1) { next } else { next.reverse() })
@@ -115,13 +131,163 @@ impl Made {
         // Keys of groups that are maps, or arrays, are not ordered by the model.
         let is_plain =
             |row: &Value| !matches!(at(row, "_id"), Some(Value::Map(_) | Value::Array(_)));
-        if self.rows.iter().all(is_plain) {
-            self.rows.sort_by(compare);
-            let mut stage = Map::new();
-            stage.insert("$sort", Value::Map(spec));
-            self.stages.push(Value::Map(stage));
-            self.is_ordered = true;
+        if !self.rows.iter().all(is_plain) {
+            return None;
         }
+        self.rows.sort_by(compare);
+        self.is_ordered = true;
+        Some(spec)
+    }
+
+    /// Windows of some rows before and behind each row.
+    fn windowed(&mut self, rng: &mut Rng) {
+        let by = *rng.pick(&["", "a"]);
+        let Some(sort) = self.in_order(rng, by) else { return };
+        let ends = [-3, -1, 0, 1, 4];
+        let low = *rng.pick(&ends);
+        let high = *rng.pick(&ends.map(|end| end.max(low)));
+        let (is_open, shift) = (rng.percent(30), rng.between(0, 6) as i64 - 3);
+        let start = if is_open { Value::from("unbounded") } else { Value::from(low) };
+        let window = doc!({ "documents": (Value::Array(vec![start, high.into()])) });
+        let over = |name: &str| doc!({ (name): "$n", "window": (window.clone()) });
+        let mut output = Map::new();
+        for function in ["$sum", "$min", "$last", "$push", "$avg"] {
+            output.insert(&function[1..], over(function));
+        }
+        output.insert("all", doc!({ "$max": "$n" }));
+        output.insert("shift", doc!({ "$shift": { "output": "$n", "by": (shift) } }));
+        output.insert("locf", doc!({ "$locf": "$n" }));
+        let mut spec = Map::new();
+        if !by.is_empty() {
+            spec.insert("partitionBy", format!("${by}"));
+        }
+        spec.insert("sortBy", Value::Map(sort));
+        spec.insert("output", Value::Map(output));
+        self.stage("$setWindowFields", spec);
+        self.may_exceed = true;
+        let same = |a: &Value, b: &Value| {
+            let of = |row: &Value| at(row, by).cloned().unwrap_or_default();
+            by.is_empty() || of(a) == of(b)
+        };
+        let mut out = Vec::new();
+        for rows in self.rows.chunk_by(same) {
+            let number = |row: &Value| at(row, "n").cloned();
+            let all = rows.iter().filter_map(number).max().unwrap_or_default();
+            let mut carried = Value::Null;
+            for (place, row) in rows.iter().enumerate() {
+                let end = |by: i64| (place as i64 + by).clamp(0, rows.len() as i64) as usize;
+                let first = if is_open { 0 } else { end(low) };
+                let frame = &rows[first.min(end(high + 1))..end(high + 1)];
+                let found: Vec<Value> = frame.iter().filter_map(number).collect();
+                let sum: i64 = found.iter().filter_map(Value::as_i64).sum();
+                let average = match found.len() {
+                    0 => Value::Null,
+                    count => Value::Float(sum as f64 / count as f64),
+                };
+                let other = usize::try_from(place as i64 + shift).ok();
+                let other = other.and_then(|other| rows.get(other)).and_then(number);
+                carried = number(row).unwrap_or(carried);
+                let mut map = row.as_map().unwrap().clone();
+                map.insert("sum", sum);
+                map.insert("min", found.iter().min().cloned().unwrap_or_default());
+                map.insert("last", frame.last().and_then(number).unwrap_or_default());
+                map.insert("push", Value::Array(found));
+                map.insert("avg", average);
+                map.insert("all", all.clone());
+                map.insert("shift", other.unwrap_or_default());
+                map.insert("locf", carried.clone());
+                out.push(Value::Map(map));
+            }
+        }
+        self.rows = out;
+    }
+
+    /// Windows of near values, if all rows have one.
+    fn ranged(&mut self, rng: &mut Rng) {
+        let number = |row: &Value| at(row, "n").and_then(Value::as_i64);
+        if self.rows.iter().any(|row| number(row).is_none()) {
+            return;
+        }
+        let (low, high) = (-(rng.below(90) as i64), rng.below(40) as i64);
+        let window = doc!({ "range": [(low), (high)] });
+        let mut output = Map::new();
+        output.insert("near", doc!({ "$sum": "$n", "window": (window) }));
+        let mut spec = Map::new();
+        spec.insert("sortBy", doc!({ "n": 1 }));
+        spec.insert("output", Value::Map(output));
+        self.stage("$setWindowFields", spec);
+        (self.is_ordered, self.may_exceed) = (false, true);
+        let numbers: Vec<i64> = self.rows.iter().filter_map(number).collect();
+        for row in &mut self.rows {
+            let own = number(row).unwrap();
+            let near = numbers.iter().filter(|n| (own + low..=own + high).contains(n));
+            let near: i64 = near.sum();
+            if let Value::Map(map) = row {
+                map.insert("near", near);
+            }
+        }
+    }
+
+    /// Adds rows where `n` has gaps.
+    fn densified(&mut self, rng: &mut Rng) {
+        let step = rng.between(3, 40) as i64;
+        let number = |row: &Value| at(row, "n").and_then(Value::as_i64);
+        let mut numbers: Vec<i64> = self.rows.iter().filter_map(number).collect();
+        numbers.sort_unstable();
+        let (bounds, first, end) = match (rng.percent(50), &*numbers) {
+            (true, [first, .., last]) => (Value::from("full"), *first, last + 1),
+            _ => (doc!([-30, 60]), -30, 60),
+        };
+        self.stages.push(doc!({
+            "$densify": { "field": "n", "range": { "step": (step), "bounds": (bounds) } }
+        }));
+        self.is_ordered = false;
+        let wanted = (first..end).step_by(step as usize);
+        let lacking = wanted.filter(|n| numbers.binary_search(n).is_err());
+        self.rows.extend(lacking.map(|n| doc!({ "n": (n) })));
+    }
+
+    fn filled(&mut self) {
+        self.stages.push(doc!({ "$fill": { "output": { "a": { "value": 77 } } } }));
+        for row in &mut self.rows {
+            if let Value::Map(map) = row
+                && map.get("a").is_none_or(Value::is_null)
+            {
+                map.insert("a", 77);
+            }
+        }
+    }
+
+    /// Goes from `a` through the other collection, from `r` to `_id`.
+    fn reached(&mut self, rng: &mut Rng, other: &[Value]) {
+        let most = rng.below(3) as i64;
+        self.stages.push(doc!({
+            "$graphLookup": {
+                "from": "other", "startWith": "$a", "connectFromField": "r",
+                "connectToField": "_id", "maxDepth": (most), "depthField": "d", "as": "g"
+            }
+        }));
+        for row in &mut self.rows {
+            let (mut values, mut found) = (Vec::from_iter(at(row, "a").cloned()), Vec::new());
+            for depth in 0..=most {
+                let is_new = |one: &&Value| !found.iter().any(|(known, _)| known == *one);
+                let is_next = |one: &&Value| values.iter().any(|v| Some(v) == at(one, "_id"));
+                let next: Vec<Value> =
+                    other.iter().filter(is_next).filter(is_new).cloned().collect();
+                values = next.iter().filter_map(|one| at(one, "r").cloned()).collect();
+                found.extend(next.into_iter().map(|one| (one, depth)));
+            }
+            let found = found.into_iter().map(|(one, depth)| {
+                let mut map = one.as_map().unwrap().clone();
+                map.insert("d", depth);
+                Value::Map(map)
+            });
+            let found = found.collect();
+            if let Value::Map(map) = row {
+                map.insert("g", Value::Array(found));
+            }
+        }
+        self.may_exceed = true;
     }
 
     fn grouped(&mut self, rng: &mut Rng) {
@@ -170,9 +336,7 @@ impl Made {
             }
             self.rows.push(Value::Map(map));
         }
-        let mut stage = Map::new();
-        stage.insert("$group", Value::Map(spec));
-        self.stages.push(Value::Map(stage));
+        self.stage("$group", spec);
         self.is_ordered = false;
     }
 
@@ -230,10 +394,12 @@ impl Made {
 
 /// The rows of a lookup have no order.
 fn plain(mut row: Value) -> Value {
-    if let Value::Map(map) = &mut row
-        && let Some(Value::Array(found)) = map.get_mut("j")
-    {
-        found.sort();
+    if let Value::Map(map) = &mut row {
+        for name in ["g", "j"] {
+            if let Some(Value::Array(found)) = map.get_mut(name) {
+                found.sort();
+            }
+        }
     }
     row
 }
@@ -245,7 +411,12 @@ fn check(seed: u64, documents: (&Collection, &[Value]), other: &[Value]) {
     let mut made = Made { stages: Vec::new(), rows, is_ordered: false, may_exceed: false };
     let mut has_joined = false;
     for _ in 0..rng.between(1, 6) {
-        match rng.below(8) {
+        match rng.below(12) {
+            8 => made.windowed(&mut rng),
+            9 if rng.percent(50) => made.ranged(&mut rng),
+            9 => made.densified(&mut rng),
+            10 => made.reached(&mut rng, other),
+            11 => made.filled(),
             0 | 1 => made.matched(&mut rng),
             2 | 3 => made.sorted(&mut rng),
             4 if made.is_ordered => {

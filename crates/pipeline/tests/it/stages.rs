@@ -2,8 +2,9 @@
 
 use flagstone::doc::JsonMode;
 use flagstone::doc::json::{append_value_json_as, parse};
+use flagstone::query::Hint;
 use flagstone::{Collection, Database, Index, Json, Space};
-use flagstone_pipeline::Aggregated;
+use flagstone_pipeline::{Aggregate, Aggregated};
 
 struct Shop {
     db: Database,
@@ -31,11 +32,15 @@ fn shop() -> Shop {
     Shop { db, orders, _dir: dir }
 }
 
-/// Runs a pipeline: rows as Extended JSON, or an error with its code.
 fn rows(orders: &Collection, pipeline: &str) -> Vec<String> {
+    shown(orders.aggregate(pipeline))
+}
+
+/// Runs a pipeline: rows as Extended JSON, or an error with its code.
+pub(crate) fn shown(aggregate: flagstone_pipeline::Result<Aggregate<'_>>) -> Vec<String> {
     let failed =
         |error: flagstone_pipeline::PipelineError| format!("error {} {error}", error.code());
-    let found = match orders.aggregate(pipeline).and_then(flagstone_pipeline::Aggregate::run) {
+    let found = match aggregate.and_then(Aggregate::run) {
         Ok(found) => found,
         Err(error) => return vec![failed(error)],
     };
@@ -51,22 +56,23 @@ fn rows(orders: &Collection, pipeline: &str) -> Vec<String> {
         .collect()
 }
 
+/// Returns whether these are the rows, or the error whose code and text begin and contain what is
+/// expected.
+pub(crate) fn is_expected(found: &[String], expected: &[&str]) -> bool {
+    let [error] = expected else { return found == expected };
+    let Some(error) = error.strip_prefix("error ") else { return found == expected };
+    let (code, part) = error.split_once(' ').unwrap_or((error, ""));
+    let begin = format!("error {code} ");
+    found.last().is_some_and(|last| last.starts_with(&begin) && last.contains(part))
+}
+
 #[track_caller]
 fn check(cases: &[(&str, &[&str])]) {
     let shop = shop();
     let mut wrong = Vec::new();
     for (pipeline, expected) in cases {
         let found = rows(&shop.orders, pipeline);
-        let is_right = match expected {
-            [error] if error.starts_with("error ") => {
-                let mut parts = error.splitn(3, ' ').skip(1);
-                let code = format!("error {} ", parts.next().unwrap_or_default());
-                let part = parts.next().unwrap_or_default();
-                found.last().is_some_and(|last| last.starts_with(&code) && last.contains(part))
-            }
-            rows => found == *rows,
-        };
-        if !is_right {
+        if !is_expected(&found, expected) {
             wrong.push(format!("{pipeline}\n    gave     {found:#?}\n    expected {expected:#?}"));
         }
     }
@@ -360,6 +366,113 @@ fn joins() {
             &["error 17276 pipeline[0].$lookup.pipeline[0].$match.$expr"],
         ),
     ]);
+}
+
+#[test]
+fn documents_are_reached_step_by_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path().join("data")).unwrap();
+    let staff = db.collection("staff").unwrap();
+    for (key, one) in [
+        (1, r#"{"name":"ada"}"#),
+        (2, r#"{"name":"bob","boss":"ada","in":{"y":2}}"#),
+        (3, r#"{"name":"eve","boss":"bob"}"#),
+        (4, r#"{"name":"max","boss":["eve","ada"]}"#),
+        (5, r#"{"name":"tom","boss":"tom"}"#),
+    ] {
+        staff.put(key, Json(one)).unwrap();
+    }
+    let graph = |more: &str| {
+        format!(
+            r#"[{{"$match":{{"name":"max"}}}},{{"$graphLookup":{{"from":"staff",
+                "startWith":"$boss","connectFromField":"boss","connectToField":"name",
+                "as":"up"{more}}}}},{{"$project":{{"_id":0,"up._id":1,"up.d.n":1}}}}]"#
+        )
+    };
+    let all = r#"{"up":[{"_id":1},{"_id":3},{"_id":2}]}"#;
+    let deep = [(1, 0), (3, 0), (2, 1)]
+        .map(|(key, depth)| format!(r#"{{"_id":{key},"d":{{"n":{depth}}}}}"#));
+    let deep = format!(r#"{{"up":[{}]}}"#, deep.join(","));
+    for has_index in [false, true] {
+        if has_index {
+            staff.create_index("by_name", Index::on("name")).unwrap();
+        }
+        for (more, expected) in [
+            ("", all),
+            (r#","maxDepth":0"#, r#"{"up":[{"_id":1},{"_id":3}]}"#),
+            (r#","depthField":"d.n""#, &deep),
+            (r#","restrictSearchWithMatch":{"_id":{"$lt":3}}"#, r#"{"up":[{"_id":1}]}"#),
+            (
+                r#","restrictSearchWithMatch":{"$expr":{"$ne":["$name","bob"]}}"#,
+                r#"{"up":[{"_id":1},{"_id":3}]}"#,
+            ),
+            (r#","maxDepth":-1"#, "error 40101"),
+            (r#","maxDepth":0.5"#, "error 40102"),
+            (r#","maxDepth":"x""#, "error 40100"),
+            (r#","restrictSearchWithMatch":1"#, "error 40185"),
+            (r#","nonsense":1"#, "error 40104"),
+            (r#","as":1"#, "error 40103"),
+        ] {
+            let found = rows(&staff, &graph(more));
+            assert!(is_expected(&found, &[expected]), "{more}: {found:?}");
+        }
+    }
+    // A document that leads to itself, the primary key, and fields inside of it.
+    let pipeline = r#"[{"$match":{"_id":{"$gte":4}}},{"$sort":{"_id":1}},
+        {"$graphLookup":{"from":"staff","startWith":"$_id","connectFromField":"boss",
+        "connectToField":"CONNECT","as":"x"}},{"$project":{"x._id":1}}]"#;
+    let found = |to: &str| rows(&staff, &pipeline.replace("CONNECT", to));
+    assert_eq!(found("_id"), [r#"{"_id":4,"x":[{"_id":4}]}"#, r#"{"_id":5,"x":[{"_id":5}]}"#]);
+    assert_eq!(found("_id.y"), [r#"{"_id":4,"x":[]}"#, r#"{"_id":5,"x":[]}"#]);
+    // What no query finds.
+    for (pipeline, expected) in [
+        (r#"[{"$graphLookup":1}]"#, "error 40327"),
+        (r#"[{"$graphLookup":{"from":"staff"}}]"#, "error 40105"),
+        (
+            r#"[{"$limit":1},{"$graphLookup":{"from":"none","startWith":"$_id","as":"x",
+                "connectFromField":"a","connectToField":"b"}},{"$project":{"x":1}}]"#,
+            r#"{"_id":1,"x":[]}"#,
+        ),
+    ] {
+        assert!(is_expected(&rows(&staff, pipeline), &[expected]), "{pipeline}");
+    }
+}
+
+/// A query counts once for each index that it reads, and reads by the primary key count for none.
+#[test]
+fn uses_of_indexes_are_counted() {
+    let Shop { db, orders, _dir } = shop();
+    orders.create_index("by_n", Index::on("n").then("-who")).unwrap();
+    orders.create_index("by_who", Index::on("who")).unwrap();
+    let uses = |name: &str| {
+        let pipeline = format!(
+            r#"[{{"$indexStats":{{}}}},{{"$match":{{"name":"{name}"}}}},{{"$project":{{"key":1,
+                "uses":{{"$toInt":"$accesses.ops"}}}}}}]"#
+        );
+        rows(&orders, &pipeline).concat()
+    };
+    assert_eq!(uses("by_n"), r#"{"key":{"n":1,"who":-1},"uses":0}"#);
+    orders.get(1).unwrap();
+    orders.find(r#"{"_id":1}"#).count().unwrap();
+    for (filter, hint) in
+        [(r#"{"n":3}"#, "by_n"), (r#"{"n":{"$gt":3}}"#, "by_n"), (r#"{"who":"bob"}"#, "by_who")]
+    {
+        assert!(orders.find(filter).hint(Hint::index(hint)).count().unwrap() > 0);
+    }
+    assert_eq!(uses("by_n"), r#"{"key":{"n":1,"who":-1},"uses":2}"#);
+    assert_eq!(uses("by_who"), r#"{"key":{"who":1},"uses":1}"#);
+    assert_eq!(uses("by_none"), "");
+    let indexes = orders.indexes();
+    assert_eq!(indexes.iter().map(|index| index.uses).collect::<Vec<_>>(), [2, 1]);
+    for (pipeline, expected) in [
+        (r#"[{"$indexStats":1}]"#, "error 28803"),
+        (r#"[{"$indexStats":{"x":1}}]"#, "error 28803"),
+        (r#"[{"$limit":1},{"$indexStats":{}}]"#, "error 40602"),
+        (r#"[{"$facet":{"a":[{"$indexStats":{}}]}}]"#, "error 40600"),
+    ] {
+        assert!(is_expected(&rows(&orders, pipeline), &[expected]), "{pipeline}");
+    }
+    drop(db);
 }
 
 #[test]

@@ -95,6 +95,14 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         pipeline[0] = self::stage("$documents", literal(vec![row]));
         collection = None;
     }
+    // What is no stage without arguments, the pipeline refuses.
+    if let (true, Some(namespace)) =
+        (pipeline.first() == Some(&self::stage("$indexStats", Value::object())), &namespace)
+    {
+        let rows = super::catalog::index_rows(run, namespace)?;
+        pipeline[0] = self::stage("$documents", literal(rows));
+        collection = None;
+    }
     let first = stages.first().and_then(|stage| stage.get("$currentOp").ok().flatten());
     if let (Some(stage), None) = (first, &namespace) {
         let rows = super::current::rows_of_stage(run, &Args::new(stage, "$currentOp"))?;

@@ -1,15 +1,16 @@
 //! Commands about databases, collections and indexes.
 
 use super::args::Args;
-use super::id::write_value;
+use super::id::{ID, write_value};
 use super::index::{self, Definition, ID_INDEX};
 use super::name::Namespace;
 use super::read::{Listed, batch_size, first_batch, put_count};
 use super::run::Run;
-use super::service::Service;
+use super::service::{Service, now_millis};
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use flagstone::doc::DateTime;
 use flagstone::query::Matcher;
 use flagstone::{Collection, Space, Value};
 use std::collections::BTreeMap;
@@ -409,6 +410,37 @@ pub(super) fn stats_row(
     }
     out.end()?;
     Ok(run.incoming.any(&bson)?.to_value())
+}
+
+/// Returns the rows of the stage `$indexStats`: of each index, how often queries have read it since
+/// the server was started. Reads by the primary key are not counted.
+pub(super) fn index_rows(run: &mut Run<'_, '_>, namespace: &Namespace) -> Outcome<Vec<Value>> {
+    let Some(collection) = run.existing(namespace)? else { return Ok(Vec::new()) };
+    let uptime = i64::try_from(run.service.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+    let started = now_millis().saturating_sub(uptime).saturating_mul(1000);
+    let (host, since) = (super::operation::host(), DateTime::from_micros(started));
+    let mut listing = Listing { matcher: None, documents: Vec::new() };
+    let indexes = collection.indexes();
+    for index in std::iter::once(None).chain(indexes.iter().map(Some)) {
+        listing.add(run.incoming, |out| {
+            let id = [ID.to_owned()];
+            out.text("name", index.map_or(ID_INDEX, |index| &index.name))?;
+            index::put_keys(out, "key", index.map_or(&id, |index| &index.fields))?;
+            out.text("host", &host)?;
+            out.begin_document("accesses")?;
+            let uses = index.map_or(0, |index| index.uses);
+            out.long("ops", i64::try_from(uses).unwrap_or(i64::MAX))?;
+            out.datetime("since", since)?;
+            out.end()?;
+            out.begin_document("spec")?;
+            match index {
+                Some(index) => index::put(out, index)?,
+                None => index::put_id(out)?,
+            }
+            Ok(out.end()?)
+        })?;
+    }
+    listing.documents.iter().map(|bson| Ok(run.incoming.any(bson)?.to_value())).collect()
 }
 
 pub(super) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {

@@ -39,6 +39,8 @@ pub struct IndexInfo {
     pub entries: u64,
     /// Of an index that is still to be built: how many documents an interrupted build has done.
     pub documents_done: u64,
+    /// How many queries have read it since the database was opened.
+    pub uses: u64,
 }
 
 /// What was asked for: `on subreddit, -score, unique`.
@@ -88,6 +90,7 @@ impl IndexInfo {
             is_ready: false,
             entries: 0,
             documents_done: 0,
+            uses: 0,
         }
     }
 
@@ -96,6 +99,7 @@ impl IndexInfo {
             is_ready: index.usable_from().is_some(),
             entries: owned.approximate_count(),
             documents_done: index.built().map_or(0, |built| built.documents),
+            uses: index.uses(),
             ..Self::new(&index.definition)
         }
     }

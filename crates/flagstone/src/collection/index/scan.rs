@@ -52,6 +52,13 @@ impl UsableIndex {
         self.state().map(|state| &state.definition)
     }
 
+    /// Counts a query that reads the index.
+    pub(crate) fn note_use(&self) {
+        if let Some(state) = self.state() {
+            state.note_use();
+        }
+    }
+
     /// Returns the number of what plans rest on: see [`IndexState::premise`].
     pub(crate) fn premise(&self) -> Option<&Arc<AtomicU64>> {
         self.state().map(IndexState::premise)

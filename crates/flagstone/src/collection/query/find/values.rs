@@ -174,6 +174,7 @@ impl<'t> Find<'t> {
                     && let Some(found) = premise.index.extremes(IndexAccess::reader(&source))?
                 {
                     premise.note(&source);
+                    premise.index.note_use();
                     return Ok(Some(found));
                 }
             }

@@ -74,6 +74,23 @@ pub(super) enum Chosen {
     Several(Several),
 }
 
+impl Chosen {
+    /// Counts the query for the indexes that it reads.
+    pub(super) fn note_uses(&self) {
+        match self {
+            Self::Index { access, .. } => access.index.note_use(),
+            Self::Several(several) => {
+                for part in &several.parts {
+                    if let GatheredPlan::Index { access, .. } = part {
+                        access.index.note_use();
+                    }
+                }
+            }
+            Self::Nothing(_) | Self::Keys(_) => {}
+        }
+    }
+}
+
 /// A plan with its cost.
 pub(super) struct Plan {
     pub(super) chosen: Chosen,

@@ -38,6 +38,7 @@ pub(in crate::collection::query) fn rows<'t>(
         token.check(spec.hash(stored), source.history(stored))?;
     }
     let Choice { chosen, .. } = Chooser::new(stored, &source.probing(), spec, &ask).choose()?;
+    chosen.note_uses();
     found(stored, source, (spec, &ask), chosen)
 }
 
@@ -53,6 +54,7 @@ pub(in crate::collection::query) fn parts(
     most: usize,
 ) -> Result<Vec<Part>> {
     let Choice { chosen, .. } = Chooser::new(stored, &source.probing(), spec, ask).choose()?;
+    chosen.note_uses();
     Ok(chosen.into_parts(stored, most).into_iter().map(Part).collect())
 }
 
