@@ -209,8 +209,8 @@ pub(super) fn count(run: &Run<'_, '_>, collection: Option<&flagstone::Collection
     Ok(n)
 }
 
-/// Returns the distinct values at a path of the documents of a filter that has expressions, in their
-/// order.
+/// Returns the distinct values at a path of the documents of a filter that has expressions, in
+/// their order.
 pub(super) fn distinct(
     run: &Run<'_, '_>,
     collection: Option<&flagstone::Collection>,

@@ -198,7 +198,8 @@ fn what_out_writes_ends_streams() {
             format!(r#"{{"aggregate":"s","pipeline":[{{"$out":"{target}"}}],"cursor":{{}}}}"#);
         run(&mut fixture, &out);
         let more = format!(
-            r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"$cmd.aggregate","maxTimeMS":200}}"#
+            r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"$cmd.aggregate",
+                "maxTimeMS":200}}"#
         );
         let mut kinds = Vec::new();
         while kinds.last().is_none_or(|kind| kind != "invalidate") {

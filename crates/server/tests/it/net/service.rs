@@ -206,7 +206,8 @@ fn a_query_ends_with_its_connection() {
         format!(r#"{{"$sum":{{"$map":{{"input":{range},"in":{{"$add":["$$this",1]}}}}}}}}"#);
     let pipeline = format!(
         r#"[{{"$documents":[{{}}]}},
-            {{"$project":{{"n":{{"$sum":{{"$map":{{"input":{range},"as":"o","in":{inner}}}}}}}}}}}]"#
+            {{"$project":{{"n":{{"$sum":
+                {{"$map":{{"input":{range},"as":"o","in":{inner}}}}}}}}}}}]"#
     );
     let pipeline = Document::from_json(&pipeline).unwrap().to_value();
     let mut client = serving.connect();
