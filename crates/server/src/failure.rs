@@ -51,14 +51,17 @@ codes! {
     CannotCreateIndex = 67,
     InvalidOptions = 72,
     InvalidNamespace = 73,
+    IndexOptionsConflict = 85,
     IndexKeySpecsConflict = 86,
     ShutdownInProgress = 91,
-    UnknownReplWriteConcern = 79,
     OperationFailed = 96,
-    UnsatisfiableWriteConcern = 100,
     WriteConflict = 112,
     CommandNotSupported = 115,
+    CannotIndexParallelArrays = 171,
     QueryPlanKilled = 175,
+    AmbiguousIndexKeyPattern = 181,
+    InvalidIndexSpecificationOption = 197,
+    InvalidUUID = 207,
     InterruptedAtShutdown = 11600,
     Interrupted = 11601,
     ExceededMemoryLimit = 146,
@@ -71,12 +74,13 @@ codes! {
     ChangeStreamHistoryLost = 286,
     NoMatchingDocument = 47,
     APIVersionError = 322,
+    APIStrictError = 323,
+    CollectionUUIDMismatch = 361,
     DuplicateKey = 11000,
     BsonObjectTooLarge = 10334,
     OutOfDiskSpace = 14031,
     IDLFailedToParse = 40414,
     IDLUnknownField = 40415,
-    Location51024 = 51024,
 }
 
 /// Why a command, or one of its statements, failed.
@@ -140,6 +144,12 @@ impl Failure {
         }
     }
 
+    /// The same failure with another code.
+    #[cold]
+    pub(crate) fn with_code(self, code: Code) -> Self {
+        Self { code, of_pipeline: None, ..self }
+    }
+
     /// The same failure with the text `context: text`.
     #[cold]
     pub(crate) fn context(self, context: impl std::fmt::Display) -> Self {
@@ -187,10 +197,16 @@ impl Failure {
     }
 }
 
+/// What the database says of a document that has arrays at several fields of an index.
+const ONE_PATH: &str = "an index has at most one path with arrays";
+
 impl From<flagstone::Error> for Failure {
     #[cold]
     fn from(error: flagstone::Error) -> Self {
         let code = match error.kind() {
+            ErrorKind::InvalidInput if error.to_string().contains(ONE_PATH) => {
+                Code::CannotIndexParallelArrays
+            }
             ErrorKind::InvalidInput | ErrorKind::TooOld => Code::BadValue,
             ErrorKind::Busy | ErrorKind::Conflict => Code::WriteConflict,
             ErrorKind::ConditionFailed => Code::OperationFailed,
@@ -258,11 +274,22 @@ impl From<flagstone::doc::Malformed> for Failure {
 impl From<flagstone::query::FilterError> for Failure {
     #[cold]
     fn from(error: flagstone::query::FilterError) -> Self {
-        // Masks of bits that are numbers have a code of their own.
-        let is_mask = error.place.rsplit('.').next().is_some_and(|name| name.starts_with("$bits"));
-        let is_number =
-            error.found.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-        let code = if is_mask && is_number { Code::FailedToParse } else { Code::BadValue };
-        Self::new(code, error.to_string())
+        let (text, found) = (error.to_string(), error.found.as_str());
+        let is_number = found.starts_with(|first: char| first == '-' || first.is_ascii_digit())
+            || matches!(found, "NaN" | "inf" | "Infinity");
+        match error.place.rsplit('.').next().unwrap_or_default() {
+            // These have codes of their own.
+            "$regex" | "$regularExpression"
+                if error.expected.starts_with("a regular expression (") =>
+            {
+                Self::numbered(51_091, text)
+            }
+            "$regex" | "$options" if error.expected.contains("options ") => {
+                Self::numbered(51_108, text)
+            }
+            "$type" if !is_number && !found.starts_with('"') => Self::new(Code::TypeMismatch, text),
+            mask if mask.starts_with("$bits") && is_number => Self::new(Code::FailedToParse, text),
+            _ => Self::new(Code::BadValue, text),
+        }
     }
 }

@@ -19,6 +19,7 @@ mod scram;
 mod users;
 
 pub(crate) use keys::{ITERATIONS_ALLOWED, Key, prepared, proof, salted, server_signature};
+pub(crate) use roles::ADMIN;
 pub use roles::{Need, Role, RoleKind, User};
 pub use scram::{Conversation, Refused};
 pub use users::{USERS, Users};

@@ -49,7 +49,7 @@ pub struct User {
 }
 
 /// The database to which users belong. Who may change users could give himself any role.
-const ADMIN: &str = "admin";
+pub(crate) const ADMIN: &str = "admin";
 
 impl User {
     /// Returns whether the roles give what a command on `database` needs.

@@ -9,13 +9,13 @@ use super::run::Run;
 use super::service::Counters;
 use super::stream::{self, Scope};
 use super::variables::Variables;
-use crate::access::Need;
+use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Rows;
-use flagstone::doc::{FieldPath, ValueType};
+use flagstone::doc::{FieldKey, FieldPath, ValueType};
 use flagstone::internal::document::{Direction, IndexKeys, sort_key};
-use flagstone::{Document, Error, Value};
+use flagstone::{Document, Error, Filter, Value, View};
 use flagstone_pipeline::{Aggregate, Aggregation, PipelineError, RowStages};
 use std::collections::BTreeSet;
 
@@ -53,8 +53,18 @@ fn put_row(row: &Document, out: &mut BsonWriter<'_>) -> Outcome {
 
 pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
+    args.refuse_null("pipeline", Code::TypeMismatch)?;
+    for name in ["allowDiskUse", "cursor", "explain"] {
+        args.refuse_null(name, Code::TypeMismatch)?;
+    }
     let stages = args.required_list("pipeline")?;
-    if args.is("explain")? {
+    let explains = args.flag("explain")?.unwrap_or(false);
+    check_first(&args, stages.first(), explains)?;
+    if explains {
+        if args.get("writeConcern")?.is_some() {
+            let text = "aggregate.writeConcern: expected none with explain";
+            return Err(Failure::new(Code::FailedToParse, text));
+        }
         return super::explain::of_command(run, &run.command.body.root(), false);
     }
     let namespace = match args.get("aggregate")? {
@@ -67,9 +77,6 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         }
         _ => Some(run.namespace()?),
     };
-    if let Some(cursor) = args.map("cursor")? {
-        Args::new(cursor, "aggregate.cursor").check(&["batchSize"])?;
-    }
     let first = stages.first().and_then(|stage| stage.get("$changeStream").ok().flatten());
     if let Some(stage) = first {
         return change_stream(run, &Args::new(stage, "$changeStream"), namespace, &stages[1..]);
@@ -79,13 +86,20 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         Some(namespace) => run.existing(namespace)?,
         None => None,
     };
-    if let Some(collection) = &collection {
-        super::filter::hint(&args, collection)?;
-    }
+    let hinted = match &collection {
+        Some(collection) => super::filter::hint(&args, collection, Filter::everything())?.0,
+        None => Filter::everything(),
+    };
     let pipeline = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>();
     let mut pipeline = pipeline?;
     let output = Output::take(&mut pipeline, &run.command.database)?;
     if let Some(output) = &output {
+        let concern = args.map("readConcern")?;
+        let level = concern.and_then(|concern| concern.get("level").ok().flatten());
+        if level.is_some_and(|level| level.as_str() == Some("linearizable")) {
+            let text = "readConcern.level: expected none like linearizable with $out or $merge";
+            return Err(Failure::new(Code::InvalidOptions, text));
+        }
         output.check(run)?;
     }
     let first = stages.first().and_then(|stage| stage.get("$collStats").ok().flatten());
@@ -107,6 +121,11 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     if let (Some(stage), None) = (first, &namespace) {
         let rows = super::current::rows_of_stage(run, &Args::new(stage, "$currentOp"))?;
         pipeline[0] = self::stage("$documents", literal(rows));
+    }
+    if !hinted.is_everything() && collection.is_some() {
+        // The index of the hint leaves documents out.
+        let hinted = flagstone::doc::json::parse(hinted.to_string()).unwrap_or(Value::object());
+        pipeline.insert(0, self::stage("$match", hinted));
     }
     let variables = Variables::parse(&args, "let")?;
     let (db, pipeline) = (&run.service.db, Value::Array(pipeline));
@@ -139,6 +158,61 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         None => format!("{}.$cmd.aggregate", run.command.database),
     };
     first_batch(run, name, rows, (first_size(&args)?, false, false))
+}
+
+/// Stages that begin a pipeline of no collection, also those that there are not.
+const OF_NONE: &[&str] = &[
+    "$changeStream",
+    "$currentOp",
+    "$documents",
+    "$listClusterCatalog",
+    "$listLocalSessions",
+    "$listSessions",
+    "$querySettings",
+    "$queryStats",
+];
+
+/// Refuses malformed options, and a pipeline whose first stage says something else than the
+/// collection, the concern or the version of the API.
+fn check_first(args: &Args<'_>, first: Option<&View<'_>>, explains: bool) -> Outcome {
+    args.flag("allowDiskUse")?;
+    if let Some(cursor) = args.map("cursor")? {
+        Args::new(cursor, "aggregate.cursor").check(&["batchSize"])?;
+        batch_size(args)?;
+    }
+    let name = match first.map(View::fields).transpose()?.and_then(|mut fields| fields.next()) {
+        Some(field) => match field?.0 {
+            FieldKey::Name(name) => name,
+            _ => "",
+        },
+        None => "",
+    };
+    let of_collection = args.get("aggregate")?.is_some_and(|of| of.as_str().is_some());
+    if of_collection && name == "$documents" || !of_collection && !OF_NONE.contains(&name) {
+        let text = "aggregate: expected a collection, or 1 with $changeStream, $currentOp or \
+                    $documents first";
+        return Err(Failure::new(Code::InvalidNamespace, text));
+    }
+    let level = match args.map("readConcern")? {
+        Some(concern) => concern.get("level")?.and_then(|level| level.as_str()),
+        None => None,
+    };
+    if name == "$currentOp" && level.is_some_and(|level| level != "local") {
+        let text = "readConcern.level: expected local with $currentOp";
+        return Err(Failure::new(Code::InvalidOptions, text));
+    }
+    let shows_sizes = name == "$collStats"
+        && first.and_then(|stage| stage.get(name).ok().flatten()).is_some_and(|stats| {
+            ["latencyStats", "queryExecStats", "storageStats"]
+                .into_iter()
+                .any(|name| matches!(stats.get(name), Ok(Some(_))))
+        });
+    if args.is("apiStrict")? && (explains || name == "$currentOp" || shows_sizes) {
+        let what = if explains { "explain" } else { name };
+        let text = format!("{what} is not in version 1 of the API (apiStrict)");
+        return Err(Failure::new(Code::APIStrictError, text));
+    }
+    Ok(())
 }
 
 /// Returns rows as an expression: text in them is no path.
@@ -266,8 +340,8 @@ fn change_stream(
     let scope = match (namespace, stage.is("allChangesForCluster")?) {
         (Some(namespace), false) => Scope::Collection(namespace),
         (None, false) => Scope::Database(run.command.database.clone()),
-        (None, true) if run.command.database == "admin" => {
-            run.require(Need::ReadAll, "admin")?;
+        (None, true) if run.command.database == ADMIN => {
+            run.require(Need::ReadAll, ADMIN)?;
             Scope::All
         }
         _ => {

@@ -14,7 +14,7 @@ pub(crate) struct Args<'a> {
 }
 
 /// Types that are stored as maps, by the names of these.
-const FORMS: [&str; 9] = [
+pub(super) const FORMS: [&str; 9] = [
     "$binary",
     "$timestamp",
     "$regularExpression",
@@ -36,6 +36,27 @@ pub(super) fn is_document(value: &View<'_>) -> Outcome<bool> {
     let is_form = FORMS.contains(&name)
         && (value.len()? == 1 || name == "$code" && value.get("$scope")?.is_some());
     Ok(!is_form)
+}
+
+/// Returns an integer; `None` for a number of another type, also if it is whole.
+pub(super) fn long(value: &View<'_>) -> Outcome<Option<i64>> {
+    // A client that sends JSON has one type of integers.
+    let is_integer =
+        matches!(NumberType::of(&value.to_value()?), Some(NumberType::Int | NumberType::Long));
+    Ok(value.as_i64().filter(|_| is_integer))
+}
+
+/// Returns whether a value is bytes of any subtype.
+pub(super) fn is_binary(value: &View<'_>) -> Outcome<bool> {
+    let is_other = value.is_map() && value.get("$binary")?.is_some();
+    Ok(is_other || matches!(value.value_type(), ValueType::Bytes | ValueType::Uuid))
+}
+
+/// Returns a number as servers of MongoDB cut it: towards zero, or a decimal to the nearest one.
+pub(super) fn whole(number: &View<'_>) -> Outcome<f64> {
+    let float = number.as_f64().unwrap_or(f64::NAN);
+    let is_decimal = NumberType::of(&number.to_value()?) == Some(NumberType::Decimal);
+    Ok(if is_decimal { float.round_ties_even() } else { float.trunc() })
 }
 
 /// The arguments that every command may have, and which change nothing, or are read for all.
@@ -62,6 +83,8 @@ pub(super) const COMMON: &[&str] = &[
 pub(crate) struct Looked {
     /// The client does not want the command to run, but to know what it does.
     pub(crate) asks_help: bool,
+    /// The client wants nothing but what every version of the API has.
+    pub(crate) is_strict: bool,
 }
 
 impl<'a> Args<'a> {
@@ -78,8 +101,12 @@ impl<'a> Args<'a> {
         refused: &[&str],
     ) -> Outcome<Looked> {
         let mut looked = Looked::default();
+        let (mut has_version, mut needs_version) = (false, false);
         for field in self.view.fields()? {
             let (FieldKey::Name(name), value) = field? else { continue };
+            has_version |= name == "apiVersion";
+            needs_version |= matches!(name, "apiStrict" | "apiDeprecationErrors");
+            looked.is_strict |= name == "apiStrict" && is_set(&value);
             match name {
                 "apiVersion" if value.as_str() != Some("1") => {
                     let text = format!("apiVersion: expected \"1\", found {}", shown(&value));
@@ -99,6 +126,10 @@ impl<'a> Args<'a> {
                 name if COMMON.contains(&name) || fields == ["*"] => {}
                 name => return Err(self.unknown(name)),
             }
+        }
+        if needs_version && !has_version {
+            let text = "apiStrict and apiDeprecationErrors: expected them with apiVersion";
+            return Err(Failure::numbered(4_886_600, text));
         }
         Ok(looked)
     }
@@ -134,6 +165,11 @@ impl<'a> Args<'a> {
             }
         }
         Ok(true)
+    }
+
+    /// Returns an argument, and null as it is.
+    pub(crate) fn given(&self, name: &str) -> Outcome<Option<View<'a>>> {
+        Ok(self.view.get(name)?)
     }
 
     /// Returns an argument. Null counts as none.
@@ -172,9 +208,16 @@ impl<'a> Args<'a> {
         // is rounded, and what is too large is the largest.
         let float = value.as_f64().filter(|_| value.value_type() == ValueType::Number);
         let Some(float) = float else { return self.refuse(name, "a number", &value) };
-        let is_decimal = NumberType::of(&value.to_value()?) == Some(NumberType::Decimal);
-        let whole = if is_decimal { float.round_ties_even() } else { float.trunc() };
-        Ok(Some(whole as i64))
+        Ok(Some(if float.is_nan() { 0 } else { whole(&value)? as i64 }))
+    }
+
+    /// Returns an integer, and no number of another type.
+    pub(crate) fn long(&self, name: &str) -> Outcome<Option<i64>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        match long(&value)? {
+            Some(long) => Ok(Some(long)),
+            None => self.refuse(name, "an integer", &value),
+        }
     }
 
     /// Returns a whole number from 0 on.
@@ -185,8 +228,7 @@ impl<'a> Args<'a> {
                 Ok(count) => Ok(Some(count)),
                 Err(_negative) => {
                     let text = format!("{}.{name}: expected 0 or more, found {int}", self.what);
-                    // Servers of MongoDB say so.
-                    Err(Failure::new(Code::Location51024, text))
+                    Err(Failure::new(Code::BadValue, text))
                 }
             },
         }
@@ -221,6 +263,40 @@ impl<'a> Args<'a> {
             (Some(is), _) => Ok(Some(is)),
             (None, Some(number)) => Ok(Some(number != 0.0)),
             _ => self.refuse(name, "true or false", &value),
+        }
+    }
+
+    /// As [`Args::bool`], where a number says nothing.
+    pub(crate) fn flag(&self, name: &str) -> Outcome<Option<bool>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        match value.as_bool() {
+            Some(is) => Ok(Some(is)),
+            None => self.refuse(name, "true or false", &value),
+        }
+    }
+
+    /// Returns the bytes of a UUID.
+    pub(crate) fn uuid(&self, name: &str) -> Outcome<Option<[u8; 16]>> {
+        let Some(value) = self.get(name)? else { return Ok(None) };
+        if let Some(uuid) = value.as_uuid() {
+            return Ok(Some(*uuid));
+        }
+        // A UUID of another length is stored as a map.
+        let subtype = value.path("$binary.subType")?.and_then(|subtype| subtype.as_str());
+        let is_other = subtype == Some("04");
+        let code = if is_other { Code::InvalidUUID } else { Code::TypeMismatch };
+        let text = format!("{}.{name}: expected a UUID, found {}", self.what, shown(&value));
+        Err(Failure::new(code, text))
+    }
+
+    /// Refuses null where an argument that is left out means something else.
+    pub(crate) fn refuse_null(&self, name: &str, code: Code) -> Outcome {
+        match self.view.get(name)? {
+            Some(value) if value.is_null() => {
+                let text = format!("{}.{name}: expected a value, found null", self.what);
+                Err(Failure::new(code, text))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -280,7 +356,7 @@ impl<'a> Args<'a> {
 }
 
 /// Returns whether the value of an argument asks for something.
-fn is_set(value: &View<'_>) -> bool {
+pub(super) fn is_set(value: &View<'_>) -> bool {
     match (value.as_bool(), value.as_f64(), value.value_type()) {
         (Some(is), ..) => is,
         (_, Some(number), _) => number != 0.0,

@@ -8,14 +8,11 @@ use super::run::Run;
 use super::update::{Done, Form};
 use super::variables::Variables;
 use super::write::{Earlier, Failures, Inserting, Removal, is_ordered};
-use crate::access::Need;
+use crate::access::{ADMIN, Need};
 use crate::bson::{BsonWriter, elements, kind};
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::BATCH_BYTES;
 use flagstone::{Collection, Document, Slice, Value};
-
-/// The database of the command.
-const ADMIN: &str = "admin";
 
 /// What an operation does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,59 +30,150 @@ struct Operation<'a> {
     bson: &'a [u8],
 }
 
+/// What a field of an operation is, and whether it must be there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Document,
+    Required,
+    Flag,
+    List,
+    Hint,
+    Update,
+}
+
+impl Field {
+    /// Returns whether a value of this kind may be the field. Null is as none.
+    fn takes(self, kind: u8) -> bool {
+        match self {
+            Self::Document => matches!(kind, kind::DOCUMENT | kind::NULL),
+            Self::Required => kind == kind::DOCUMENT,
+            Self::Flag => matches!(kind, kind::BOOL | kind::NULL),
+            Self::List => matches!(kind, kind::ARRAY | kind::NULL),
+            Self::Hint => matches!(kind, kind::DOCUMENT | kind::STRING),
+            Self::Update => matches!(kind, kind::DOCUMENT | kind::ARRAY),
+        }
+    }
+
+    const fn expected(self) -> &'static str {
+        match self {
+            Self::Document | Self::Required => "a document",
+            Self::Flag => "true or false",
+            Self::List => "an array",
+            Self::Hint => "the name or the keys of an index",
+            Self::Update => "an update or stages",
+        }
+    }
+}
+
+impl Action {
+    /// Returns the fields of an operation, besides the first one.
+    const fn fields(self) -> &'static [(&'static str, Field)] {
+        match self {
+            Self::Insert => &[("document", Field::Required)],
+            Self::Update => &[
+                ("filter", Field::Required),
+                ("updateMods", Field::Update),
+                ("constants", Field::Document),
+                ("multi", Field::Flag),
+                ("upsert", Field::Flag),
+                ("arrayFilters", Field::List),
+                ("hint", Field::Hint),
+                ("sort", Field::Document),
+                ("collation", Field::Document),
+            ],
+            Self::Delete => &[
+                ("filter", Field::Required),
+                ("multi", Field::Flag),
+                ("hint", Field::Hint),
+                ("collation", Field::Document),
+            ],
+        }
+    }
+}
+
 impl<'a> Operation<'a> {
+    /// Parses an operation. What is malformed in one of them refuses the command, before anything
+    /// is done.
     fn parse(bson: &'a [u8], index: usize, places: usize) -> Outcome<Self> {
-        let refuse = |expected: &str| {
-            let text = format!("bulkWrite.ops[{index}]: expected {expected}");
-            Err(Failure::new(Code::FailedToParse, text))
-        };
-        let Some(first) = elements(bson)?.next().transpose()? else {
-            return refuse("an operation, found no field");
+        let refuse =
+            |code, text: String| Err(Failure::new(code, format!("bulkWrite.ops[{index}]{text}")));
+        let mut elements = elements(bson)?;
+        let Some(first) = elements.next().transpose()? else {
+            let text = ": expected an operation, found no field".to_owned();
+            return refuse(Code::FailedToParse, text);
         };
         let action = match first.name {
             "insert" => Action::Insert,
             "update" => Action::Update,
             "delete" => Action::Delete,
-            other => return refuse(&format!("insert, update or delete first, found {other:?}")),
-        };
-        let number = match first.kind {
-            kind::INT32 => first.value.first_chunk().map(|n| i64::from(i32::from_le_bytes(*n))),
-            kind::INT64 => first.value.first_chunk().map(|n| i64::from_le_bytes(*n)),
-            // As drivers of languages send it that have one type of numbers.
-            kind::DOUBLE => first.value.first_chunk().map(|n| f64::from_le_bytes(*n) as i64),
-            _ => None,
-        };
-        match number.and_then(|number| usize::try_from(number).ok()).filter(|at| *at < places) {
-            Some(place) => Ok(Self { action, place, bson }),
-            None => {
-                let text = format!(
-                    "bulkWrite.ops[{index}].{}: expected a number from 0 to {}, a place in nsInfo",
-                    first.name,
-                    places.saturating_sub(1)
-                );
-                Err(Failure::new(Code::BadValue, text))
+            other => {
+                let text = format!(": expected insert, update or delete first, found {other:?}");
+                return refuse(Code::IDLUnknownField, text);
             }
+        };
+        let missing = |name| refuse(Code::IDLFailedToParse, format!(".{name} is missing"));
+        if first.kind == kind::NULL {
+            return missing(first.name);
+        }
+        let Some(number) = place_of(first.kind, first.value) else {
+            let text = format!(".{}: expected a number", first.name);
+            return refuse(Code::TypeMismatch, text);
+        };
+        let Some(place) = usize::try_from(number).ok().filter(|at| *at < places) else {
+            let most = places.saturating_sub(1);
+            let text = format!(".{}: expected 0 to {most}, a place in nsInfo", first.name);
+            return refuse(Code::BadValue, text);
+        };
+        let fields = action.fields();
+        let mut has = vec![false; fields.len()];
+        for element in elements {
+            let element = element?;
+            let name = element.name;
+            let Some(at) = fields.iter().position(|(field, _)| *field == name) else {
+                return refuse(Code::IDLUnknownField, format!(".{name} is an unknown field"));
+            };
+            let field = fields[at].1;
+            has[at] = true;
+            if field.takes(element.kind) {
+                continue;
+            }
+            let text = format!(".{name}: expected {}", field.expected());
+            return match (field, element.kind) {
+                (Field::Required, kind::NULL) => missing(name),
+                (Field::Hint | Field::Update, _) => refuse(Code::FailedToParse, text),
+                _ => refuse(Code::TypeMismatch, text),
+            };
+        }
+        let needed = |(at, field): (usize, &(&str, Field))| {
+            matches!(field.1, Field::Required | Field::Update) && !has[at]
+        };
+        match fields.iter().enumerate().find(|entry| needed((entry.0, entry.1))) {
+            Some((_, (name, _))) => missing(name),
+            None => Ok(Self { action, place, bson }),
         }
     }
 
     /// Returns the document that is inserted.
     fn document(&self) -> Outcome<&'a [u8]> {
-        let mut found = None;
         for element in elements(self.bson)? {
             let element = element?;
-            match element.name {
-                "insert" => {}
-                "document" if element.kind == kind::DOCUMENT => found = Some(element.value),
-                name => {
-                    let text = format!("BSON field 'bulkWrite.ops.{name}' is an unknown field");
-                    return Err(Failure::new(Code::IDLUnknownField, text));
-                }
+            if element.name == "document" {
+                return Ok(element.value);
             }
         }
-        found.ok_or_else(|| {
-            let text = "BSON field 'bulkWrite.ops.document' is missing but a required field";
-            Failure::new(Code::IDLFailedToParse, text)
-        })
+        // It was checked.
+        Ok(&[])
+    }
+}
+
+/// Returns a place in `nsInfo`, which a client may give as any type of number.
+fn place_of(kind: u8, value: &[u8]) -> Option<i64> {
+    match kind {
+        kind::INT32 => value.first_chunk().map(|n| i64::from(i32::from_le_bytes(*n))),
+        kind::INT64 => value.first_chunk().map(|n| i64::from_le_bytes(*n)),
+        // As drivers of languages send it that have one type of numbers.
+        kind::DOUBLE => value.first_chunk().map(|n| f64::from_le_bytes(*n) as i64),
+        _ => None,
     }
 }
 
@@ -104,8 +192,10 @@ fn places(run: &Run<'_, '_>) -> Outcome<Vec<Namespace>> {
             str::from_utf8(text).ok()
         });
         let Some(text) = text else {
-            let text = format!("{what}.ns: expected DATABASE.COLLECTION");
-            return Err(Failure::new(Code::TypeMismatch, text));
+            let is_missing = elements(bson)?.next().transpose()?;
+            let is_missing = is_missing.is_none_or(|element| element.kind == kind::NULL);
+            let code = if is_missing { Code::IDLFailedToParse } else { Code::TypeMismatch };
+            return Err(Failure::new(code, format!("{what}.ns: expected DATABASE.COLLECTION")));
         };
         let namespace = Namespace::parse(text)?;
         run.require(Need::Write, &namespace.database)?;
@@ -182,7 +272,7 @@ pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
         is_ordered,
         earlier,
         failures: Failures::default(),
-        total: Total { errors_only: args.is("errorsOnly")?, ..Total::default() },
+        total: Total { errors_only: args.flag("errorsOnly")?.unwrap_or(false), ..Total::default() },
     };
     let mut at = 0;
     while at < operations.len() && !bulk.failures.is_over() {
@@ -365,7 +455,6 @@ impl Bulk<'_> {
         removed: &mut u64,
     ) -> Outcome {
         let args = Args::new(statement.root(), "delete");
-        args.check(&["filter", "multi", "hint", "collation"])?;
         let (is_one, number) = (!args.is("multi")?, run.statement(index));
         let collection = run.existing(namespace)?;
         let removal = Removal { filter: "filter", is_one, number, variables: self.variables };

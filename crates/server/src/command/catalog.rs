@@ -1,22 +1,23 @@
 //! Commands about databases, collections and indexes.
 
-use super::args::Args;
-use super::id::{ID, write_value};
+use super::args::{Args, is_binary, is_document, is_set, whole};
+use super::id::{self, ID, write_value};
 use super::index::{self, Definition, ID_INDEX};
 use super::name::Namespace;
-use super::read::{Listed, batch_size, first_batch, put_count};
+use super::read::{Listed, batch_size, first_batch, put_count, put_long};
 use super::run::Run;
 use super::service::{Service, now_millis};
-use crate::access::Need;
+use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::DateTime;
+use flagstone::doc::{DateTime, ValueType};
 use flagstone::query::Matcher;
-use flagstone::{Collection, Space, Value};
+use flagstone::{Collection, Document, Space, Value, View};
+use flagstone_pipeline::Condition;
 use std::collections::BTreeMap;
 
 /// Returns the collections that drivers may see, with the names of their keyspaces.
-fn collections(service: &Service) -> Vec<(Namespace, String)> {
+pub(super) fn collections(service: &Service) -> Vec<(Namespace, String)> {
     let infos = service.db.keyspaces().into_iter();
     let documents = infos.filter(|info| info.content == "documents" && info.owner.is_none());
     documents.filter_map(|info| Some((Namespace::of_keyspace(&info.name)?, info.name))).collect()
@@ -42,9 +43,36 @@ struct Sizes {
     indexes: u64,
 }
 
-/// Tests documents of lists, such as names of databases, against the filter of a command.
+/// What tests the documents of lists, such as names of databases: the filter of a command.
+struct Matching {
+    matcher: Matcher,
+    condition: Option<Condition>,
+}
+
+impl Matching {
+    /// Parses the filter of a command; `None` without one.
+    fn parse(args: &Args<'_>) -> Outcome<Option<Self>> {
+        let Some(filter) = args.filled_map("filter")? else { return Ok(None) };
+        let (plain, condition) = Condition::split(&filter.to_value()?)?;
+        Ok(Some(Self { matcher: flagstone::Filter::from_value(&plain)?.compile()?, condition }))
+    }
+
+    fn holds(&self, document: &Document) -> Outcome<bool> {
+        let root = document.root();
+        let holds = match &self.condition {
+            Some(condition) => {
+                let now = DateTime::from_micros(now_millis().saturating_mul(1000));
+                condition.holds(&root.to_value()?, now)?
+            }
+            None => true,
+        };
+        Ok(holds && self.matcher.matches(&root)?)
+    }
+}
+
+/// A list of documents, of those that a filter matches.
 struct Listing<'m> {
-    matcher: Option<&'m Matcher>,
+    matching: Option<&'m Matching>,
     documents: Vec<Vec<u8>>,
 }
 
@@ -52,7 +80,7 @@ impl Listing<'_> {
     /// Adds the document that `put` writes, if it matches.
     fn add(
         &mut self,
-        run_incoming: &mut super::id::Incoming,
+        run_incoming: &mut id::Incoming,
         put: impl FnOnce(&mut BsonWriter<'_>) -> Outcome,
     ) -> Outcome {
         let mut bson = Vec::new();
@@ -60,8 +88,8 @@ impl Listing<'_> {
         out.begin();
         put(&mut out)?;
         out.end()?;
-        let is_in = match self.matcher {
-            Some(matcher) => matcher.matches(&run_incoming.any(&bson)?.root())?,
+        let is_in = match self.matching {
+            Some(matching) => matching.holds(&run_incoming.any(&bson)?)?,
             None => true,
         };
         if is_in {
@@ -71,22 +99,20 @@ impl Listing<'_> {
     }
 }
 
-/// Returns what tests the documents of a list.
-fn matcher(args: &Args<'_>) -> Outcome<Option<Matcher>> {
-    let Some(filter) = args.filled_map("filter")? else { return Ok(None) };
-    Ok(Some(flagstone::Filter::from_value(&filter.to_value()?)?.compile()?))
-}
-
 pub(super) fn list_databases(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
-    let (matcher, names_only) = (matcher(&args)?, args.is("nameOnly")?);
+    let (matching, names_only) = (Matching::parse(&args)?, args.is("nameOnly")?);
     let sizes = sizes(run.service);
     let mut databases: BTreeMap<String, u64> = BTreeMap::new();
     for (namespace, keyspace) in collections(run.service) {
         let size = sizes.get(&keyspace).copied().unwrap_or_default();
         *databases.entry(namespace.database).or_default() += size.documents + size.indexes;
     }
-    let mut listing = Listing { matcher: matcher.as_ref(), documents: Vec::new() };
+    if run.service.users.exist() {
+        // Users belong to it.
+        databases.entry(ADMIN.to_owned()).or_default();
+    }
+    let mut listing = Listing { matching: matching.as_ref(), documents: Vec::new() };
     let mut total = 0_u64;
     for (name, bytes) in databases {
         if !may_see(run, &name)? {
@@ -122,11 +148,18 @@ pub(super) fn may_see(run: &Run<'_, '_>, database: &str) -> Outcome<bool> {
     })
 }
 
+/// Returns what identifies a collection for clients: no other one has had it.
+fn uuid_of(collection: &Collection) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[12..].copy_from_slice(&collection.id().to_be_bytes());
+    uuid
+}
+
 pub(super) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
-    let (matcher, names_only) = (matcher(&args)?, args.is("nameOnly")?);
+    let (matching, names_only) = (Matching::parse(&args)?, args.is("nameOnly")?);
     let batch = batch_size(&args)?;
-    let mut listing = Listing { matcher: matcher.as_ref(), documents: Vec::new() };
+    let mut listing = Listing { matching: matching.as_ref(), documents: Vec::new() };
     for (namespace, keyspace) in collections(run.service) {
         if namespace.database != run.command.database {
             continue;
@@ -149,9 +182,7 @@ pub(super) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
             out.begin_document("info")?;
             out.bool("readOnly", false)?;
             if let Some(collection) = &collection {
-                let mut uuid = [0; 16];
-                uuid[12..].copy_from_slice(&collection.id().to_be_bytes());
-                write_value(out, "uuid", &Value::Uuid(uuid))?;
+                write_value(out, "uuid", &Value::Uuid(uuid_of(collection)))?;
             }
             out.end()?;
             out.begin_document("idIndex")?;
@@ -164,8 +195,16 @@ pub(super) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
     first_batch(run, namespace, rows, (batch, false, false))
 }
 
+/// To create what belongs to the server is to ask for a wrong name.
+fn of_the_server(failure: Failure) -> Failure {
+    match failure.code {
+        Code::Unauthorized => failure.with_code(Code::InvalidNamespace),
+        _ => failure,
+    }
+}
+
 pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
-    let (args, namespace) = (run.args(), run.namespace()?);
+    let (args, namespace) = (run.args(), run.namespace().map_err(of_the_server)?);
     // Nothing without a validator, but not anything.
     for (name, known) in [
         ("validationLevel", ["off", "strict", "moderate"]),
@@ -176,11 +215,35 @@ pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
             return Err(Failure::new(Code::BadValue, text));
         }
     }
-    args.map("idIndex")?;
-    args.map("indexOptionDefaults")?;
+    for (name, needed) in
+        [("collation", "locale"), ("timeseries", "timeField"), ("encryptedFields", "fields")]
+    {
+        if let Some(options) = args.map(name)? {
+            Args::new(options, name).get(needed)?.ok_or_else(|| args.missing(needed))?;
+        }
+    }
+    // What is capped was refused before.
+    if let Some(name) =
+        ["size", "max"].into_iter().find(|name| matches!(args.get(name), Ok(Some(_))))
+    {
+        let text = format!("create.{name}: expected it with capped alone");
+        return Err(Failure::new(Code::InvalidOptions, text));
+    }
+    if let Some(index) = args.map("idIndex")? {
+        index::check_id(&index)?;
+    }
+    check_defaults(&args)?;
     let keeps = keeps_old(&args)?;
-    if run.existing(&namespace)?.is_some() {
-        let text = format!("collection {namespace} already exists");
+    if let Some(collection) = run.existing(&namespace)? {
+        // Once more, with the same options, is no error.
+        let wanted = keeps.unwrap_or_else(|| run.service.db.stats().changes.is_some());
+        let has_others = ["validationLevel", "validationAction"]
+            .into_iter()
+            .any(|name| matches!(args.get(name), Ok(Some(_))));
+        if collection.keeps_old_documents() == wanted && !has_others {
+            return Ok(());
+        }
+        let text = format!("collection {namespace} already exists, with other options");
         return Err(Failure::new(Code::NamespaceExists, text));
     }
     let collection = run.created(&namespace)?;
@@ -190,12 +253,41 @@ pub(super) fn create(run: &mut Run<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// Checks the options of an engine that indexes were to have, which change nothing here.
+fn check_defaults(args: &Args<'_>) -> Outcome {
+    const NAME: &str = "indexOptionDefaults";
+    const ENGINE: &str = "wiredTiger";
+    const CONFIG: &str = "configString";
+    let Some(defaults) = args.map(NAME)? else { return Ok(()) };
+    let defaults = Args::new(defaults, NAME);
+    defaults.check(&["storageEngine"])?;
+    let Some(engines) = defaults.map("storageEngine")? else { return Ok(()) };
+    let refuse = |code, expected: &str| {
+        Err(Failure::new(code, format!("{NAME}.storageEngine: expected {expected}")))
+    };
+    let engines = Args::new(engines, "storageEngine");
+    if !engines.has_only(&[ENGINE])? {
+        return refuse(Code::InvalidOptions, "the options of wiredTiger alone");
+    }
+    let Some(options) = engines.get(ENGINE)? else { return Ok(()) };
+    if !options.is_map() {
+        return refuse(Code::BadValue, "a document of options");
+    }
+    if !Args::new(options, ENGINE).has_only(&[CONFIG])? {
+        return refuse(Code::InvalidOptions, "configString alone");
+    }
+    match options.get(CONFIG)?.and_then(|text| text.as_str()) {
+        Some(text) if text.contains('\0') => refuse(Code::FailedToParse, "a text without a zero"),
+        _ => Ok(()),
+    }
+}
+
 /// Returns whether the old documents of changes are to be kept, if that is said.
 fn keeps_old(args: &Args<'_>) -> Outcome<Option<bool>> {
-    match args.map("changeStreamPreAndPostImages")? {
-        Some(images) => Ok(Some(Args::new(images, "changeStreamPreAndPostImages").is("enabled")?)),
-        None => Ok(None),
-    }
+    let Some(images) = args.map("changeStreamPreAndPostImages")? else { return Ok(None) };
+    let images = Args::new(images, "changeStreamPreAndPostImages");
+    images.check(&["enabled"])?;
+    images.flag("enabled")?.ok_or_else(|| images.missing("enabled")).map(Some)
 }
 
 pub(super) fn drop(run: &mut Run<'_, '_>) -> Outcome {
@@ -209,7 +301,21 @@ pub(super) fn drop(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn drop_database(run: &mut Run<'_, '_>) -> Outcome {
+    const NAME: &str = "dropDatabase";
     let database = &run.command.database;
+    let args = run.args();
+    let one = args.get(NAME)?.ok_or_else(|| args.missing(NAME))?;
+    if one.value_type() != ValueType::Number {
+        let text = format!("{NAME}: expected 1, found {one}");
+        return Err(Failure::new(Code::TypeMismatch, text));
+    }
+    if whole(&one)? != 1.0 {
+        return Err(Failure::numbered(5_255_100, format!("{NAME}: expected 1, found {one}")));
+    }
+    if database == ADMIN {
+        let text = format!("database {ADMIN} has the users, and cannot be dropped");
+        return Err(Failure::new(Code::IllegalOperation, text));
+    }
     let mut is_there = false;
     for (namespace, keyspace) in collections(run.service) {
         if namespace.database == *database {
@@ -222,23 +328,68 @@ pub(super) fn drop_database(run: &mut Run<'_, '_>) -> Outcome {
     Ok(())
 }
 
+/// Parses a name of `renameCollection`. To touch what belongs to the server, or what cannot be a
+/// name, is an operation that there is not.
+fn renamed(text: &str) -> Outcome<Namespace> {
+    Namespace::parse(text).map_err(|failure| {
+        let is_long = text.len() > 255 && text.find('.').is_some_and(|dot| dot <= 63);
+        if failure.code == Code::Unauthorized || text.contains('$') || is_long {
+            failure.with_code(Code::IllegalOperation)
+        } else {
+            failure
+        }
+    })
+}
+
+/// Refuses a collection that is not the one of this UUID.
+fn check_uuid(namespace: &Namespace, collection: Option<&Collection>, uuid: [u8; 16]) -> Outcome {
+    if collection.map(uuid_of) == Some(uuid) {
+        return Ok(());
+    }
+    let text = format!("{namespace} is not the collection of UUID {}", Value::Uuid(uuid));
+    Err(Failure::new(Code::CollectionUUIDMismatch, text))
+}
+
 pub(super) fn rename(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
-    args.bool("stayTemp")?;
-    let from = Namespace::parse(args.required_text("renameCollection")?)?;
-    let to = Namespace::parse(args.required_text("to")?)?;
+    args.flag("stayTemp")?;
+    let from = renamed(args.required_text("renameCollection")?)?;
+    let to = renamed(args.required_text("to")?)?;
     for namespace in [&from, &to] {
         run.require(Need::Write, &namespace.database)?;
     }
-    run.required(&from)?;
+    let (there, target) = (run.existing(&from)?, run.existing(&to)?);
+    if let Some(uuid) = args.uuid("collectionUUID")? {
+        check_uuid(&from, there.as_ref(), uuid)?;
+    }
+    let drops = match args.get("dropTarget")? {
+        Some(value) if is_binary(&value)? => {
+            let Some(uuid) = value.as_uuid() else {
+                let text = format!("dropTarget: expected true, false or a UUID, found {value}");
+                return Err(Failure::new(Code::InvalidUUID, text));
+            };
+            if from.database != to.database {
+                let text = "dropTarget: expected true or false where the database is another";
+                return Err(Failure::new(Code::InvalidOptions, text));
+            }
+            check_uuid(&to, target.as_ref(), *uuid)?;
+            true
+        }
+        _ => args.flag("dropTarget")?.unwrap_or(false),
+    };
+    if there.is_none() {
+        run.required(&from)?;
+    }
     if from == to {
         let text = format!("{from} is to be renamed to itself");
         return Err(Failure::new(Code::IllegalOperation, text));
     }
-    if run.existing(&to)?.is_some() && !args.is("dropTarget")? {
+    if target.is_some() && !drops {
         let text = format!("target namespace exists: {to}");
         return Err(Failure::new(Code::NamespaceExists, text));
     }
+    // Handles keep what they are of.
+    std::mem::drop((there, target));
     super::output::put_in_place(run.service, &from.keyspace(), &to)
 }
 
@@ -252,7 +403,7 @@ pub(super) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
-    let (args, namespace) = (run.args(), run.namespace()?);
+    let (args, namespace) = (run.args(), run.namespace().map_err(of_the_server)?);
     let ignores_unknown = args.is("ignoreUnknownIndexOptions")?;
     let mut definitions = Vec::new();
     for definition in args.required_list("indexes")? {
@@ -260,8 +411,7 @@ pub(super) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
             let text = format!("createIndexes.indexes: expected documents, found {definition}");
             return Err(Failure::new(Code::TypeMismatch, text));
         }
-        let definition = Args::new(definition, "createIndexes.indexes");
-        definitions.push(Definition::parse(&definition, ignores_unknown)?);
+        definitions.push(Definition::parse(definition, ignores_unknown)?);
     }
     if definitions.is_empty() {
         return Err(Failure::new(Code::BadValue, "createIndexes.indexes: expected at least one"));
@@ -287,34 +437,49 @@ pub(super) fn drop_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
     let collection = run.required(&namespace)?;
     let indexes = collection.indexes();
-    let Some(which) = args.get("index")? else {
-        let text = "dropIndexes.index: expected a name, names, fields or *";
-        return Err(Failure::new(Code::IDLFailedToParse, text));
+    args.refuse_null("index", Code::TypeMismatch)?;
+    let refuse = |code, found: &View<'_>| {
+        let text = format!("dropIndexes.index: expected a name, names, fields or *, found {found}");
+        Err(Failure::new(code, text))
     };
+    let which = args.get("index")?.ok_or_else(|| args.missing("index"))?;
     let mut names = Vec::new();
     if which.as_str() == Some("*") {
         names.extend(indexes.iter().map(|index| index.name.clone()));
     } else if let Some(name) = which.as_str() {
         names.push(name.to_owned());
-    } else if which.is_map() {
+    } else if is_document(&which)? {
         let fields = index::fields_of(&which)?;
-        match indexes.iter().find(|index| index.fields == fields) {
-            Some(index) => names.push(index.name.clone()),
-            None => {
+        let mut found = indexes.iter().filter(|index| index.fields == fields);
+        match (found.next(), found.next()) {
+            (Some(index), None) => names.push(index.name.clone()),
+            (Some(_), Some(_)) => {
+                let text = format!("several indexes have the key {which}: expected a name");
+                return Err(Failure::new(Code::AmbiguousIndexKeyPattern, text));
+            }
+            (None, _) if fields == [ID] => names.push(ID_INDEX.to_owned()),
+            (None, _) => {
                 let text = format!("can't find index with key: {which}");
                 return Err(Failure::new(Code::IndexNotFound, text));
             }
         }
-    } else {
+    } else if which.is_array() {
         for name in args.required_list("index")? {
-            names.push(name.as_str().unwrap_or_default().to_owned());
+            match name.as_str() {
+                Some("*") => names.extend(indexes.iter().map(|index| index.name.clone())),
+                Some(name) => names.push(name.to_owned()),
+                None => return refuse(Code::TypeMismatch, &name),
+            }
         }
+    } else {
+        return refuse(Code::TypeMismatch, &which);
     }
     for name in &names {
         if name == ID_INDEX {
             return Err(Failure::new(Code::InvalidOptions, "cannot drop _id index"));
         }
-        if !indexes.iter().any(|index| index.name == *name) {
+        let is_twice = names.iter().filter(|other| *other == name).count() > 1;
+        if is_twice || !indexes.iter().any(|index| index.name == *name) {
             let text = format!("index not found with name [{name}]");
             return Err(Failure::new(Code::IndexNotFound, text));
         }
@@ -329,10 +494,30 @@ pub(super) fn list_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
     let batch = batch_size(&args)?;
     let collection = run.required(&namespace)?;
-    let mut listing = Listing { matcher: None, documents: Vec::new() };
-    listing.add(run.incoming, index::put_id)?;
+    if let Some(cursor) = args.map("cursor")? {
+        Args::new(cursor, "listIndexes.cursor").check(&["batchSize"])?;
+    }
+    let builds = [args.is("includeBuildUUIDs")?, args.is("includeIndexBuildInfo")?];
+    if builds == [true, true] {
+        let text = "listIndexes: expected one of includeBuildUUIDs and includeIndexBuildInfo";
+        return Err(Failure::new(Code::InvalidOptions, text));
+    }
+    // Those that are being built are not listed: each index stands beside nothing.
+    let has_inner = builds[1];
+    let mut listing = Listing { matching: None, documents: Vec::new() };
+    let mut add = |put: &dyn Fn(&mut BsonWriter<'_>) -> Outcome| {
+        listing.add(run.incoming, |out| {
+            if !has_inner {
+                return put(out);
+            }
+            out.begin_document("spec")?;
+            put(out)?;
+            Ok(out.end()?)
+        })
+    };
+    add(&index::put_id)?;
     for index in collection.indexes() {
-        listing.add(run.incoming, |out| index::put(out, &index))?;
+        add(&|out| index::put(out, &index))?;
     }
     let rows = Box::new(Listed::new(listing.documents));
     first_batch(run, namespace.to_string(), rows, (batch, false, false))
@@ -419,7 +604,7 @@ pub(super) fn index_rows(run: &mut Run<'_, '_>, namespace: &Namespace) -> Outcom
     let uptime = i64::try_from(run.service.started.elapsed().as_millis()).unwrap_or(i64::MAX);
     let started = now_millis().saturating_sub(uptime).saturating_mul(1000);
     let (host, since) = (super::operation::host(), DateTime::from_micros(started));
-    let mut listing = Listing { matcher: None, documents: Vec::new() };
+    let mut listing = Listing { matching: None, documents: Vec::new() };
     let indexes = collection.indexes();
     for index in std::iter::once(None).chain(indexes.iter().map(Some)) {
         listing.add(run.incoming, |out| {
@@ -444,8 +629,9 @@ pub(super) fn index_rows(run: &mut Run<'_, '_>, namespace: &Namespace) -> Outcom
 }
 
 pub(super) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {
-    let scale = scale(&run.args())?;
-    let sizes = sizes(run.service);
+    let (args, sizes) = (run.args(), sizes(run.service));
+    // No file has room that is free and counts as used.
+    let (scale, frees) = (scale(&args)?, args.is("freeStorage")?);
     let (mut n, mut objects, mut indexes) = (0, 0, 0);
     let mut total = Sizes::default();
     for (namespace, keyspace) in collections(run.service) {
@@ -462,40 +648,88 @@ pub(super) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {
     }
     let reply = &mut run.reply;
     reply.text("db", &run.command.database)?;
-    put_count(reply, "collections", n)?;
-    put_count(reply, "views", 0)?;
-    put_count(reply, "objects", objects)?;
-    put_count(reply, "avgObjSize", total.documents.checked_div(objects).unwrap_or(0))?;
-    put_size(reply, "dataSize", total.documents, scale)?;
-    put_size(reply, "storageSize", total.documents, scale)?;
-    put_count(reply, "indexes", indexes)?;
-    put_size(reply, "indexSize", total.indexes, scale)?;
-    put_size(reply, "totalSize", total.documents + total.indexes, scale)?;
-    put_count(reply, "scaleFactor", scale)
+    put_long(reply, "collections", n)?;
+    put_long(reply, "views", 0)?;
+    put_long(reply, "objects", objects)?;
+    let average = if objects == 0 { 0.0 } else { total.documents as f64 / objects as f64 };
+    reply.double("avgObjSize", average)?;
+    let both = total.documents + total.indexes;
+    put_float(reply, "dataSize", total.documents, scale)?;
+    put_float(reply, "storageSize", total.documents, scale)?;
+    if frees {
+        put_float(reply, "freeStorageSize", 0, scale)?;
+    }
+    put_long(reply, "indexes", indexes)?;
+    put_float(reply, "indexSize", total.indexes, scale)?;
+    if frees {
+        put_float(reply, "indexFreeStorageSize", 0, scale)?;
+    }
+    put_float(reply, "totalSize", both, scale)?;
+    if frees {
+        put_float(reply, "totalFreeStorageSize", 0, scale)?;
+    }
+    put_long(reply, "scaleFactor", scale)
+}
+
+/// Appends a size of a database, which servers of MongoDB write as a double.
+fn put_float(reply: &mut BsonWriter<'_>, name: &str, bytes: u64, scale: u64) -> Outcome {
+    Ok(reply.double(name, bytes as f64 / scale as f64)?)
 }
 
 pub(super) fn validate(run: &mut Run<'_, '_>) -> Outcome {
-    let namespace = run.namespace()?;
+    let (args, namespace) = (run.args(), run.namespace()?);
+    let is_asked = |name| Ok::<_, Failure>(args.get(name)?.is_some_and(|value| is_set(&value)));
+    let of_metadata = is_asked("metadata")?;
+    for name in ["background", "checkBSONConformance", "full"] {
+        if of_metadata && is_asked(name)? {
+            let text = format!("validate: expected one of metadata and {name}");
+            return Err(Failure::new(Code::InvalidOptions, text));
+        }
+    }
     let collection = run.required(&namespace)?;
-    let checked = collection.verify_indexes();
-    let count = collection.count()?;
+    let checked = if of_metadata { Ok(()) } else { collection.verify_indexes().map(|_report| ()) };
+    let count = if of_metadata { 0 } else { collection.count()? };
     let reply = &mut run.reply;
     reply.text("ns", &namespace.to_string())?;
-    put_count(reply, "nrecords", count)?;
+    write_value(reply, "uuid", &Value::Uuid(uuid_of(&collection)))?;
     let indexes = collection.indexes();
-    put_count(reply, "nIndexes", indexes.len() as u64 + 1)?;
-    reply.begin_document("keysPerIndex")?;
-    put_count(reply, ID_INDEX, count)?;
-    for index in &indexes {
-        put_count(reply, &index.name, index.entries)?;
+    if !of_metadata {
+        put_count(reply, "nInvalidDocuments", 0)?;
+        put_count(reply, "nNonCompliantDocuments", 0)?;
+        put_count(reply, "nrecords", count)?;
     }
-    reply.end()?;
+    put_count(reply, "nIndexes", indexes.len() as u64 + 1)?;
+    if !of_metadata {
+        reply.begin_document("keysPerIndex")?;
+        put_count(reply, ID_INDEX, count)?;
+        for index in &indexes {
+            put_count(reply, &index.name, index.entries)?;
+        }
+        reply.end()?;
+    }
     let errors = match checked {
-        Ok(_report) => Vec::new(),
+        Ok(()) => Vec::new(),
         Err(error) if error.kind() == flagstone::ErrorKind::Corruption => vec![error.to_string()],
         Err(error) => return Err(error.into()),
     };
+    // What is damaged is named by the error.
+    reply.begin_document("indexDetails")?;
+    let names = indexes.iter().map(|index| index.name.as_str());
+    for (name, index) in names.zip(indexes.iter().map(Some)).chain([(ID_INDEX, None)]) {
+        reply.begin_document(name)?;
+        let is_named = |error: &String| error.contains(&format!("{name:?}"));
+        reply.bool("valid", !errors.iter().any(is_named))?;
+        reply.begin_document("spec")?;
+        match index {
+            Some(index) => index::put(reply, index)?,
+            None => index::put_id(reply)?,
+        }
+        reply.end()?;
+        reply.end()?;
+    }
+    reply.end()?;
     reply.bool("valid", errors.is_empty())?;
+    reply.text("repairMode", "None")?;
     reply.begin_array("errors")?;
     for error in &errors {
         reply.text("", error)?;
@@ -509,7 +743,12 @@ pub(super) fn validate(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn compact(run: &mut Run<'_, '_>) -> Outcome {
-    let namespace = run.namespace()?;
+    let (args, namespace) = (run.args(), run.namespace()?);
+    args.flag("force")?;
+    if args.count("freeSpaceTargetMB")? == Some(0) {
+        let text = "compact.freeSpaceTargetMB: expected 1 or more";
+        return Err(Failure::new(Code::BadValue, text));
+    }
     run.required(&namespace)?;
     // The trees of a database share their threads: all are compacted.
     run.service.db.compact()?;

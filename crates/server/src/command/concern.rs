@@ -1,12 +1,14 @@
 //! The concerns of commands: what a read may see, and what an acknowledged write survives.
 
-use super::args::Args;
+use super::args::{Args, is_document, whole};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{FieldKey, ValueType};
 use flagstone::{Value, View};
 
+/// The level that everything has.
+const LOCAL: &str = "local";
 /// What a read may see.
-const LEVELS: [&str; 5] = ["local", "available", "majority", "linearizable", "snapshot"];
+const LEVELS: [&str; 5] = [LOCAL, "available", "majority", "linearizable", "snapshot"];
 /// Where a concern comes from.
 const ORIGINS: [&str; 5] = [
     "clientSupplied",
@@ -18,14 +20,20 @@ const ORIGINS: [&str; 5] = [
 /// The most members of a set.
 const MEMBERS_MAX: f64 = 50.0;
 
-/// Refuses what every command may have, if it is malformed.
-pub(super) fn check(args: &Args<'_>) -> Outcome {
+/// Refuses what every command may have, if it is malformed. `reads`: the command takes a level of
+/// its own for what it reads.
+pub(super) fn check(args: &Args<'_>, reads: bool) -> Outcome {
     args.bool("bypassDocumentValidation")?;
     args.bool("allowDiskUse")?;
     if let Some(concern) = args.map("readConcern")? {
         check_read(&concern)?;
         let level = concern.get("level")?;
-        let is_snapshot = level.is_some_and(|level| level.as_str() == Some("snapshot"));
+        let level = level.and_then(|level| level.as_str()).unwrap_or(LOCAL);
+        if !reads && level != LOCAL {
+            let text = format!("readConcern.level: expected {LOCAL} here, found {level}");
+            return Err(Failure::new(Code::InvalidOptions, text));
+        }
+        let is_snapshot = level == "snapshot";
         if is_snapshot && args.get("autocommit")?.is_none() {
             let what = "readConcern.level: snapshot outside of a transaction";
             return Err(Failure::unsupported(what));
@@ -87,7 +95,7 @@ fn check_read(concern: &View<'_>) -> Outcome {
     each(concern, |name, value| {
         let what = format!("readConcern.{name}");
         match name {
-            "level" if value.is_null() => Ok(()),
+            "level" | "provenance" if value.is_null() => Ok(()),
             "level" => check_text(&what, value, &LEVELS),
             "provenance" => check_text(&what, value, &ORIGINS),
             "afterClusterTime" => time(&what, value).map(|_time| ()),
@@ -123,6 +131,7 @@ fn check_write(concern: &View<'_>) -> Outcome {
                 }
                 _ => Ok(()),
             },
+            "provenance" if value.is_null() => Ok(()),
             "provenance" => check_text(&what, value, &ORIGINS),
             _ => Err(unknown("writeConcern", name)),
         }
@@ -135,26 +144,27 @@ fn check_members(what: &str, value: &View<'_>) -> Outcome {
         let text = format!("{what}: expected a number from 0 to 50 or majority, found {value}");
         Err(Failure::new(code, text))
     };
+    let refuse_alone = || {
+        let text = format!("{what}: expected 0, 1 or majority, found {value}: the server is alone");
+        Err(Failure::new(Code::BadValue, text))
+    };
     if is_number(value) {
-        let count = value.as_f64().unwrap_or(f64::NAN);
+        let count = whole(value)?;
         return match count {
-            _ if !(-0.5..MEMBERS_MAX + 1.0).contains(&count) => refuse(Code::FailedToParse),
-            _ if count >= 2.0 => {
-                let text = format!("{what}: expected 0, 1 or majority: this server is alone");
-                Err(Failure::new(Code::UnsatisfiableWriteConcern, text))
-            }
+            _ if !(0.0..=MEMBERS_MAX).contains(&count) => refuse(Code::FailedToParse),
+            _ if count > 1.0 => refuse_alone(),
             _ => Ok(()),
         };
     }
     match value.to_value()? {
         Value::Text(text) if text == "majority" => Ok(()),
-        Value::Text(_) => {
-            let text = format!("{what}: there are no members tagged {value}");
-            Err(Failure::new(Code::UnknownReplWriteConcern, text))
-        }
+        Value::Text(_) => refuse_alone(),
         Value::Null => refuse(Code::BadValue),
         Value::Map(tags) => {
-            let has_counts = !tags.is_empty() && tags.iter().all(|(_, n)| n.as_f64().is_some());
+            // A value of another type that is stored as a map is no map of tags.
+            let has_counts = !tags.is_empty()
+                && is_document(value)?
+                && tags.iter().all(|(_, n)| n.as_f64().is_some());
             if has_counts { Ok(()) } else { refuse(Code::FailedToParse) }
         }
         _ => refuse(Code::FailedToParse),

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::service::{now_millis, session_key};
-use crate::access::User;
+use crate::access::{ADMIN, User};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::sessions::{SESSION_MINUTES, SessionKey};
@@ -145,8 +145,11 @@ fn known(run: &Run<'_, '_>, user: &User) -> Outcome<User> {
 }
 
 pub(super) fn logout(run: &mut Run<'_, '_>) -> Outcome {
-    run.client.user = None;
-    run.client.conversation = None;
+    // Users belong to one database: to log out of another one changes nothing.
+    if run.command.database == ADMIN {
+        run.client.user = None;
+        run.client.conversation = None;
+    }
     Ok(())
 }
 
@@ -158,7 +161,7 @@ pub(super) fn connection_status(run: &mut Run<'_, '_>) -> Outcome {
     if let Some(user) = &run.client.user {
         reply.begin_document("")?;
         reply.text("user", &user.name)?;
-        reply.text("db", "admin")?;
+        reply.text("db", ADMIN)?;
         reply.end()?;
     }
     reply.end()?;

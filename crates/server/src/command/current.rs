@@ -4,7 +4,7 @@ use super::args::{Args, COMMON};
 use super::read::put_count;
 use super::run::Run;
 use super::service::now_millis;
-use crate::access::Need;
+use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::operations::{Kind, Listed, Running, Use};
@@ -13,9 +13,6 @@ use crate::watch::End;
 use flagstone::doc::{DateTime, FieldKey, Map};
 use flagstone::query::Matcher;
 use flagstone::{Filter, Value};
-
-/// The database whose root may see and end what others run.
-const ADMIN: &str = "admin";
 
 /// Returns whether the client sees what other users run.
 fn sees_all(run: &Run<'_, '_>) -> bool {

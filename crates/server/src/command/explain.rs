@@ -8,6 +8,7 @@ use super::name::Namespace;
 use super::output::Output;
 use super::read::{REFUSED, check_numbers, put_count};
 use super::run::Run;
+use super::shape::Shape;
 use super::target::Target;
 use super::variables::Variables;
 use crate::bson::BsonWriter;
@@ -24,8 +25,11 @@ struct Query {
     find: Option<Find<'static>>,
     /// The stages around the query, the outermost first.
     around: Vec<&'static str>,
+    /// The filter as the command has it.
+    filter: Value,
     /// The stages of a pipeline behind the query.
     behind: Vec<Value>,
+    shape: Shape,
 }
 
 pub(super) fn explain(run: &mut Run<'_, '_>) -> Outcome {
@@ -38,7 +42,7 @@ pub(super) fn explain(run: &mut Run<'_, '_>) -> Outcome {
                 "explain.verbosity: expected queryPlanner, executionStats or allPlansExecution, \
                  found {other:?}"
             );
-            return Err(Failure::new(Code::FailedToParse, text));
+            return Err(Failure::new(Code::BadValue, text));
         }
     };
     of_command(run, &command, runs)
@@ -52,13 +56,21 @@ pub(super) fn of_command(run: &mut Run<'_, '_>, command: &View<'_>, runs: bool) 
     let (FieldKey::Name(name), collection) = first? else {
         return Err(Failure::new(Code::FailedToParse, "explain: a name that is no text"));
     };
-    let Some(collection) = collection.as_str() else {
-        let text = format!("explain.{name}: expected the name of a collection");
-        return Err(Failure::new(Code::TypeMismatch, text));
+    let of_no_collection = name == "aggregate" && collection.as_f64() == Some(1.0);
+    let (args, database) = (Args::new(*command, name), &run.command.database);
+    let (namespace, existing) = match collection.as_str() {
+        Some(collection) => {
+            let namespace = Namespace::new(database, collection)?;
+            let existing = run.existing(&namespace)?;
+            (namespace.to_string(), existing)
+        }
+        None if of_no_collection => (format!("{database}.$cmd.aggregate"), None),
+        None => {
+            let text = format!("explain.{name}: expected the name of a collection");
+            return Err(Failure::new(Code::TypeMismatch, text));
+        }
     };
-    let namespace = Namespace::new(&run.command.database, collection)?;
-    let (args, existing) = (Args::new(*command, name), run.existing(&namespace)?);
-    let query = match name {
+    let mut query = match name {
         "find" => of_find(&args, existing.as_ref())?,
         "count" => of_count(&args, existing.as_ref())?,
         "distinct" => of_statement(&args, "query", existing.as_ref(), &[])?,
@@ -71,6 +83,7 @@ pub(super) fn of_command(run: &mut Run<'_, '_>, command: &View<'_>, runs: bool) 
         }
         _ => return Err(Failure::unsupported(format_args!("explain of {name}"))),
     };
+    query.shape.complete(name, &namespace);
     let began = Instant::now();
     let explain = match &query.find {
         Some(find) if runs => Some(find.clone().analyze().explain()?),
@@ -82,11 +95,12 @@ pub(super) fn of_command(run: &mut Run<'_, '_>, command: &View<'_>, runs: bool) 
         namespace: &namespace,
         collection: existing.as_ref(),
         explain: explain.as_ref(),
-        around: &query.around,
+        query: &query,
         took: runs.then_some(took),
     };
     let reply = &mut run.reply;
     reply.text("explainVersion", "1")?;
+    reply.text("queryShapeHash", &query.shape.query_hash())?;
     if query.behind.is_empty() {
         shown.put(reply)?;
     } else {
@@ -108,6 +122,9 @@ pub(super) fn of_command(run: &mut Run<'_, '_>, command: &View<'_>, runs: bool) 
     reply.text("host", &super::operation::host())?;
     reply.text("version", super::connection::VERSION)?;
     reply.text("gitVersion", "flagstone")?;
+    reply.end()?;
+    // None of them changes what a query does.
+    reply.begin_document("serverParameters")?;
     Ok(reply.end()?)
 }
 
@@ -118,22 +135,37 @@ fn of_statement(
     collection: Option<&Collection>,
     around: &[&'static str],
 ) -> Outcome<Query> {
-    let (around, behind) = (around.to_vec(), Vec::new());
+    args.refuse_collation()?;
     let variables = Variables::parse(args, "let")?;
-    let Some(collection) = collection else {
-        filter::split(args.map(name)?.as_ref(), &variables)?;
-        return Ok(Query { find: None, around, behind });
+    let given = args.map(name)?;
+    let filter = given.map_or_else(|| Ok(Value::object()), |given| given.to_value())?;
+    let mut shape = Shape::default();
+    shape.filter(&filter);
+    if let Some(sort) = args.filled_map("sort")? {
+        shape.sort(&sort.to_value()?);
+    }
+    let find = match collection {
+        Some(collection) => {
+            let target = Target::parse(args, name, collection, &variables)?;
+            Some(target.find(collection.find(target.filter.clone())))
+        }
+        None => {
+            filter::split(given.as_ref(), &variables)?;
+            None
+        }
     };
-    let target = Target::parse(args, name, collection, &variables)?;
-    let find = target.find(collection.find(target.filter.clone()));
-    Ok(Query { find: Some(find), around, behind })
+    Ok(Query { find, around: around.to_vec(), filter, behind: Vec::new(), shape })
 }
 
 fn of_find(args: &Args<'_>, collection: Option<&Collection>) -> Outcome<Query> {
     args.refuse_set(REFUSED)?;
     check_numbers(args)?;
     filter::Fields::parse(args, "projection", &Variables::parse(args, "let")?)?;
-    limited(of_statement(args, "filter", collection, &[])?, args)
+    let mut query = of_statement(args, "filter", collection, &[])?;
+    if let Some(projection) = args.filled_map("projection")? {
+        query.shape.projection(&projection.to_value()?);
+    }
+    limited(query, args)
 }
 
 fn of_count(args: &Args<'_>, collection: Option<&Collection>) -> Outcome<Query> {
@@ -177,6 +209,7 @@ fn of_pipeline(
     args: &Args<'_>,
     collection: Option<&Collection>,
 ) -> Outcome<Query> {
+    args.refuse_collation()?;
     let stages = args.required_list("pipeline")?;
     let values = stages.iter().map(View::to_value).collect::<Result<Vec<_>, _>>()?;
     let variables = Variables::parse(args, "let")?;
@@ -208,16 +241,18 @@ fn of_pipeline(
     let planned = flagstone::Document::from_value(&Value::Map(planned))?;
     let planned = Args::new(planned.root(), "pipeline");
     let mut query = limited(of_statement(&planned, "filter", collection, &[])?, &planned)?;
+    query.shape = Shape::default();
+    values.iter().for_each(|stage| query.shape.stage(stage));
     query.behind = values.into_iter().skip(done).collect();
     Ok(query)
 }
 
 /// A query as it is shown.
 struct Shown<'a> {
-    namespace: &'a Namespace,
+    namespace: &'a str,
     collection: Option<&'a Collection>,
     explain: Option<&'a Explain>,
-    around: &'a [&'static str],
+    query: &'a Query,
     /// How long it took, if it was run.
     took: Option<Duration>,
 }
@@ -225,10 +260,12 @@ struct Shown<'a> {
 impl Shown<'_> {
     fn put(&self, reply: &mut BsonWriter<'_>) -> Outcome {
         reply.begin_document("queryPlanner")?;
-        reply.text("namespace", &self.namespace.to_string())?;
+        reply.text("namespace", self.namespace)?;
         reply.bool("indexFilterSet", false)?;
+        id::write_value(reply, "parsedQuery", &self.query.filter)?;
+        reply.text("planCacheShapeHash", &self.query.shape.plan_hash())?;
         reply.begin_document("winningPlan")?;
-        self.put_stages(reply, self.around, None)?;
+        self.put_stages(reply, &self.query.around, None)?;
         if let Some(explain) = self.explain {
             id::write_value(reply, "flagstone", &explain.to_value())?;
         }
@@ -247,14 +284,14 @@ impl Shown<'_> {
         let actual = self.explain.and_then(|explain| explain.actual).unwrap_or_default();
         reply.begin_document("executionStats")?;
         reply.bool("executionSuccess", true)?;
-        let returns = !matches!(self.around.first(), Some(&("COUNT" | "UPDATE" | "DELETE")));
+        let returns = !matches!(self.query.around.first(), Some(&("COUNT" | "UPDATE" | "DELETE")));
         put_count(reply, "nReturned", if returns { actual.rows } else { 0 })?;
         let millis = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         put_count(reply, "executionTimeMillis", millis)?;
         put_count(reply, "totalKeysExamined", actual.entries)?;
         put_count(reply, "totalDocsExamined", actual.documents)?;
         reply.begin_document("executionStages")?;
-        self.put_stages(reply, self.around, Some((&actual, millis)))?;
+        self.put_stages(reply, &self.query.around, Some((&actual, millis)))?;
         reply.end()?;
         Ok(reply.end()?)
     }

@@ -1,12 +1,13 @@
 //! Filters, sorts, projections and hints of drivers in the library's terms: `_id` is the primary
 //! key.
 
-use super::args::{Args, is_document};
+use super::args::{Args, FORMS, is_document};
 use super::id::ID;
 use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, FieldKey, FieldPath, Map};
 use flagstone::query::{Direction, Hint, Matcher, Projection, SortSpec};
+use flagstone::report::IndexInfo;
 use flagstone::{Collection, Filter, Value, View};
 use flagstone_pipeline::{Condition, FindProjection};
 
@@ -64,7 +65,7 @@ fn by_key(filter: Value) -> Outcome<Value> {
         };
         match text.as_str() {
             ID => {
-                out.insert(KEY, value);
+                out.insert(KEY, literal(value));
             }
             "$and" | "$or" | "$nor" => {
                 let value = match value {
@@ -80,12 +81,41 @@ fn by_key(filter: Value) -> Outcome<Value> {
             }
             "$comment" => {}
             _ => {
-                out.insert(name, value);
+                out.insert(name, literal(value));
             }
         }
     }
     Ok(Value::Map(out))
 }
+
+/// Operators whose operands are values, also if these look like operators.
+const COMPARING: &[&str] = &["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"];
+
+/// Marks the operands of a condition that are values although they look like operators, as the
+/// library wants it: `{$eq: {$gt: 1}}` compares with a map.
+fn literal(condition: Value) -> Value {
+    let Value::Map(operators) = condition else { return condition };
+    let is_operand = |name: &Value| name.as_str().is_some_and(|name| COMPARING.contains(&name));
+    let looks = |value: &Value| {
+        let first = value.as_map().and_then(|map| map.iter().next());
+        let first = first.and_then(|(name, _)| name.as_str()).unwrap_or_default();
+        first.starts_with('$') && !FORMS.contains(&first) && !REFERENCE.contains(&first)
+    };
+    let marked = operators.into_iter().map(|(name, value)| {
+        let value = if is_operand(&name) && looks(&value) {
+            let mut map = Map::default();
+            map.insert("$literal", value);
+            Value::Map(map)
+        } else {
+            value
+        };
+        (name, value)
+    });
+    Value::Map(marked.collect())
+}
+
+/// What references of drivers begin with: they are values anyway.
+const REFERENCE: &[&str] = &["$ref", "$id", "$db"];
 
 /// Returns the order that a document is; `None` for no order.
 pub(crate) fn sort(args: &Args<'_>) -> Outcome<Option<SortSpec>> {
@@ -101,9 +131,11 @@ pub(crate) fn sort(args: &Args<'_>) -> Outcome<Option<SortSpec>> {
             _ if direction.is_map() => {
                 return Err(Failure::unsupported(format_args!("sort.{name}: $meta")));
             }
-            _ => {
+            number => {
                 let text = format!("sort.{name}: expected 1 or -1, found {direction}");
-                return Err(Failure::new(Code::BadValue, text));
+                // Servers of MongoDB tell types from values.
+                let code = if number.is_some() { 15975 } else { 15974 };
+                return Err(Failure::numbered(code, text));
             }
         };
         if name == "$natural" {
@@ -177,41 +209,70 @@ impl Fields {
     }
 }
 
-/// Returns the index that a hint names, or a scan.
-pub(crate) fn hint(args: &Args<'_>, collection: &Collection) -> Outcome<Option<Hint>> {
-    let Some(hint) = args.get("hint")? else { return Ok(None) };
+/// Returns the index that a hint names, or a scan; and the filter, which gets the condition of an
+/// index that leaves documents out: it finds no others.
+pub(crate) fn hint(
+    args: &Args<'_>,
+    collection: &Collection,
+    filter: Filter,
+) -> Outcome<(Filter, Option<Hint>)> {
+    args.refuse_null("hint", Code::FailedToParse)?;
+    let Some(hint) = args.get("hint")? else { return Ok((filter, None)) };
+    let Some(index) = hinted(&hint, collection)? else {
+        let is_scan = hint.as_str().is_some() || !hint.is_empty()?;
+        return Ok((filter, is_scan.then_some(Hint::Scan)));
+    };
+    let filter = match &index.only {
+        Some(only) => filter.and(Filter::parse(only)?),
+        None => filter,
+    };
+    let filter = match &index.fields[..] {
+        // Of several fields one is enough, which no condition on all documents says.
+        [field] if index.is_sparse => {
+            let path = FieldPath::parse(field.trim_start_matches('-'));
+            let path = path.map_err(|error| Failure::new(Code::BadValue, error.to_string()))?;
+            filter.and(Filter::field(path).exists())
+        }
+        _ => filter,
+    };
+    Ok((filter, Some(Hint::index(index.name))))
+}
+
+/// Returns the index that a hint names; `None` for the primary keys.
+fn hinted(hint: &View<'_>, collection: &Collection) -> Outcome<Option<IndexInfo>> {
+    let indexes = collection.indexes();
     if let Some(name) = hint.as_str() {
-        return match name {
-            "_id_" => Ok(Some(Hint::Scan)),
-            name if collection.indexes().iter().any(|index| index.name == name) => {
-                Ok(Some(Hint::index(name)))
-            }
-            name => Err(no_index(name)),
-        };
+        if name == super::index::ID_INDEX {
+            return Ok(None);
+        }
+        let found = indexes.into_iter().find(|index| index.name == name);
+        return found.ok_or_else(|| no_index(name)).map(Some);
     }
-    if !is_document(&hint)? {
+    if !is_document(hint)? {
         let text = format!("hint: expected the name or the keys of an index, found {hint}");
         return Err(Failure::new(Code::FailedToParse, text));
     }
     if hint.is_empty()? {
         return Ok(None);
     }
-    let fields = super::index::fields_of(&hint).map_err(|_wrong| no_index(&hint.to_string()))?;
+    let fields = super::index::fields_of(hint).map_err(|_wrong| no_index(&hint.to_string()))?;
+    let is_one = |field: &str| {
+        let direction = hint.get(field.trim_start_matches('-')).ok().flatten();
+        direction.and_then(|direction| direction.as_f64()).is_some_and(|number| number.abs() == 1.0)
+    };
     if fields == ["$natural"] || fields == ["-$natural"] {
-        let direction = hint.get("$natural")?.and_then(|direction| direction.as_f64());
-        if direction.is_none_or(|direction| direction.abs() != 1.0) {
+        if !is_one("$natural") {
             let text = format!("hint.$natural: expected 1 or -1, found {hint}");
             return Err(Failure::new(Code::BadValue, text));
         }
-        return Ok(Some(Hint::Scan));
+        return Ok(None);
     }
     if fields == [ID] {
-        return Ok(Some(Hint::Scan));
+        return Ok(None);
     }
-    match collection.indexes().iter().find(|index| index.fields == fields) {
-        Some(index) => Ok(Some(Hint::index(index.name.clone()))),
-        None => Err(no_index(&hint.to_string())),
-    }
+    let found = indexes.into_iter().find(|index| index.fields == fields);
+    let found = found.filter(|_index| fields.iter().all(|field| is_one(field)));
+    found.ok_or_else(|| no_index(&hint.to_string())).map(Some)
 }
 
 fn no_index(hint: &str) -> Failure {

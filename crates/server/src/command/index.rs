@@ -5,10 +5,10 @@ use super::filter;
 use super::id::{ID, write_value};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::FieldKey;
+use flagstone::doc::{FieldKey, ValueType};
 use flagstone::internal::{interrupt_check, interrupted};
 use flagstone::report::{BuildProgress, IndexInfo};
-use flagstone::{Collection, ErrorKind, Index, Value, View};
+use flagstone::{Collection, ErrorKind, Filter, Index, Value, View};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -39,63 +39,223 @@ pub(super) fn fields_of(keys: &View<'_>) -> Outcome<Vec<String>> {
     Ok(fields)
 }
 
+/// What a definition of an index may have.
+const KNOWN: &[&str] = &[
+    "key",
+    "name",
+    "unique",
+    "sparse",
+    "expireAfterSeconds",
+    "partialFilterExpression",
+    "background",
+    "v",
+    "ns",
+    "collation",
+    "hidden",
+    "dropDups",
+];
+
+/// What belongs to kinds of indexes that there are not.
+const OF_KINDS: &[&str] = &[
+    "2dsphereIndexVersion",
+    "bits",
+    "bucketSize",
+    "default_language",
+    "language_override",
+    "max",
+    "min",
+    "storageEngine",
+    "textIndexVersion",
+    "weights",
+    "wildcardProjection",
+];
+
+/// What the index of the primary keys may have.
+const OF_ID: &[&str] = &["key", "name", "v", "ns", "collation"];
+
+/// The most fields of an index.
+const FIELDS_MAX: usize = 32;
+
+fn refuse<T>(code: Code, expected: &str) -> Outcome<T> {
+    Err(Failure::new(code, format!("createIndexes.indexes: expected {expected}")))
+}
+
+/// Returns the names of the fields of a definition.
+fn names<'a>(definition: &View<'a>) -> Outcome<Vec<&'a str>> {
+    let fields = definition.fields()?.map(|field| match field? {
+        (FieldKey::Name(name), _) => Ok(name),
+        _ => refuse(Code::BadValue, "names of text"),
+    });
+    fields.collect()
+}
+
+/// Checks the index of the primary keys, as it may be given with a collection.
+pub(super) fn check_id(definition: &View<'_>) -> Outcome {
+    let args = Args::new(*definition, "create.idIndex");
+    let refuse = |code, expected: &str| {
+        Err(Failure::new(code, format!("create.idIndex: expected {expected}, found {definition}")))
+    };
+    if let Some(name) = names(definition)?.into_iter().find(|name| !OF_ID.contains(name)) {
+        return refuse(Code::InvalidIndexSpecificationOption, &format!("nothing like {name}"));
+    }
+    for name in ["key", "name"] {
+        args.refuse_null(name, Code::TypeMismatch)?;
+    }
+    let (key, name) = (args.map("key")?, args.text("name")?);
+    let (Some(key), Some(name)) = (key, name) else {
+        return refuse(Code::FailedToParse, "a key and a name");
+    };
+    if name.is_empty() {
+        return refuse(Code::CannotCreateIndex, "a name that is not empty");
+    }
+    if let Some(version) = args.get("v")? {
+        let number = version.as_f64().filter(|_| version.value_type() == ValueType::Number);
+        match number {
+            None => return refuse(Code::TypeMismatch, "a number as v"),
+            Some(number) if number.fract() != 0.0 => {
+                return refuse(Code::BadValue, "a whole number as v");
+            }
+            Some(1.0 | 2.0) => {}
+            Some(_) => return refuse(Code::CannotCreateIndex, "1 or 2 as v"),
+        }
+    }
+    let is_id = key.len()? == 1 && key.get(ID)?.and_then(|one| one.as_f64()) == Some(1.0);
+    if !is_id {
+        return refuse(Code::BadValue, "the key {_id: 1}");
+    }
+    args.refuse_collation().map_err(|failure| failure.with_code(Code::BadValue))
+}
+
 /// An index to create.
 pub(super) struct Definition {
     pub(super) name: String,
-    /// `None` for that of the primary keys.
-    pub(super) index: Option<Index>,
+    fields: Vec<String>,
+    is_unique: bool,
+    is_sparse: bool,
+    only: Option<Filter>,
+    expires: Option<Duration>,
 }
 
 impl Definition {
     /// Parses an element of `createIndexes.indexes`.
-    pub(super) fn parse(args: &Args<'_>, ignores_unknown: bool) -> Outcome<Self> {
-        const KNOWN: &[&str] = &[
-            "key",
-            "name",
-            "unique",
-            "sparse",
-            "expireAfterSeconds",
-            "partialFilterExpression",
-            "background",
-            "v",
-            "ns",
-            "collation",
-            "hidden",
-            "dropDups",
-        ];
-        args.check(if ignores_unknown { &["*"] } else { KNOWN })?;
+    pub(super) fn parse(definition: View<'_>, ignores_unknown: bool) -> Outcome<Self> {
+        let args = Args::new(definition, "createIndexes.indexes");
+        for name in names(&definition)? {
+            match name {
+                name if KNOWN.contains(&name) => {}
+                name if OF_KINDS.contains(&name) => {
+                    return Err(Failure::unsupported(format_args!("createIndexes.indexes.{name}")));
+                }
+                name if !ignores_unknown => {
+                    let text = format!("options that exist, found {name:?}");
+                    return refuse(Code::InvalidIndexSpecificationOption, &text);
+                }
+                _ => {}
+            }
+        }
         args.refuse_collation()?;
         args.refuse_if("hidden", |hidden| hidden.as_bool() == Some(true))?;
-        let key = args.required_map("key")?;
-        let name = args.required_text("name")?.to_owned();
-        let fields = fields_of(&key)?;
-        let Some((first, rest)) = fields.split_first() else {
-            return Err(Failure::new(Code::CannotCreateIndex, "an index without a field"));
+        for name in ["unique", "sparse", "partialFilterExpression"] {
+            args.refuse_null(name, Code::TypeMismatch)?;
+        }
+        let (Some(key), Some(name)) = (args.map("key")?, args.text("name")?) else {
+            return refuse(Code::FailedToParse, "a key and a name");
         };
-        if fields == [ID] {
-            return Ok(Self { name, index: None });
+        if name.is_empty() {
+            return refuse(Code::CannotCreateIndex, "a name that is not empty");
         }
-        if let Some(field) = fields.iter().find(|field| field.trim_start_matches('-') == ID) {
-            return Err(Failure::unsupported(format_args!("an index of {field} and others")));
+        let (name, fields) = (name.to_owned(), fields_of(&key)?);
+        if fields.is_empty() {
+            return Err(Failure::new(Code::CannotCreateIndex, "an index without a field"));
         }
-        if let Some(field) = fields.iter().find(|field| field.contains('$')) {
-            return Err(Failure::unsupported(format_args!("an index of {field}")));
+        if fields.len() > FIELDS_MAX {
+            return Err(Failure::numbered(13_103, "an index of more than 32 fields"));
         }
-        let mut index =
-            rest.iter().fold(Index::on(first.as_str()), |index, field| index.then(field.as_str()));
-        if args.is("unique")? {
-            index = index.unique();
+        let mut made = Self {
+            name,
+            fields,
+            is_unique: args.is("unique")?,
+            is_sparse: args.is("sparse")?,
+            only: None,
+            expires: seconds(&args)?.map(Duration::from_secs),
+        };
+        if made.is_of_id() {
+            let others = ["unique", "sparse", "expireAfterSeconds", "partialFilterExpression"];
+            if let Some(other) =
+                others.into_iter().find(|name| matches!(args.get(name), Ok(Some(_))))
+            {
+                let text = format!("no {other} of the index of _id");
+                return refuse(Code::InvalidIndexSpecificationOption, &text);
+            }
+            return Ok(made);
         }
-        if args.is("sparse")? {
-            index = index.sparse();
+        if made.name == ID_INDEX {
+            return refuse(Code::BadValue, &format!("the key {{_id: 1}} of {ID_INDEX}"));
         }
-        if let Some(seconds) = args.count("expireAfterSeconds")? {
-            index = index.expire_after(Duration::from_secs(seconds));
+        for field in &made.fields {
+            let path = field.trim_start_matches('-');
+            if path == ID {
+                return Err(Failure::unsupported(format_args!("an index of {field} and others")));
+            }
+            if path.contains('$') {
+                return Err(Failure::unsupported(format_args!("an index of {field}")));
+            }
+            if path.split('.').any(str::is_empty) {
+                return refuse(Code::CannotCreateIndex, "names of fields that are not empty");
+            }
+        }
+        if made.expires.is_some() && made.fields.len() > 1 {
+            return refuse(Code::CannotCreateIndex, "one field beside expireAfterSeconds");
         }
         if let Some(only) = args.map("partialFilterExpression")? {
-            index = index.only(filter::filter(Some(&only))?);
+            made.only = Some(filter::filter(Some(&only))?);
         }
-        Ok(Self { name, index: Some(index) })
+        Ok(made)
+    }
+
+    /// Returns whether this is the index of the primary keys, which is there.
+    fn is_of_id(&self) -> bool {
+        self.fields == [ID]
+    }
+
+    fn index(&self) -> Index {
+        let rest = self.fields.iter().skip(1);
+        let first = Index::on(self.fields.first().map_or("", String::as_str));
+        let mut index = rest.fold(first, |index, field| index.then(field.as_str()));
+        if self.is_unique {
+            index = index.unique();
+        }
+        if self.is_sparse {
+            index = index.sparse();
+        }
+        if let Some(only) = &self.only {
+            index = index.only(only.clone());
+        }
+        match self.expires {
+            Some(time) => index.expire_after(time),
+            None => index,
+        }
+    }
+
+    /// Refuses an index that has the documents of another one, in the same order: it would only
+    /// cost.
+    fn check_others(&self, others: &[IndexInfo]) -> Outcome {
+        let only = self.only.as_ref().map(Filter::to_string);
+        let is_same = |other: &&IndexInfo| {
+            other.fields == self.fields
+                && (other.is_unique, other.is_sparse) == (self.is_unique, self.is_sparse)
+                && other.only == only
+        };
+        match others.iter().find(is_same) {
+            Some(other) if other.name != self.name || other.expires_after != self.expires => {
+                let text = format!(
+                    "an equivalent index exists already with another name or other options: {}",
+                    other.name
+                );
+                Err(Failure::new(Code::IndexOptionsConflict, text))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Creates the index, and tells `watch` how far it is. Returns whether there was none of this
@@ -105,8 +265,11 @@ impl Definition {
         collection: &Collection,
         mut watch: impl FnMut(BuildProgress),
     ) -> Outcome<bool> {
-        let Some(index) = self.index else { return Ok(false) };
-        let before = collection.indexes().len();
+        if self.is_of_id() {
+            return Ok(false);
+        }
+        let indexes = collection.indexes();
+        self.check_others(&indexes)?;
         let mut watch = |progress| {
             watch(progress);
             match interrupt_check() {
@@ -114,6 +277,7 @@ impl Definition {
                 Err(_over) => ControlFlow::Break(()),
             }
         };
+        let index = self.index();
         let create = || collection.create_index_with(&self.name, index.clone(), &mut watch);
         let created = after_others(create).map_err(|error| {
             let text = error.to_string();
@@ -128,7 +292,22 @@ impl Definition {
         if created.is_break() {
             return Err(interrupted().into());
         }
-        Ok(collection.indexes().len() > before)
+        Ok(collection.indexes().len() > indexes.len())
+    }
+}
+
+/// Returns the seconds after which documents expire.
+fn seconds(args: &Args<'_>) -> Outcome<Option<u64>> {
+    const NAME: &str = "expireAfterSeconds";
+    args.refuse_null(NAME, Code::CannotCreateIndex)?;
+    let Some(value) = args.get(NAME)? else { return Ok(None) };
+    let seconds = value.as_f64().filter(|_| value.value_type() == ValueType::Number);
+    match seconds.map(f64::trunc) {
+        Some(seconds) if (0.0..=f64::from(i32::MAX)).contains(&seconds) => Ok(Some(seconds as u64)),
+        _ => {
+            let text = format!("0 to {} as {NAME}, found {value}", i32::MAX);
+            refuse(Code::CannotCreateIndex, &text)
+        }
     }
 }
 

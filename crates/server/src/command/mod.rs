@@ -33,6 +33,8 @@ mod write;
 
 mod output;
 
+mod shape;
+
 mod explain;
 
 mod aggregate;

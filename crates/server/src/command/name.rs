@@ -10,6 +10,9 @@ pub(crate) const MAIN: &str = "main";
 /// What names of collections begin with that no data command touches.
 const SYSTEM: &str = "system.";
 
+/// The most bytes of the names of a database and of a collection, and of the dot between them.
+const NAMESPACE_BYTES_MAX: usize = 255;
+
 /// A collection, as drivers name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Namespace {
@@ -30,8 +33,11 @@ impl Namespace {
         if collection.contains(['$', '\0']) {
             return refuse("it has a $ or a zero");
         }
-        if collection.starts_with('.') || collection.ends_with('.') {
-            return refuse("it begins or ends with a dot");
+        if collection.starts_with('.') {
+            return refuse("it begins with a dot");
+        }
+        if database.len() + 1 + collection.len() > NAMESPACE_BYTES_MAX {
+            return refuse("with its database and a dot it is longer than 255 bytes");
         }
         if database == MAIN && collection.contains('.') {
             return refuse("collections of the database main have no dot in their names");

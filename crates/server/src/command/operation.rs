@@ -5,10 +5,10 @@ use super::builds::Build;
 use super::catalog::may_see;
 use super::connection::VERSION;
 use super::latency::{Kind, Latencies};
-use super::read::put_count;
+use super::read::{put_count, put_long};
 use super::run::Run;
-use super::service::{Service, now_millis};
-use super::table::TABLE;
+use super::service::{Counters, Service, now_millis};
+use super::table::{TABLE, is_in_api};
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
@@ -20,9 +20,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
-    let service = run.service;
+    let (service, args) = (run.service, run.args());
+    // A section is left out if the client says so.
+    let is_true = |value: View<'_>| {
+        value.as_bool().unwrap_or_else(|| !value.is_null() && value.as_f64() != Some(0.0))
+    };
+    let shows = |name: &str| Ok::<_, Failure>(args.given(name)?.is_none_or(is_true));
     let stats = service.db.stats();
-    let has_histograms = match run.args().map("opLatencies")? {
+    let has_histograms = match args.get("opLatencies")?.filter(View::is_map) {
         Some(options) => Args::new(options, "opLatencies").is("histograms")?,
         None => false,
     };
@@ -40,46 +45,79 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
     let uptime = service.started.elapsed();
     reply.double("uptime", uptime.as_secs_f64().floor())?;
     reply.long("uptimeMillis", i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX))?;
+    put_long(reply, "uptimeEstimate", uptime.as_secs())?;
     reply.datetime("localTime", DateTime::from_micros(now_millis().saturating_mul(1000)))?;
     let counters = &service.counters;
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-    put_connections(reply, service)?;
-    put_memory(reply)?;
-    reply.begin_document("opcounters")?;
-    for (name, counter) in [
-        ("insert", &counters.inserts),
-        ("query", &counters.queries),
-        ("update", &counters.updates),
-        ("delete", &counters.deletes),
-        ("getmore", &counters.get_mores),
-        ("command", &counters.commands),
-    ] {
-        reply.long(name, i64::try_from(read(counter)).unwrap_or(i64::MAX))?;
+    if shows("asserts")? {
+        reply.begin_document("asserts")?;
+        let failed = read(&counters.failures);
+        for (name, n) in
+            [("regular", 0), ("warning", 0), ("msg", 0), ("user", failed), ("rollovers", 0)]
+        {
+            put_count(reply, name, n)?;
+        }
+        reply.end()?;
     }
-    reply.end()?;
-    put_latencies(reply, &service.latencies, has_histograms)?;
-    reply.begin_document("metrics")?;
-    reply.begin_document("cursor")?;
-    reply.begin_document("open")?;
-    put_count(reply, "total", service.cursors.len() as u64)?;
-    reply.end()?;
-    reply.end()?;
-    reply.begin_document("commands")?;
-    put_count(reply, "failed", read(&counters.failures))?;
-    reply.end()?;
-    reply.end()?;
+    if shows("catalogStats")? {
+        put_catalog(reply, service)?;
+    }
+    if shows("connections")? {
+        put_connections(reply, service)?;
+    }
+    if shows("network")? {
+        put_network(reply, service)?;
+    }
+    if shows("globalLock")? {
+        put_locks(reply, service)?;
+    }
+    if shows("mem")? {
+        put_memory(reply)?;
+    }
+    if shows("opcounters")? {
+        put_counters(reply, counters)?;
+    }
+    if shows("opLatencies")? {
+        put_latencies(reply, &service.latencies, has_histograms)?;
+    }
+    if shows("metrics")? {
+        reply.begin_document("metrics")?;
+        reply.begin_document("cursor")?;
+        reply.begin_document("open")?;
+        put_count(reply, "total", service.cursors.len() as u64)?;
+        reply.end()?;
+        reply.end()?;
+        reply.begin_document("commands")?;
+        put_count(reply, "failed", read(&counters.failures))?;
+        reply.end()?;
+        reply.end()?;
+    }
     let (sessions, transactions) = service.sessions.counts();
-    reply.begin_document("logicalSessionRecordCache")?;
-    put_count(reply, "activeSessionsCount", sessions as u64)?;
-    reply.end()?;
-    reply.begin_document("transactions")?;
-    put_count(reply, "currentOpen", transactions as u64)?;
-    reply.end()?;
-    reply.begin_document("storageEngine")?;
-    reply.text("name", "flagstone")?;
-    reply.text("version", env!("CARGO_PKG_VERSION"))?;
-    reply.bool("persistent", true)?;
-    reply.end()?;
+    if shows("logicalSessionRecordCache")? {
+        reply.begin_document("logicalSessionRecordCache")?;
+        put_count(reply, "activeSessionsCount", sessions as u64)?;
+        reply.end()?;
+    }
+    if shows("transactions")? {
+        reply.begin_document("transactions")?;
+        put_count(reply, "currentOpen", transactions as u64)?;
+        reply.end()?;
+    }
+    if shows("storageEngine")? {
+        reply.begin_document("storageEngine")?;
+        reply.text("name", "flagstone")?;
+        reply.text("version", env!("CARGO_PKG_VERSION"))?;
+        reply.bool("persistent", true)?;
+        reply.end()?;
+    }
+    if shows("flagstone")? {
+        put_engine(reply, &stats, &builds)?;
+    }
+    Ok(())
+}
+
+/// Appends what the engine counts.
+fn put_engine(reply: &mut BsonWriter<'_>, stats: &Stats, builds: &[Arc<Build>]) -> Outcome {
     reply.begin_document("flagstone")?;
     put_count(reply, "keyspaces", stats.keyspaces.len() as u64)?;
     put_count(reply, "openFiles", stats.files_open as u64)?;
@@ -96,9 +134,9 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
         ("logBytesWritten", stats.wal_bytes_written),
         ("logSyncs", stats.wal_syncs),
         ("flushes", stats.flushes),
-        ("flushBytesWritten", sum(&stats, |keyspace| keyspace.flush_bytes_written)),
+        ("flushBytesWritten", sum(stats, |keyspace| keyspace.flush_bytes_written)),
         ("compactions", stats.compactions),
-        ("compactionBytesWritten", sum(&stats, |keyspace| keyspace.compaction_bytes_written)),
+        ("compactionBytesWritten", sum(stats, |keyspace| keyspace.compaction_bytes_written)),
         ("partitionSplits", stats.splits),
         ("partitionMerges", stats.merges),
         ("stalls", stats.stalls),
@@ -107,16 +145,48 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
         put_long(reply, name, number)?;
     }
     put_levels(reply, &stats.keyspaces)?;
-    put_builds(reply, &builds)?;
+    put_builds(reply, builds)?;
     Ok(reply.end()?)
-}
-
-fn put_long(reply: &mut BsonWriter<'_>, name: &str, number: u64) -> Outcome {
-    Ok(reply.long(name, i64::try_from(number).unwrap_or(i64::MAX))?)
 }
 
 fn sum(stats: &Stats, bytes: fn(&KeyspaceStats) -> u64) -> u64 {
     stats.keyspaces.iter().map(bytes).sum()
+}
+
+/// Appends how many operations there were.
+fn put_counters(reply: &mut BsonWriter<'_>, counters: &Counters) -> Outcome {
+    reply.begin_document("opcounters")?;
+    for (name, counter) in [
+        ("insert", &counters.inserts),
+        ("query", &counters.queries),
+        ("update", &counters.updates),
+        ("delete", &counters.deletes),
+        ("getmore", &counters.get_mores),
+        ("command", &counters.commands),
+    ] {
+        reply.long(name, i64::try_from(counter.load(Ordering::Relaxed)).unwrap_or(i64::MAX))?;
+    }
+    Ok(reply.end()?)
+}
+
+/// Appends how many collections there are.
+fn put_catalog(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
+    let all = service.db.keyspaces();
+    let all = all.iter().filter(|info| info.content == "documents" && info.owner.is_none()).count();
+    let seen = super::catalog::collections(service).len();
+    reply.begin_document("catalogStats")?;
+    for (name, n) in [
+        ("collections", seen),
+        ("capped", 0),
+        ("clustered", 0),
+        ("timeseries", 0),
+        ("views", 0),
+        ("internalCollections", all.saturating_sub(seen)),
+        ("internalViews", 0),
+    ] {
+        put_count(reply, name, n as u64)?;
+    }
+    Ok(reply.end()?)
 }
 
 /// Appends how long operations take, in microseconds.
@@ -182,7 +252,7 @@ fn put_builds(reply: &mut BsonWriter<'_>, builds: &[Arc<Build>]) -> Outcome {
     Ok(reply.end()?)
 }
 
-/// Appends how many connections there are, and what they have sent and got.
+/// Appends how many connections there are.
 fn put_connections(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
     let (open, active) = service.operations.counts();
     reply.begin_document("connections")?;
@@ -191,7 +261,11 @@ fn put_connections(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
     put_count(reply, "available", free as u64)?;
     put_count(reply, "totalCreated", service.clients())?;
     put_count(reply, "active", active as u64)?;
-    reply.end()?;
+    Ok(reply.end()?)
+}
+
+/// Appends what connections have sent and got.
+fn put_network(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
     let counters = &service.counters;
     reply.begin_document("network")?;
     for (name, counter) in [
@@ -200,15 +274,17 @@ fn put_connections(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
         ("numRequests", &counters.requests),
     ] {
         let count = counter.load(Ordering::Relaxed);
-        reply.long(name, i64::try_from(count).unwrap_or(i64::MAX))?;
+        put_long(reply, name, count)?;
     }
-    reply.end()?;
-    put_locks(reply, active as u64)
+    Ok(reply.end()?)
 }
 
 /// Appends what programs that watch servers expect: nobody waits for a lock here.
-fn put_locks(reply: &mut BsonWriter<'_>, active: u64) -> Outcome {
+fn put_locks(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
+    let active = service.operations.counts().1 as u64;
     reply.begin_document("globalLock")?;
+    let uptime = service.started.elapsed().as_micros();
+    put_long(reply, "totalTime", u64::try_from(uptime).unwrap_or(u64::MAX))?;
     for (name, total) in [("currentQueue", 0), ("activeClients", active)] {
         reply.begin_document(name)?;
         put_count(reply, "total", total)?;
@@ -219,12 +295,14 @@ fn put_locks(reply: &mut BsonWriter<'_>, active: u64) -> Outcome {
     Ok(reply.end()?)
 }
 
+/// Pages of memory have 4 KiB where the system tells of them, but for some ARM.
+const PAGE_BYTES: u64 = 4096;
+
 /// Appends the memory of the process in MiB, where the system tells it.
 fn put_memory(reply: &mut BsonWriter<'_>) -> Outcome {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: Vec<u64> = statm.split(' ').map_while(|pages| pages.parse().ok()).collect();
-    // Pages have 4 KiB where this file is, but for some ARM.
-    let mebibytes = |at: usize| pages.get(at).map_or(0, |pages| (pages * 4096) >> 20);
+    let mebibytes = |at: usize| pages.get(at).map_or(0, |pages| (pages * PAGE_BYTES) >> 20);
     reply.begin_document("mem")?;
     put_count(reply, "bits", u64::from(usize::BITS))?;
     put_count(reply, "resident", mebibytes(1))?;
@@ -256,6 +334,7 @@ pub(super) fn host_info(run: &mut Run<'_, '_>) -> Outcome {
     reply.int("cpuAddrSize", i32::try_from(usize::BITS).unwrap_or(64))?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     put_count(reply, "numCores", cores as u64)?;
+    put_count(reply, "numCoresAvailableToProcess", cores as u64)?;
     let mebibytes = memory() >> 20;
     put_count(reply, "memSizeMB", mebibytes)?;
     put_count(reply, "memLimitMB", mebibytes)?;
@@ -269,6 +348,11 @@ pub(super) fn host_info(run: &mut Run<'_, '_>) -> Outcome {
     reply.text("version", version.trim())?;
     reply.end()?;
     reply.begin_document("extra")?;
+    let built = std::fs::read_to_string("/proc/version").unwrap_or_default();
+    reply.text("versionString", built.trim())?;
+    reply.text("kernelVersion", version.trim())?;
+    put_long(reply, "pageSize", PAGE_BYTES)?;
+    put_long(reply, "numPages", memory() / PAGE_BYTES)?;
     Ok(reply.end()?)
 }
 
@@ -390,6 +474,15 @@ pub(super) fn list_commands(run: &mut Run<'_, '_>) -> Outcome {
         reply.text("help", entry.help)?;
         reply.bool("requiresAuth", entry.need != Need::Nothing)?;
         reply.bool("adminOnly", entry.need == Need::Root)?;
+        reply
+            .bool("secondaryOk", matches!(entry.need, Need::Nothing | Need::Login | Need::Read))?;
+        reply.begin_array("apiVersions")?;
+        if is_in_api(entry.name) {
+            reply.text("", "1")?;
+        }
+        reply.end()?;
+        reply.begin_array("deprecatedApiVersions")?;
+        reply.end()?;
         for (name, fields) in
             [("reads", entry.fields), ("ignores", entry.ignored), ("refuses", entry.refused)]
         {

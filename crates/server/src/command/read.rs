@@ -1,6 +1,6 @@
 //! Commands that read documents.
 
-use super::args::Args;
+use super::args::{Args, long};
 use super::filter::{self, Fields};
 use super::id::{self, ID};
 use super::name::Namespace;
@@ -172,6 +172,7 @@ fn query<'t>(
     check_numbers(args)?;
     let fields = Fields::parse(args, "projection", &Variables::parse(args, "let")?)?;
     let filter = filter::filter(args.map("filter")?.as_ref())?;
+    let (filter, hint) = filter::hint(args, collection, filter)?;
     let matcher = if fields.is_computed() { Some(filter.compile_with_key()?) } else { None };
     let mut find = begin(filter);
     if let Some(projection) = fields.plain() {
@@ -180,7 +181,7 @@ fn query<'t>(
     if let Some(sort) = filter::sort(args)? {
         find = find.sort(sort);
     }
-    if let Some(hint) = filter::hint(args, collection)? {
+    if let Some(hint) = hint {
         find = find.hint(hint);
     }
     if let Some(skip) = args.count("skip")? {
@@ -324,7 +325,8 @@ const AWAIT_MAX: Duration = Duration::from_secs(5);
 pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     Counters::add(&run.service.counters.get_mores, 1);
     let args = run.args();
-    let id = args.int("getMore")?.unwrap_or(0);
+    let Some(id) = args.long("getMore")? else { return Err(args.missing("getMore")) };
+    args.long("term")?;
     let collection = args.required_text("collection")?;
     check_reader(run, collection)?;
     let namespace = format!("{}.{collection}", run.command.database);
@@ -380,13 +382,18 @@ fn check_reader(run: &Run<'_, '_>, collection: &str) -> Outcome {
 }
 
 pub(super) fn kill_cursors(run: &mut Run<'_, '_>) -> Outcome {
-    check_reader(run, run.args().required_text("killCursors")?)?;
+    let args = run.args();
+    let Some(collection) = args.get("killCursors")?.and_then(|name| name.as_str()) else {
+        let text = "killCursors: expected the name of a collection";
+        return Err(Failure::new(Code::InvalidNamespace, text));
+    };
+    check_reader(run, collection)?;
     let ids = run.args().required_list("cursors")?;
     let user = run.user();
     let (mut killed, mut unknown) = (Vec::new(), Vec::new());
-    for id in ids {
-        let Some(id) = id.as_i64() else {
-            let text = format!("killCursors.cursors: expected numbers, found {id}");
+    for id in ids.iter().filter(|id| !id.is_null()) {
+        let Some(id) = long(id)? else {
+            let text = format!("killCursors.cursors: expected integers, found {id}");
             return Err(Failure::new(Code::TypeMismatch, text));
         };
         if run.service.cursors.kill(id, user.as_deref()) { &mut killed } else { &mut unknown }
@@ -418,22 +425,44 @@ pub(super) fn count(run: &mut Run<'_, '_>) -> Outcome {
     }
     let filter = filter::filter(args.map("query")?.as_ref())?;
     let mut n = 0;
+    let (skip, limit) = (args.count("skip")?.unwrap_or(0), count_limit(&args)?);
     if let Some(collection) = run.existing(&namespace)? {
+        let (filter, hint) = filter::hint(&args, &collection, filter)?;
         let find = match &run.transaction {
             Some(tx) => tx.find(&collection, filter),
             None => collection.find(filter),
         };
-        let mut find = find.skip(args.count("skip")?.unwrap_or(0));
-        if let Some(hint) = filter::hint(&args, &collection)? {
+        let mut find = find.skip(skip);
+        if let Some(hint) = hint {
             find = find.hint(hint);
         }
-        match limit(&args)? {
-            0 => {}
-            limit => find = find.limit(limit),
+        if limit > 0 {
+            find = find.limit(limit);
         }
         n = find.count()?;
     }
     put_count(&mut run.reply, "n", n)
+}
+
+/// Returns the most documents that are counted; 0 for all. Its number is taken as it is, or not at
+/// all.
+fn count_limit(args: &Args<'_>) -> Outcome<u64> {
+    args.refuse_null("limit", Code::BadValue)?;
+    let Some(limit) = args.get("limit")? else { return Ok(0) };
+    let refuse = |code| {
+        let text = format!("count.limit: expected a whole number of 64 bits, found {limit}");
+        Err(Failure::new(code, text))
+    };
+    let Some(float) = limit.as_f64() else { return refuse(Code::BadValue) };
+    // The first double beyond 64 bits.
+    let is_whole = float.fract() == 0.0 && (-i64::MAX as f64..i64::MAX as f64).contains(&float);
+    match limit.as_i64() {
+        Some(i64::MIN) => refuse(Code::BadValue),
+        Some(limit) => Ok(limit.unsigned_abs()),
+        None if float == i64::MIN as f64 => refuse(Code::BadValue),
+        None if !is_whole => refuse(Code::FailedToParse),
+        None => Ok(float.abs() as u64),
+    }
 }
 
 /// Appends a number as int32 if it fits.
@@ -445,12 +474,24 @@ pub(super) fn put_count(reply: &mut BsonWriter<'_>, name: &str, n: u64) -> Outco
     Ok(())
 }
 
+/// Appends a number as int64.
+pub(super) fn put_long(reply: &mut BsonWriter<'_>, name: &str, n: u64) -> Outcome {
+    Ok(reply.long(name, i64::try_from(n).unwrap_or(i64::MAX))?)
+}
+
 pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
     Counters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
     let key = args.required_text("key")?;
-    filter::path(key)?;
-    if filter::has_expression(args.map("query")?.as_ref())? {
+    if key.contains('\0') {
+        return Err(Failure::numbered(31_032, "distinct.key: expected a text without a zero"));
+    }
+    // No document has such a field.
+    let is_nowhere = key.starts_with('$');
+    if !is_nowhere {
+        filter::path(key)?;
+    }
+    if !is_nowhere && filter::has_expression(args.map("query")?.as_ref())? {
         let existing = run.existing(&namespace)?;
         let values = super::aggregate::distinct(run, existing.as_ref(), key)?;
         run.reply.begin_array("values")?;
@@ -461,12 +502,13 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
     }
     let filter = filter::filter(args.map("query")?.as_ref())?;
     run.reply.begin_array("values")?;
-    if let Some(collection) = run.existing(&namespace)? {
+    if let Some(collection) = run.existing(&namespace)?.filter(|_there| !is_nowhere) {
+        let (filter, hint) = filter::hint(&args, &collection, filter)?;
         let mut find = match &run.transaction {
             Some(tx) => tx.find(&collection, filter),
             None => collection.find(filter),
         };
-        if let Some(hint) = filter::hint(&args, &collection)? {
+        if let Some(hint) = hint {
             find = find.hint(hint);
         }
         let start = run.reply.len();
@@ -496,19 +538,13 @@ fn check_values(reply: &BsonWriter<'_>, start: usize) -> Outcome {
 #[cold]
 pub(super) fn too_many_values() -> Failure {
     let text = "the distinct values are more than a document of 16 MiB can hold";
-    Failure::new(Code::BsonObjectTooLarge, text)
+    Failure::numbered(17_217, text)
 }
 
 /// Returns the size of the first batch, from the argument `cursor`.
 pub(super) fn batch_size(args: &Args<'_>) -> Outcome<Option<u64>> {
     match args.map("cursor")? {
-        Some(cursor) => Args::new(cursor, "cursor").count("batchSize").map_err(|mut failure| {
-            // A code of its own.
-            if failure.code == Code::Location51024 {
-                failure.code = Code::BadValue;
-            }
-            failure
-        }),
+        Some(cursor) => Args::new(cursor, "cursor").count("batchSize"),
         None => Ok(None),
     }
 }

@@ -63,6 +63,11 @@ impl<'a> Command<'a> {
                 }
                 lists.push((element.name, documents));
                 without.push(element.range);
+            } else if lists_of.contains(&element.name) {
+                let text = format!("{}: expected an array of documents", element.name);
+                let is_null = element.kind == kind::NULL;
+                let code = if is_null { Code::IDLFailedToParse } else { Code::TypeMismatch };
+                return Err(Failure::new(code, text));
             }
         }
         let Some(name) = name else {

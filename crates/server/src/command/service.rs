@@ -399,9 +399,15 @@ impl Service {
         let args = run.args();
         let looked = args.look(entry.fields, entry.ignored, entry.refused)?;
         args.refuse_collation()?;
-        super::concern::check(&args)?;
+        let reads = entry.in_transaction && !matches!(entry.name, "getMore" | "killCursors")
+            || matches!(entry.name, "explain" | "flagstone");
+        super::concern::check(&args, reads)?;
+        if looked.is_strict && !table::is_in_api(entry.name) {
+            let text = format!("{} is not in version 1 of the API (apiStrict)", entry.name);
+            return Err(Failure::new(Code::APIStrictError, text));
+        }
         let only_reads = entry.need == Need::Read && entry.name != "aggregate"
-            || matches!(entry.name, "compact" | "listDatabases" | "killCursors");
+            || matches!(entry.name, "compact" | "listDatabases" | "killCursors" | "startSession");
         if only_reads && args.get("writeConcern")?.is_some() {
             let text = format!("{}: expected no writeConcern", entry.name);
             return Err(Failure::new(Code::InvalidOptions, text));

@@ -92,9 +92,9 @@ table! {
         ignores ["fields"],
         "Counts documents.";
     "create" Write catalog::create,
-        ["changeStreamPreAndPostImages", "collation"],
-        ignores ["autoIndexId", "idIndex", "size", "max", "validationLevel", "validationAction",
-         "indexOptionDefaults", "flags", "temp"],
+        ["changeStreamPreAndPostImages", "collation", "idIndex", "size", "max",
+         "indexOptionDefaults"],
+        ignores ["autoIndexId", "validationLevel", "validationAction", "flags", "temp"],
         refuses ["capped", "clusteredIndex", "storageEngine", "validator", "viewOn", "pipeline",
          "timeseries", "expireAfterSeconds", "encryptedFields"],
         "Creates a collection.";
@@ -110,12 +110,10 @@ table! {
         ["*"],
         "Returns the commands that run: those of the own user, or with the role root all.";
     "dbStats" Read catalog::db_stats,
-        ["scale"],
-        ignores ["freeStorage"],
+        ["scale", "freeStorage"],
         "Returns sizes and counts of a database.";
     "dbstats" Read catalog::db_stats,
-        ["scale"],
-        ignores ["freeStorage"],
+        ["scale", "freeStorage"],
         "As dbStats.";
     "delete" Write write::delete,
         ["ordered", "let"],
@@ -150,8 +148,8 @@ table! {
     "getCmdLineOpts" Root operation::cmd_line_opts, [], "Returns how the server was started.";
     "getLog" Root operation::log, [], "Returns nothing: the log goes to stderr.";
     "getMore" Login read::get_more,
-        ["collection", "batchSize"],
-        ignores ["term", "lastKnownCommittedOpTime"],
+        ["collection", "batchSize", "term"],
+        ignores ["lastKnownCommittedOpTime"],
         "Returns the next documents of a cursor.";
     "getParameter" Login operation::parameter, ["*"], "Returns parameters of the server.";
     "hello" Nothing connection::hello, ["*"], "Returns what the server can do.";
@@ -170,12 +168,14 @@ table! {
         ["filter", "nameOnly", "cursor"],
         ignores ["authorizedCollections"],
         "Returns the collections of a database.";
-    "listCommands" Nothing operation::list_commands, [], "Returns the commands.";
+    "listCommands" Nothing operation::list_commands, ["*"], "Returns the commands.";
     "listDatabases" Login catalog::list_databases,
         ["filter", "nameOnly"],
         ignores ["authorizedDatabases"],
         "Returns the databases.";
-    "listIndexes" Read catalog::list_indexes, ["cursor"], "Returns the indexes of a collection.";
+    "listIndexes" Read catalog::list_indexes,
+        ["cursor", "includeBuildUUIDs", "includeIndexBuildInfo"],
+        "Returns the indexes of a collection.";
     "logout" Nothing connection::logout, [], "Forgets who the client is.";
     "ping" Nothing connection::ping, [], "Does nothing.";
     "profile" Read operation::profile,
@@ -184,7 +184,7 @@ table! {
         "Returns that nothing is profiled.";
     "refreshSessions" Login connection::refresh_sessions, [], "Keeps sessions of the client.";
     "renameCollection" Login catalog::rename,
-        ["to", "dropTarget", "stayTemp"],
+        ["to", "dropTarget", "stayTemp", "collectionUUID"],
         "Renames a collection.";
     "saslContinue" Nothing connection::sasl_continue,
         ["conversationId", "payload"],
@@ -197,8 +197,8 @@ table! {
     "setParameter" Root operation::set_parameter,
         ["*"],
         "Refuses: options are those of flagstone serve.";
-    "startSession" Login connection::start_session, [], "Begins a session.";
-    "top" Login current::top, [], "Returns how much collections were used.";
+    "startSession" Login connection::start_session, ["*"], "Begins a session.";
+    "top" Login current::top, ["*"], "Returns how much collections were used.";
     "update" Write update::update,
         ["ordered", "let"],
         ignores ["bypassDocumentValidation", "bypassEmptyTsReplacement"],
@@ -213,11 +213,11 @@ table! {
         refuses ["showCredentials", "filter"],
         "Returns users.";
     "validate" Read catalog::validate,
-        [],
-        ignores ["full", "scandata", "metadata", "checkBSONConformance", "background"],
+        ["*"],
+        ignores ["full", "scandata", "checkBSONConformance", "background"],
         refuses ["repair", "fixMultikey"],
         "Checks a collection and its indexes.";
-    "whatsmyuri" Nothing connection::my_uri, [], "Returns the address of the client.";
+    "whatsmyuri" Nothing connection::my_uri, ["*"], "Returns the address of the client.";
 }
 
 /// Commands of MongoDB that are refused by name, and what does the same.
@@ -251,6 +251,32 @@ const fn is_in_transaction(name: &str) -> bool {
             | b"findandmodify"
             | b"bulkWrite"
     )
+}
+
+/// Returns whether a command is in version 1 of the API.
+pub(crate) const fn is_in_api(name: &str) -> bool {
+    is_in_transaction(name)
+        || matches!(
+            name.as_bytes(),
+            b"abortTransaction"
+                | b"collMod"
+                | b"commitTransaction"
+                | b"create"
+                | b"createIndexes"
+                | b"drop"
+                | b"dropDatabase"
+                | b"dropIndexes"
+                | b"endSessions"
+                | b"explain"
+                | b"hello"
+                | b"listCollections"
+                | b"listDatabases"
+                | b"listIndexes"
+                | b"ping"
+                | b"refreshSessions"
+                | b"saslContinue"
+                | b"saslStart"
+        )
 }
 
 /// Returns why there is no command of this name.

@@ -37,9 +37,9 @@ impl<'a> Target<'a> {
     ) -> Outcome<Self> {
         let q = args.map(name)?;
         let (filter, condition) = filter::split(q.as_ref(), variables)?;
+        let (filter, hint) = filter::hint(args, collection, filter)?;
         let is_all = filter.is_everything();
         let matcher = if is_all { None } else { Some(filter.compile_with_key()?) };
-        let hint = filter::hint(args, collection)?;
         let key = match (&q, &hint) {
             (Some(q), None) => id::only_key(q)?,
             _ => None,

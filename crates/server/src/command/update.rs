@@ -251,9 +251,14 @@ impl Form {
         statement.check(&known.collect::<Vec<_>>())?;
         statement.refuse_collation()?;
         let is_multi = statement.is("multi")?;
+        let has_stages = statement.get(self.update)?.is_some_and(|update| update.is_array());
+        if !has_stages && statement.get(self.constants)?.is_some() {
+            let text = format!("{}: expected it with an update of stages alone", self.constants);
+            return Err(Failure::numbered(51_198, text));
+        }
         let constants = Variables::parse(statement, self.constants)?;
         let change = Change::parse(statement, self.update, namespace, &variables.with(constants)?)?;
-        statement.required_map(self.filter)?;
+        let q = statement.required_map(self.filter)?;
         if is_multi && change.update.is_replacement() {
             let text = "multi update is not supported for replacement-style update";
             return Err(Failure::new(Code::FailedToParse, text));
@@ -263,7 +268,8 @@ impl Form {
             return Err(Failure::new(Code::FailedToParse, text));
         }
         let Some(collection) = collection(run, namespace, change.is_upsert)? else {
-            return Ok(());
+            // What is malformed is refused all the same.
+            return filter::split(Some(&q), variables).map(drop);
         };
         let target = Target::parse(statement, self.filter, &collection, variables)?;
         let changed = if is_multi && target.key.is_none() {

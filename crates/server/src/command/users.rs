@@ -2,13 +2,10 @@
 
 use super::args::Args;
 use super::run::Run;
-use crate::access::{Need, Role, RoleKind, User};
+use crate::access::{ADMIN, Need, Role, RoleKind, User};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::{ErrorKind, View};
-
-/// Users belong to this database, as those of MongoDB that can log in everywhere.
-const ADMIN: &str = "admin";
 
 /// Parses roles: `"readWrite"` holds for the database of the command, `{role, db}` for another. On
 /// `admin`, and by the names that end with `AnyDatabase`, they hold for all.

@@ -30,22 +30,27 @@ impl Variables {
             return Ok(Self::default());
         };
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
-        let mut values = Vec::with_capacity(given.len());
+        // Each sees those before it.
+        let mut before = Self::default();
         for (variable, expression) in given {
             let shown = variable.as_str().unwrap_or_default();
             let named = |failure: Failure| failure.context(format_args!("{name}.{shown}"));
             let is_first = |first: char| first.is_ascii_lowercase() || !first.is_ascii();
-            let is_name = shown.starts_with(is_first);
-            if !is_name {
-                let text = "expected a name that begins with a lower-case letter";
+            let is_next =
+                |next: char| next.is_ascii_alphanumeric() || next == '_' || !next.is_ascii();
+            if !(shown.starts_with(is_first) && shown.chars().all(is_next)) {
+                let text = "expected a name of letters, digits and _ that begins with a \
+                            lower-case letter";
                 return Err(named(Failure::new(Code::FailedToParse, text)));
             }
+            let expression =
+                if before.values.is_empty() { expression } else { before.around(expression)? };
             let value = Expression::parse(&expression)
                 .and_then(|expression| expression.evaluate(&Value::object(), now))
                 .map_err(|error| named(error.into()))?;
-            values.push((variable, value.unwrap_or(Value::Null)));
+            before.values.insert(variable, value.unwrap_or(Value::Null));
         }
-        Self::of(values.into_iter().collect())
+        Self::of(before.values)
     }
 
     fn of(values: Map) -> Outcome<Self> {

@@ -110,7 +110,7 @@ impl Failures {
 
 /// Returns whether statements after one that failed are left out.
 pub(super) fn is_ordered(args: &Args<'_>) -> Outcome<bool> {
-    Ok(args.bool("ordered")?.unwrap_or(true))
+    Ok(args.flag("ordered")?.unwrap_or(true))
 }
 
 /// A document to insert.
@@ -421,9 +421,9 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Outcome {
             args.check(&["q", "limit", "collation", "hint"])?;
             let is_one = match args.int("limit")? {
                 Some(limit @ (0 | 1)) => limit == 1,
-                limit => {
-                    let found = limit.map_or("none".to_owned(), |limit| limit.to_string());
-                    let text = format!("delete.deletes.limit: expected 0 or 1, found {found}");
+                None => return Err(args.missing("limit")),
+                Some(limit) => {
+                    let text = format!("delete.deletes.limit: expected 0 or 1, found {limit}");
                     return Err(Failure::new(Code::FailedToParse, text));
                 }
             };

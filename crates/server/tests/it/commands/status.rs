@@ -30,6 +30,68 @@ fn latencies_are_counted_by_what_operations_do() {
     assert!(!status.to_json().unwrap().contains("histogram"));
 }
 
+#[test]
+fn sections_are_left_out_if_the_client_says_so() {
+    let mut fixture = Fixture::new();
+    fixture.run("shop", r#"{"insert":"c","documents":[{"_id":1}]}"#);
+    fixture.run("shop", r#"{"find":"c","filter":{"$bad":1}}"#);
+    let all = fixture.run("admin", r#"{"serverStatus":1}"#);
+    assert_eq!(all.int("asserts.user"), Some(1));
+    assert_eq!(all.int("catalogStats.collections"), Some(1));
+    assert!(all.int("globalLock.totalTime").is_some() && all.int("uptimeEstimate").is_some());
+    for name in ["asserts", "catalogStats", "connections", "globalLock", "metrics", "flagstone"] {
+        assert!(all.get(name).is_some(), "{name}");
+        for value in ["0", "false", "null"] {
+            let without = format!(r#"{{"serverStatus":1,"{name}":{value}}}"#);
+            assert!(fixture.run("admin", &without).get(name).is_none(), "{without}");
+        }
+        let with = format!(r#"{{"serverStatus":1,"{name}":1}}"#);
+        assert!(fixture.run("admin", &with).get(name).is_some(), "{with}");
+    }
+}
+
+#[test]
+fn explains_of_queries_of_one_shape_have_one_hash() {
+    let mut fixture = Fixture::new();
+    let mut hashes = |query: &str| {
+        let explain = format!(r#"{{"explain":{query},"verbosity":"queryPlanner"}}"#);
+        let reply = fixture.run("shop", &explain);
+        let text = |path: &str| reply.str(path).map(str::to_owned);
+        let of_plan = text("queryPlanner.planCacheShapeHash")
+            .or_else(|| text("stages.0.$cursor.queryPlanner.planCacheShapeHash"));
+        (text("queryShapeHash").unwrap(), of_plan.unwrap())
+    };
+    let one = hashes(r#"{"find":"c","filter":{"a":1,"b":2},"sort":{"a":1}}"#);
+    assert_eq!((one.0.len(), one.1.len()), (64, 8));
+    assert_eq!(one, hashes(r#"{"find":"c","filter":{"a":3,"b":4},"sort":{"a":1}}"#));
+    let turned = hashes(r#"{"find":"c","filter":{"b":4,"a":3},"sort":{"a":1}}"#);
+    assert!(one.0 != turned.0 && one.1 == turned.1);
+    for other in [
+        r#"{"find":"c","filter":{"a":1,"b":2},"sort":{"a":-1}}"#,
+        r#"{"find":"c","filter":{"a":1,"b":2},"sort":{"a":1},"projection":{"a":1}}"#,
+        r#"{"find":"c","filter":{"a":1},"sort":{"a":1}}"#,
+    ] {
+        let other = hashes(other);
+        assert!(one.0 != other.0 && one.1 != other.1);
+    }
+    assert_ne!(one.0, hashes(r#"{"find":"d","filter":{"a":1,"b":2},"sort":{"a":1}}"#).0);
+    // Of stages those count for plans that say what is read.
+    let matched = hashes(r#"{"aggregate":"c","pipeline":[{"$match":{"a":1}}],"cursor":{}}"#);
+    for (stage, is_planned_alike) in [
+        (r#"{"$unwind":"$a"}"#, true),
+        (r#"{"$limit":5}"#, true),
+        (r#"{"$group":{"_id":"$b"}}"#, false),
+        (r#"{"$project":{"a":1}}"#, false),
+    ] {
+        let query = format!(
+            r#"{{"aggregate":"c","pipeline":[{{"$match":{{"a":1}}}},{stage}],"cursor":{{}}}}"#
+        );
+        let more = hashes(&query);
+        assert_ne!(matched.0, more.0, "{stage}");
+        assert_eq!(matched.1 == more.1, is_planned_alike, "{stage}");
+    }
+}
+
 /// Returns the builds that run, as `client` sees them.
 fn builds(fixture: &mut Fixture) -> Vec<Document> {
     let status = fixture.run("admin", r#"{"serverStatus":1}"#);

@@ -170,3 +170,28 @@ fn what_is_followed_ends_with_the_rights_of_its_user() {
     let refused = fixture.run("main", &more(feed, "$cmd.watch"));
     assert_eq!(refused.int("code"), Some(13), "{refused}");
 }
+
+#[test]
+fn the_database_of_users_is_listed_where_there_are_some() {
+    let mut fixture = Fixture::new();
+    let list = r#"{"listDatabases":1,"filter":{"$expr":{"$eq":["$name","admin"]}}}"#;
+    assert!(fixture.run("admin", list).get("databases.0").is_none());
+    let roles = vec![Role { kind: RoleKind::Root, database: None }];
+    fixture.service.users().create("ada", "secret", roles).unwrap();
+    fixture.client.log_in(fixture.service.users().get("ada").unwrap());
+    let reply = fixture.run("admin", list);
+    assert_eq!(reply.str("databases.0.name"), Some("admin"), "{reply}");
+}
+
+/// A client logged out of `shop`, a database that has no users, and lost the user that it was on
+/// `admin`.
+#[test]
+fn to_log_out_of_a_database_without_users_changes_nothing() {
+    let mut fixture = Fixture::new();
+    fixture.service.users().create("ada", "secret", Vec::new()).unwrap();
+    fixture.client.log_in(fixture.service.users().get("ada").unwrap());
+    assert_eq!(fixture.run("shop", r#"{"logout":1}"#).float("ok"), Some(1.0));
+    assert_eq!(fixture.client.user(), Some("ada"));
+    assert_eq!(fixture.run("admin", r#"{"logout":1}"#).float("ok"), Some(1.0));
+    assert_eq!(fixture.client.user(), None);
+}

@@ -26,7 +26,8 @@ fn a_command_is_answered_with_the_status_of_its_code() {
         (r#"{"nothing":1}"#, 404, Some(59)),
         (r#"{"getMore":{"$numberLong":"7"},"collection":"users"}"#, 404, Some(43)),
         (r#"{"drop":"none","unknown":1}"#, 400, Some(40415)),
-        (r#"{"create":"users"}"#, 409, Some(48)),
+        (r#"{"create":"users"}"#, 200, None),
+        (r#"{"create":"users","changeStreamPreAndPostImages":{"enabled":true}}"#, 409, Some(48)),
     ] {
         let reply = connection.ask(COMMAND, "", &command("shop", text));
         assert_eq!(

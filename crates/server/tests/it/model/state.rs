@@ -36,9 +36,14 @@ pub(super) fn index(name: &str) -> Document {
     definition
 }
 
-/// Returns whether an index has every document, so that a hint of it is always taken.
-pub(super) fn is_complete(name: &str) -> bool {
-    !matches!(name, "sparse" | "partial" | UNIQUE)
+/// Returns which documents an index has, if it leaves some out: a hint of it finds no others.
+pub(super) fn condition(name: &str) -> Option<Document> {
+    match name {
+        "sparse" => Some(doc! { "d.e": { "$exists": true } }),
+        "partial" => Some(doc! { "a": { "$gt": 0 } }),
+        UNIQUE => Some(doc! { "u": { "$exists": true } }),
+        _ => None,
+    }
 }
 
 #[derive(Clone, Default)]
