@@ -102,25 +102,9 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         }
         output.check(run)?;
     }
-    let first = stages.first().and_then(|stage| stage.get("$collStats").ok().flatten());
-    if let (Some(stage), Some(namespace)) = (first, &namespace) {
-        let stage = Args::new(stage, "$collStats");
-        let row = super::catalog::stats_row(run, &stage, namespace)?;
-        pipeline[0] = self::stage("$documents", literal(vec![row]));
-        collection = None;
-    }
-    // What is no stage without arguments, the pipeline refuses.
-    if let (true, Some(namespace)) =
-        (pipeline.first() == Some(&self::stage("$indexStats", Value::object())), &namespace)
-    {
-        let rows = super::catalog::index_rows(run, namespace)?;
+    if let Some(rows) = rows_of_server(run, stages.first(), &pipeline, namespace.as_ref())? {
         pipeline[0] = self::stage("$documents", literal(rows));
         collection = None;
-    }
-    let first = stages.first().and_then(|stage| stage.get("$currentOp").ok().flatten());
-    if let (Some(stage), None) = (first, &namespace) {
-        let rows = super::current::rows_of_stage(run, &Args::new(stage, "$currentOp"))?;
-        pipeline[0] = self::stage("$documents", literal(rows));
     }
     if !hinted.is_everything() && collection.is_some() {
         // The index of the hint leaves documents out.
@@ -158,6 +142,30 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         None => format!("{}.$cmd.aggregate", run.command.database),
     };
     first_batch(run, name, rows, (first_size(&args)?, false, false))
+}
+
+/// Returns the rows of a first stage that the server answers itself.
+fn rows_of_server(
+    run: &mut Run<'_, '_>,
+    first: Option<&flagstone::View<'_>>,
+    pipeline: &[Value],
+    namespace: Option<&Namespace>,
+) -> Outcome<Option<Vec<Value>>> {
+    let stage = |name: &str| first.and_then(|stage| stage.get(name).ok().flatten());
+    if let (Some(stage), Some(namespace)) = (stage("$collStats"), namespace) {
+        let stage = Args::new(stage, "$collStats");
+        return Ok(Some(vec![super::catalog::stats_row(run, &stage, namespace)?]));
+    }
+    // What is no stage without arguments, the pipeline refuses.
+    let index_stats = self::stage("$indexStats", Value::object());
+    if let (true, Some(namespace)) = (pipeline.first() == Some(&index_stats), namespace) {
+        return super::catalog::index_rows(run, namespace).map(Some);
+    }
+    if let (Some(stage), None) = (stage("$currentOp"), namespace) {
+        let stage = Args::new(stage, "$currentOp");
+        return super::current::rows_of_stage(run, &stage).map(Some);
+    }
+    Ok(None)
 }
 
 /// Stages that begin a pipeline of no collection, also those that there are not.
