@@ -750,7 +750,9 @@ func stepCatalog(db *mongo.Database) {
 	equal(must(other.ListCollectionNames(ctx, bson.M{"name": bson.M{"$regex": "^t"}})), []string{"two"})
 	specifications := must(other.ListCollectionSpecifications(ctx, bson.M{"name": "two"}))
 	equal([]string{specifications[0].Type, specifications[0].IDIndex.Name}, []string{"collection", "_id_"})
-	refused(other.CreateCollection(ctx, "one"), 48)
+	ok(other.CreateCollection(ctx, "one"))
+	strict := options.CreateCollection().SetValidationLevel("strict")
+	refused(other.CreateCollection(ctx, "one", strict), 48)
 	rename := func(from, to string, drop bool) error {
 		command := bson.D{{"renameCollection", "catalog_other." + from}, {"to", "catalog_other." + to}, {"dropTarget", drop}}
 		return client.Database("admin").RunCommand(ctx, command).Err()

@@ -278,7 +278,8 @@ const steps = {
     ok(client.getDBNames().includes("catalog_other"));
     same(other.getCollectionNames().sort(), ["one", "two", "with.dots"]);
     equal(other.getCollectionInfos({ name: "two" })[0].type, "collection");
-    refused(() => other.createCollection("one"), 48);
+    other.createCollection("one");
+    refused(() => other.createCollection("one", { validationLevel: "strict" }), 48);
     other.two.renameCollection("three");
     refused(() => other.three.renameCollection("one"), 48);
     other.three.renameCollection("one", true);

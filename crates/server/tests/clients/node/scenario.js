@@ -480,7 +480,9 @@ const steps = {
     const names = (await other.listCollections({}, { nameOnly: true }).toArray()).map((found) => found.name);
     same(names.sort(), ["one", "two", "with.dots"]);
     equal((await other.listCollections({ name: /^t/ }).toArray())[0].idIndex.name, "_id_");
-    await refused(() => other.createCollection("one"), MongoServerError, 48);
+    await other.createCollection("one");
+    const others = { validationLevel: "strict" };
+    await refused(() => other.createCollection("one", others), MongoServerError, 48);
     await other.renameCollection("two", "three");
     same(Object.keys(await other.collection("three").indexInformation()), ["_id_", "a_1"]);
     await refused(() => other.renameCollection("three", "one"), MongoServerError, 48);
