@@ -140,6 +140,17 @@ impl Text {
     pub(crate) const fn place(&self, at: usize) -> Position {
         Position { input: self.input, offset: self.chunk.offset + at as u64 }
     }
+
+    /// Returns how much of the document at byte `at` is before `mark`.
+    pub(crate) fn loaded_before(&self, mark: Position, at: usize, document: &[u8]) -> Loaded {
+        if self.place(at) >= mark {
+            return Loaded::Nothing;
+        }
+        // What ends a line may follow later: it makes no other document.
+        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let len = document.iter().rposition(|byte| !is_line_end(byte)).map_or(0, |last| last + 1);
+        if self.place(at + len) <= mark { Loaded::All } else { Loaded::Part }
+    }
 }
 
 impl ToJson {
@@ -179,14 +190,7 @@ impl Job {
     /// Returns how much of the document at byte `at` of `text` writer `lane` has loaded earlier.
     pub(crate) fn loaded(&self, lane: usize, text: &Text, at: usize, document: &[u8]) -> Loaded {
         let Some(marks) = &self.marks else { return Loaded::Nothing };
-        let mark = marks.loaded_by(lane);
-        if text.place(at) >= mark {
-            return Loaded::Nothing;
-        }
-        // What ends a line may follow later: it makes no other document.
-        let is_line_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
-        let len = document.iter().rposition(|byte| !is_line_end(byte)).map_or(0, |last| last + 1);
-        if text.place(at + len) <= mark { Loaded::All } else { Loaded::Part }
+        text.loaded_before(marks.loaded_by(lane), at, document)
     }
 
     /// Returns what is done with a document of which this much was `loaded` earlier. A key that the

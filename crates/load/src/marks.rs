@@ -61,6 +61,21 @@ pub(crate) struct LoadId {
     pub(crate) number: u64,
 }
 
+/// What a sender knows of the load that it continues, or begins: one writer has its documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Continued {
+    /// When the load began, as in its keys, and a random number.
+    pub load: (u64, u64),
+    /// The place up to which it has come.
+    pub place: Position,
+    /// The checksum of all text of the inputs before the place.
+    pub sum: u64,
+    /// Whether the load was complete.
+    pub is_complete: bool,
+    /// Whether it was stopped before.
+    pub is_continued: bool,
+}
+
 /// The marks of one load.
 #[derive(Debug)]
 pub struct Marks {
@@ -142,7 +157,10 @@ impl Marks {
     }
 
     /// Begins a new load. What an earlier one has left does not belong to it.
-    pub(crate) fn begin(&mut self, database: &Database, writers: u16) -> Result<(), LoadError> {
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn begin(&mut self, database: &Database, writers: u16) -> Result<(), LoadError> {
         self.load = LoadId::now();
         self.loaded = vec![Mark::default(); usize::from(writers)];
         (self.copies, self.continues, self.is_complete) = (None, false, false);
@@ -329,6 +347,42 @@ impl Marks {
     /// As [`Batch::put`].
     pub fn put(&self, batch: &mut Batch, place: Position) -> flagstone::Result<()> {
         self.put_mark(batch, 0, Mark { place, sum: 0 })
+    }
+
+    /// Returns what a sender needs to know.
+    pub fn continued(&self) -> Continued {
+        let (LoadId { began, number }, Mark { place, sum }) = (self.load, self.end());
+        let (is_complete, is_continued) = (self.is_complete, self.continues);
+        Continued { load: (began, number), place, sum, is_complete, is_continued }
+    }
+
+    /// Puts into `batch` that the documents before `place` are loaded with it. `sum`: the checksum
+    /// of all text before it.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub fn put_sent(&self, batch: &mut Batch, place: Position, sum: u64) -> flagstone::Result<()> {
+        self.put_mark(batch, 0, Mark { place, sum })
+    }
+
+    /// Notes that the load is complete up to `place`, as [`Marks::put_sent`]. Keeps no marks if the
+    /// text cannot be read again, or documents may expire.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn complete_sent(
+        &self,
+        database: &Database,
+        collection: &Collection,
+        (place, sum): (Position, u64),
+        is_repeatable: bool,
+    ) -> Result<(), LoadError> {
+        if !is_repeatable || may_expire(database, collection) {
+            return remove(database, collection);
+        }
+        let mut batch = database.batch();
+        self.put_end(&mut batch, database, Mark { place, sum })?;
+        Ok(database.commit(batch)?)
     }
 
     /// Puts into `batch` that the documents of `writer` before `mark` are loaded with it.

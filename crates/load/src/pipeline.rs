@@ -185,6 +185,7 @@ impl Plan {
     /// Starts the threads that read.
     fn read(&self, inputs: &Arc<Vec<Input>>, marks: Option<&Marks>) -> Result<Reading, LoadError> {
         let ahead = usize::from(self.parsers) * 2;
+        let marks = marks.map(|marks| (marks.start(), marks.end()));
         Reading::start(inputs, &self.key, marks, self.readers, ahead)
     }
 
@@ -234,15 +235,7 @@ impl Plan {
             marks::remove(&self.database, &self.collection)?;
             return Ok(None);
         }
-        let mut settings = vec![
-            ("--key", self.key.text()),
-            ("--mode", format!("{:?}", self.mode).to_lowercase()),
-            ("--extended-json", (self.json.mode == JsonMode::Extended).to_string()),
-            ("--expires", if self.expires.is_some() { "set" } else { "not set" }.to_owned()),
-        ];
-        for input in inputs {
-            settings.push(("the file", format!("{:?} as {}", input.name, input.format)));
-        }
+        let settings = settings((&self.key, self.json), self.mode, self.expires.is_some(), inputs);
         Marks::open(&self.database, &self.collection, &settings, self.writers).map(Some)
     }
 
@@ -290,6 +283,25 @@ fn complete(job: &Job, reading: &Reading) -> Result<(), LoadError> {
     Ok(job.database.commit(batch.durability(job.durability))?)
 }
 
+/// Returns what must be the same for a load to be continued.
+pub(crate) fn settings(
+    (key, json): (&Key, JsonOptions),
+    mode: Mode,
+    expires: bool,
+    inputs: &[Input],
+) -> Vec<(&'static str, String)> {
+    let mut settings = vec![
+        ("--key", key.text()),
+        ("--mode", format!("{mode:?}").to_lowercase()),
+        ("--extended-json", (json.mode == JsonMode::Extended).to_string()),
+        ("--expires", if expires { "set" } else { "not set" }.to_owned()),
+    ];
+    for input in inputs {
+        settings.push(("the file", format!("{:?} as {}", input.name, input.format)));
+    }
+    settings
+}
+
 /// Ends a load of which not all threads could be started.
 struct Starting<'a>(&'a Job);
 
@@ -301,7 +313,7 @@ impl Drop for Starting<'_> {
 }
 
 /// Refuses inputs that are shorter than when a load came to `end`.
-fn check_lengths(inputs: &[Input], end: Position) -> Result<(), LoadError> {
+pub(crate) fn check_lengths(inputs: &[Input], end: Position) -> Result<(), LoadError> {
     match inputs.get(end.input) {
         Some(Input { name, bytes: Some(bytes), form: Form::Plain(..), .. })
             if end.offset > *bytes =>

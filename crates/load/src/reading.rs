@@ -5,7 +5,7 @@ use crate::error::LoadError;
 use crate::gate::Gate;
 use crate::input::Input;
 use crate::key::Key;
-use crate::marks::{Mark, Marks};
+use crate::marks::{Mark, Position};
 use crate::read::{Parcel, Progress, Reader, Tasks};
 use crate::totals::Totals;
 use crossbeam_channel::{Receiver, Select, bounded};
@@ -39,19 +39,19 @@ const UNDER_WAY_BYTES: u64 = 32 << 20;
 
 impl Reading {
     /// Starts `readers` threads that read `inputs` for documents with keys at `key`, and hand out
-    /// `ahead` parcels before somebody takes them.
+    /// `ahead` parcels before somebody takes them. `marks`: the first and the last one of the load.
     ///
     /// # Errors
     /// When a thread cannot be started.
     pub(crate) fn start(
         inputs: &Arc<Vec<Input>>,
         key: &Key,
-        marks: Option<&Marks>,
+        marks: Option<(Position, Mark)>,
         readers: u16,
         ahead: usize,
     ) -> Result<Self, LoadError> {
         let (parcel_sender, parcels) = bounded(ahead);
-        let progress = |marks: &Marks| Progress::new(marks.start(), marks.end());
+        let progress = |(start, end)| Progress::new(start, end);
         let reading = Self {
             parcels,
             control: Arc::default(),

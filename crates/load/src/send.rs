@@ -4,12 +4,12 @@
 use crate::bad_documents::{BadCopy, BadDocuments, Places, reason_of};
 use crate::error::LoadError;
 use crate::input::Input;
-use crate::job::{Text, ToJson};
+use crate::job::{Loaded, Mode, Text, ToJson};
 use crate::key::Key;
-use crate::marks::LoadId;
-use crate::pipeline::{Outcome, TICK, Watcher};
+use crate::marks::{Continued, LoadId, Mark, Position};
+use crate::pipeline::{Outcome, TICK, Watcher, check_lengths, settings};
 use crate::read::{Parcel, first_chunk};
-use crate::reading::Reading;
+use crate::reading::{Compared, Reading};
 use crate::totals::Count;
 use crate::write::EXISTS;
 use crossbeam_channel::RecvTimeoutError;
@@ -22,13 +22,44 @@ use std::time::Instant;
 
 /// Where documents are sent to.
 pub trait Destination {
-    /// Loads documents, in their order; each has its key. What the database refuses is returned
-    /// with its number among the documents. If there is a failure, nothing after it is loaded.
+    /// Loads documents, in their order. What the database refuses is returned with its number among
+    /// the documents. If there is a failure, nothing after it is loaded.
     ///
     /// # Errors
     /// If nothing is known of the documents: the other process is gone.
-    fn load(&mut self, documents: &[(Value, Document)])
-    -> Result<Vec<(usize, Problem)>, LoadError>;
+    fn load(&mut self, documents: &[Sent]) -> Result<Vec<(usize, Problem)>, LoadError>;
+
+    /// Opens, begins, ends or removes the marks of the load. Returns what they say.
+    ///
+    /// # Errors
+    /// As [`Marks::open`](crate::Marks::open).
+    fn marks(&mut self, asked: MarksAsked<'_>) -> Result<Continued, LoadError>;
+}
+
+/// A document that is sent.
+#[derive(Debug)]
+pub struct Sent {
+    /// Its key.
+    pub key: Value,
+    /// The document.
+    pub document: Document,
+    /// Of a load with marks, the place after it, and the checksum of all text before that.
+    pub end: Option<(Position, u64)>,
+}
+
+/// What is asked of the marks of a load. Settings are as those of
+/// [`Marks::open`](crate::Marks::open).
+#[derive(Clone, Copy, Debug)]
+pub enum MarksAsked<'a> {
+    /// That there are none.
+    Remove,
+    /// Those of the load with these settings that was stopped, or new ones.
+    Open(&'a [(&'static str, String)]),
+    /// New ones.
+    Begin(&'a [(&'static str, String)]),
+    /// That the load is complete up to this place, with its checksum, and whether its text can be
+    /// read again.
+    End(&'a [(&'static str, String)], (Position, u64), bool),
 }
 
 /// Why a document was not loaded.
@@ -43,7 +74,7 @@ pub enum Problem {
     Failed(Error),
 }
 
-/// A load that is sent: as a [`Plan`](crate::Plan), without marks.
+/// A load that is sent: as a [`Plan`](crate::Plan).
 pub struct Sending<'a> {
     /// Where the documents are sent to.
     pub to: &'a mut dyn Destination,
@@ -55,6 +86,10 @@ pub struct Sending<'a> {
     pub bad: BadDocuments,
     /// Whether a key that exists ends the load.
     pub stops_on_error: bool,
+    /// What is done with each document, and whether documents expire.
+    pub mode: (Mode, bool),
+    /// As [`Plan::resumes`](crate::Plan::resumes); for loads that copy no bad documents.
+    pub resumes: bool,
     /// How JSON is read.
     pub json: JsonOptions,
 }
@@ -96,12 +131,52 @@ impl Sending<'_> {
     /// When a thread cannot be started, or bad documents cannot be written to their file.
     pub fn run(self, watcher: &mut dyn Watcher) -> Result<Outcome, LoadError> {
         let started = Instant::now();
-        self.key.check(self.inputs.len(), false).map_err(LoadError::Usage)?;
-        let Self { to, inputs, key, bad, stops_on_error, json } = self;
+        self.key.check(self.inputs.len(), self.mode.0 == Mode::Merge).map_err(LoadError::Usage)?;
+        let Self { to, inputs, key, bad, stops_on_error, json, mode: (mode, expires), resumes } =
+            self;
+        let settings = settings((&key, json), mode, expires, &inputs);
         let inputs_bytes: Option<u64> = inputs.iter().map(Input::bytes).sum();
         let inputs = Arc::new(inputs);
         bad.begin(None)?;
-        let reading = Reading::start(&inputs, &key, None, 1, AHEAD)?;
+        let mut known = if resumes {
+            Some(to.marks(MarksAsked::Open(&settings))?)
+        } else {
+            to.marks(MarksAsked::Remove)?;
+            None
+        };
+        let read = |known: Option<Continued>| {
+            let mark = |known: Continued| Mark { place: known.place, sum: known.sum };
+            let marks = known.map(|known| (known.place, mark(known)));
+            Reading::start(&inputs, &key, marks, 1, AHEAD)
+        };
+        let is_repeatable = inputs.iter().all(Input::is_repeatable);
+        let mut longer = None;
+        if known.is_some_and(|known| known.is_complete) {
+            let compared = if is_repeatable {
+                read(known)?.compare(|| watcher.stops(), TICK)?
+            } else {
+                Compared::Other
+            };
+            let took = started.elapsed();
+            match compared {
+                Compared::Longer(reading) => longer = Some(reading),
+                Compared::Other => known = Some(to.marks(MarksAsked::Begin(&settings))?),
+                Compared::Same => {
+                    return Ok(Outcome { took, was_complete: true, ..Outcome::default() });
+                }
+                Compared::Stopped => {
+                    return Ok(Outcome { took, is_interrupted: true, ..Outcome::default() });
+                }
+            }
+        }
+        check_lengths(&inputs, known.map_or(Position::default(), |known| known.place))?;
+        let reading = match longer {
+            Some(longer) => longer,
+            None => read(known)?,
+        };
+        let load = known.map_or_else(LoadId::now, |Continued { load: (began, number), .. }| {
+            LoadId { began, number }
+        });
         let parser = Parser::new(json, &key);
         let mut send = Send {
             to,
@@ -109,7 +184,8 @@ impl Sending<'_> {
             bad: &bad,
             stops_on_error,
             parser,
-            load: LoadId::now(),
+            load,
+            mark: known.map(|known| known.place),
             count: Count::default(),
         };
         watcher.start(inputs_bytes);
@@ -134,7 +210,15 @@ impl Sending<'_> {
         bad.flush()?;
         let failure = failure.or_else(|| reading.control.take_failure());
         let is_interrupted = is_interrupted && failure.is_none();
-        Ok(Outcome { count, took, is_interrupted, failure, ..Outcome::default() })
+        let is_whole = failure.is_none() && !is_interrupted;
+        if let (true, true, Some(Mark { place, sum })) = (is_whole, resumes, reading.end()) {
+            to.marks(MarksAsked::End(&settings, (place, sum), is_repeatable))?;
+        }
+        let continued = known.filter(|known| known.is_complete || known.is_continued);
+        let resumed_at = continued.and_then(|Continued { place, .. }| {
+            Some((inputs.get(place.input)?.name.clone(), place.offset))
+        });
+        Ok(Outcome { count, took, is_interrupted, failure, resumed_at, was_complete: false })
     }
 }
 
@@ -192,13 +276,15 @@ struct Send<'a> {
     stops_on_error: bool,
     parser: Parser<'a>,
     load: LoadId,
+    /// Of a load with marks, the place before which all documents were loaded earlier.
+    mark: Option<Position>,
     count: Count,
 }
 
 /// Documents that are not sent yet.
 #[derive(Default)]
 struct Pending {
-    documents: Vec<(Value, Document)>,
+    documents: Vec<Sent>,
     /// The offsets of their texts in the chunk.
     places: Vec<std::ops::Range<usize>>,
     bytes: usize,
@@ -213,12 +299,20 @@ impl Send<'_> {
         self.count.input_bytes += parcel.input_bytes;
         let mut places = Places::new(&text.chunk);
         let mut pending = Pending::default();
+        let (mut sum, mut summed) = (text.before, 0);
         for (at, document) in text.chunk.documents() {
+            let end = at + document.len();
+            sum = sum.map(|sum| sum.then(&text.chunk.bytes[summed..end]));
+            summed = end;
+            if self.mark.is_some_and(|mark| text.loaded_before(mark, at, document) == Loaded::All) {
+                continue;
+            }
             match self.parser.parse(text, (at, document), self.load) {
-                Ok(loaded) => {
-                    pending.bytes += loaded.1.as_bytes().len();
-                    pending.documents.push(loaded);
-                    pending.places.push(at..at + document.len());
+                Ok((key, document)) => {
+                    pending.bytes += document.as_bytes().len();
+                    let mark = sum.map(|sum| (text.place(end), sum.value()));
+                    pending.documents.push(Sent { key, document, end: mark });
+                    pending.places.push(at..end);
                 }
                 Err(bad) => {
                     // Those before it come first, also in what is told of bad ones.
@@ -321,12 +415,15 @@ mod tests {
     }
 
     impl Destination for Memory {
-        fn load(
-            &mut self,
-            documents: &[(Value, Document)],
-        ) -> Result<Vec<(usize, Problem)>, LoadError> {
+        fn marks(&mut self, asked: MarksAsked<'_>) -> Result<Continued, LoadError> {
+            let MarksAsked::Remove = asked else { panic!("{asked:?}") };
+            Ok(Continued::default())
+        }
+
+        fn load(&mut self, documents: &[Sent]) -> Result<Vec<(usize, Problem)>, LoadError> {
             let mut problems = Vec::new();
-            for (at, (key, _document)) in documents.iter().enumerate() {
+            for (at, Sent { key, end, .. }) in documents.iter().enumerate() {
+                assert_eq!(*end, None);
                 if self.refuses.as_ref() == Some(key) {
                     problems.push((at, Problem::Refused(Error::invalid("not this one"))));
                     if self.stops_at_refused {
@@ -352,6 +449,8 @@ mod tests {
             key: Key::Path("id".to_owned()),
             bad,
             stops_on_error: false,
+            mode: (Mode::Insert, false),
+            resumes: false,
             json: JsonOptions::new(),
         };
         sending.check().unwrap();

@@ -51,17 +51,20 @@ struct Served {
 }
 
 /// The descriptors that are left to the log, to files being written, to listeners, and to clients
-/// that are told that they are too many.
+/// that are told that they are too many; of few a quarter.
 const DESCRIPTORS_LEFT: u64 = 192;
-/// The descriptors that are left to tables at least.
-const TABLES_LEFT: u64 = 128;
+/// Those, and what is left to tables at least; of few a half.
+const LEFT_WITH_TABLES: u64 = 320;
+
+/// The fewest descriptors that tables may have.
+const TABLES_MIN: usize = 8;
 
 /// Returns the limits of clients. Those that the process has no descriptors for would wait, and be
 /// told nothing.
 fn limits(args: &ServeArgs, log: &Log) -> Limits {
     let mut limits = args.limits.limits();
     let descriptors = descriptors_max().unwrap_or(u64::MAX);
-    let most = descriptors.saturating_sub(DESCRIPTORS_LEFT + TABLES_LEFT).max(1);
+    let most = descriptors - LEFT_WITH_TABLES.min(descriptors / 2);
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if limits.connections > most {
         let fields = [("descriptors", descriptors.into()), ("connections", (most as u64).into())];
@@ -150,9 +153,10 @@ fn open(args: &ServeArgs, connections: usize) -> Result<Database, Failure> {
     let mut options = open::options(args.memory.memory).durability(args.durability);
     if let Some(descriptors) = descriptors_max() {
         // What clients may take is not taken by tables.
-        let tables = descriptors.saturating_sub(DESCRIPTORS_LEFT + connections as u64);
-        let most = usize::try_from(tables.min(descriptors / 4 * 3)).unwrap_or(usize::MAX);
-        options = options.files_open_max(Some(most.max(TABLES_LEFT as usize)));
+        let others = DESCRIPTORS_LEFT.min(descriptors / 4) + connections as u64;
+        let tables = descriptors.saturating_sub(others).min(descriptors / 4 * 3);
+        let most = usize::try_from(tables).unwrap_or(usize::MAX).max(TABLES_MIN);
+        options = options.files_open_max(most);
     }
     match args.keep {
         Some(0) => options = options.change_retention(ChangeRetention::OFF),

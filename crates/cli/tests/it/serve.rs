@@ -322,12 +322,12 @@ fn connections_fit_the_descriptors_of_the_process() {
         command.current_dir(folder);
     }
     let served = Served::of(command);
-    assert!(served.seen.contains("connections=40"), "{}", served.seen);
-    let mut open: Vec<_> = (0..40).map(|_| served.connect()).collect();
+    assert!(served.seen.contains("connections=180"), "{}", served.seen);
+    let mut open: Vec<_> = (0..180).map(|_| served.connect()).collect();
     for connection in &mut open {
         connection.ok(PING);
     }
     let told = served.connect().ask(PING).unwrap();
-    assert!(told.str("errmsg").unwrap().contains("at most 40 connections"), "{told}");
-    open[39].ok(&insert(1));
+    assert!(told.str("errmsg").unwrap().contains("at most 180 connections"), "{told}");
+    open[179].ok(&insert(1));
 }

@@ -402,6 +402,45 @@ fn command_runs_on_a_server() {
     assert!(ran.stdout.contains("CommandNotFound") && ran.stderr.contains("none"), "{ran:?}");
 }
 
+/// A load through a server began at the start each time.
+#[test]
+fn a_load_through_a_server_continues() {
+    let place = Place::new();
+    let served = Served::new(&place, "");
+    let url = format!("mongodb://{}", served.address);
+    let lines = |from: u32, to: u32| -> String {
+        (from..to).map(|n| format!("{{\"n\":{n},\"text\":\"{}\"}}\n", "x".repeat(90))).collect()
+    };
+    for args in ["--key auto --mode insert", "--key n", "--key n --mode merge"] {
+        let name = args.replace(['-', ' '], "");
+        let load = |text: &str| {
+            place.file("in.jsonl", text);
+            place.run(&format!("load {url} {name} in.jsonl --resume {args}"))
+        };
+        let count = || place.ok(&format!("count {url} {name}")).trim().parse::<u32>().unwrap();
+        let ran = load(&(lines(0, 9000) + "{\n"));
+        assert!(ran.code == 2 && ran.stderr.contains("in.jsonl:9001:"), "{args}: {ran:?}");
+        assert_eq!(count(), 9000);
+        let ran = load(&lines(1, 9100));
+        let refusal = "without --resume the load begins at the start";
+        assert!(ran.code == 2 && ran.stderr.contains(refusal), "{args}: {ran:?}");
+        assert_eq!(count(), 9000);
+        let ran = load(&lines(0, 9500));
+        assert!(ran.code == 0 && ran.stderr.contains("continued at byte"), "{args}: {ran:?}");
+        assert!(ran.stderr.contains("500 documents loaded"), "{args}: {ran:?}");
+        assert_eq!(count(), 9500);
+        let ran = load(&lines(0, 9500));
+        assert!(ran.code == 0 && ran.stderr.contains("to its end"), "{args}: {ran:?}");
+        let ran = load(&lines(0, 9501));
+        assert!(ran.stderr.contains("1 document loaded"), "{args}: {ran:?}");
+        assert_eq!(count(), 9501);
+        // A load without it forgets how far others came.
+        place.ok(&format!("load {url} {name} in.jsonl {args}"));
+        let ran = load(&lines(0, 9501));
+        assert!(ran.stderr.contains("9,501 documents loaded"), "{args}: {ran:?}");
+    }
+}
+
 #[test]
 fn what_a_server_cannot_do_is_refused_by_name() {
     let both = Both::new();
@@ -420,7 +459,7 @@ fn what_a_server_cannot_do_is_refused_by_name() {
         ("shell db", "shell needs"),
         ("serve db", "serve needs"),
         ("user list db", "usersInfo"),
-        ("load db c a.jsonl --resume", "--resume is for the directory"),
+        ("load db c a.jsonl --resume --bad-lines x", "--bad-lines is for a load without --resume"),
         ("load db c a.jsonl --readers 2", "--readers is for the directory"),
         ("count db c --memory 64MiB", "--memory is for a directory"),
         ("export db c --type parquet", ""),

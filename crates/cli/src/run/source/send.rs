@@ -8,10 +8,11 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::note;
 use crate::units::Expiry;
+use flagstone::Document;
 use flagstone::doc::JsonOptions;
-use flagstone::{Document, Value};
 use flagstone_load::{
-    BadDocuments, Destination, Input, Key, LoadError, Outcome, Problem, Sending, Watcher,
+    BadDocuments, Continued, Destination, Input, Key, LoadError, MarksAsked, Mode, Outcome,
+    Position, Problem, Sending, Sent, Watcher,
 };
 use flagstone_server::bson::BsonWriter;
 use flagstone_server::client::Reply;
@@ -20,11 +21,14 @@ use std::rc::Rc;
 /// Refuses what a load through a server has not.
 fn check(args: &LoadArgs) -> Result<(), Failure> {
     let refused = [
-        (args.resume, "--resume", "with --mode insert the same command skips what is loaded"),
         (args.readers != 1, "--readers", "one thread reads"),
         (args.parsers.is_some(), "--parsers", "one thread parses"),
         (args.writers != 2, "--writers", "one thread sends"),
     ];
+    if args.resume && args.bad_lines.is_some() {
+        let text = "--bad-lines is for a load without --resume, if it is through a server";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     match refused.iter().find(|(is_set, ..)| *is_set) {
         Some((_, option, instead)) => Err(Failure::Usage(format!(
             "{option} is for the directory of a database, not for a server: {instead}"
@@ -42,26 +46,27 @@ pub(in crate::run) fn send(
 ) -> Result<Outcome, Failure> {
     check(args)?;
     let key = Key::parse(&args.key);
-    key.check(inputs.len(), args.mode == ModeArg::Merge).map_err(Failure::Usage)?;
+    let (mode, mode_name) = match args.mode {
+        ModeArg::Upsert => (Mode::Upsert, "upsert"),
+        ModeArg::Insert => (Mode::Insert, "insert"),
+        ModeArg::Merge => (Mode::Merge, "merge"),
+    };
+    key.check(inputs.len(), mode == Mode::Merge).map_err(Failure::Usage)?;
     let link = connect(&args.collection.database, args.memory)?;
     interrupt::listen()?;
     let (name, server) = (&args.collection.name, There::new(Rc::clone(&link)));
     let old = server.existing(name)?;
-    let mode = match args.mode {
-        ModeArg::Upsert => "upsert",
-        ModeArg::Insert => "insert",
-        ModeArg::Merge => "merge",
-    };
     let stops = args.stop_on_error || args.mongoimport.stop_on_error;
     let mut to = ToServer {
         link: Rc::clone(&link),
         name: name.clone(),
-        mode,
+        mode: mode_name,
         expires: args.expires,
         durability: args.durability.to_string(),
         partitions: args.partitions,
         stops_at_existing: stops,
         stops_at_refused: !bad.are_copied(),
+        resumed: None,
     };
     let sending = Sending {
         to: &mut to,
@@ -69,6 +74,8 @@ pub(in crate::run) fn send(
         key,
         bad,
         stops_on_error: stops,
+        mode: (mode, args.expires.is_some()),
+        resumes: args.resume,
         json: JsonOptions::new().mode(args.json_mode.mode()),
     };
     if let Some(old) = old.as_ref().filter(|_| args.drop) {
@@ -110,13 +117,75 @@ struct ToServer {
     /// Whether the server stops at the first document whose key exists, or which is refused.
     stops_at_existing: bool,
     stops_at_refused: bool,
+    /// Of a load with marks, its settings and its number.
+    resumed: Option<(Vec<String>, u64)>,
+}
+
+/// Appends what the marks of a load are known by.
+fn put_marks(out: &mut BsonWriter<'_>, settings: &[String], number: Option<u64>) -> Put {
+    out.begin_array("settings")?;
+    settings.iter().try_for_each(|setting| out.text("", setting))?;
+    out.end()?;
+    number.map_or(Ok(()), |number| out.long("number", number.cast_signed()))
+}
+
+fn of_failure(failure: Failure) -> LoadError {
+    match failure {
+        Failure::Engine(error) => LoadError::Engine(error),
+        Failure::Usage(text) => LoadError::Usage(text),
+        other => LoadError::Io(other.parts().1),
+    }
 }
 
 impl Destination for ToServer {
-    fn load(
-        &mut self,
-        documents: &[(Value, Document)],
-    ) -> Result<Vec<(usize, Problem)>, LoadError> {
+    fn marks(&mut self, asked: MarksAsked<'_>) -> Result<Continued, LoadError> {
+        let (settings, begins, end) = match asked {
+            MarksAsked::Remove => (None, false, None),
+            MarksAsked::Open(settings) => (Some(settings), false, None),
+            MarksAsked::Begin(settings) => (Some(settings), true, None),
+            MarksAsked::End(settings, end, is_repeatable) => {
+                (Some(settings), false, Some((end, is_repeatable)))
+            }
+        };
+        // The directory has several writers: its marks are others.
+        let of_senders = ("through a server", String::from("true"));
+        let settings = settings.map(|settings| {
+            let all = settings.iter().chain([&of_senders]);
+            all.map(|(name, value)| format!("{name}\t{value}")).collect::<Vec<_>>()
+        });
+        let number = self.resumed.as_ref().filter(|_| end.is_some()).map(|(_, number)| *number);
+        let put = |out: &mut BsonWriter<'_>| {
+            if let Some(settings) = &settings {
+                put_marks(out, settings, number)?;
+                put_partitions(out, self.partitions)?;
+            }
+            out.bool("begins", begins)?;
+            if let Some(((place, sum), is_repeatable)) = end {
+                out.long("input", place.input as i64)?;
+                out.long("offset", place.offset.cast_signed())?;
+                out.long("sum", sum.cast_signed())?;
+                out.bool("isRepeatable", is_repeatable)?;
+            }
+            Ok(())
+        };
+        let read = |reply: Reply<'_>| {
+            let number = |name| reply.int(name).unwrap_or(0).cast_unsigned();
+            let input = usize::try_from(number("input")).unwrap_or(usize::MAX);
+            Ok(Continued {
+                load: (number("began"), number("number")),
+                place: Position { input, offset: number("offset") },
+                sum: number("sum"),
+                is_complete: reply.bool("isComplete") == Some(true),
+                is_continued: reply.bool("isContinued") == Some(true),
+            })
+        };
+        let known = self.link.operate("loadMarks", Some(&self.name), put, read);
+        let known = known.map_err(of_failure)?;
+        self.resumed = settings.map(|settings| (settings, known.load.1));
+        Ok(known)
+    }
+
+    fn load(&mut self, documents: &[Sent]) -> Result<Vec<(usize, Problem)>, LoadError> {
         let put = |out: &mut BsonWriter<'_>| {
             out.text("mode", self.mode)?;
             out.text("durability", &self.durability)?;
@@ -124,26 +193,33 @@ impl Destination for ToServer {
             out.bool("stopsAtExisting", self.stops_at_existing)?;
             out.bool("stopsAtRefused", self.stops_at_refused)?;
             put_expiry(out, self.expires)?;
+            if let Some((settings, number)) = &self.resumed {
+                put_marks(out, settings, Some(*number))?;
+            }
             out.begin_array("documents")?;
-            for (key, document) in documents {
+            for Sent { key, document, end } in documents {
                 out.begin_document("")?;
                 match Document::from_value(key) {
                     Ok(key) => put_document(out, "k", &key)?,
                     Err(error) => return Err(unsendable("the key", &error)),
                 }
                 put_document(out, "d", document)?;
+                if let Some((place, sum)) = end {
+                    out.long("i", place.input as i64)?;
+                    out.long("o", place.offset.cast_signed())?;
+                    out.long("s", sum.cast_signed())?;
+                }
                 out.end()?;
             }
             out.end()
         };
         let read = |reply: Reply<'_>| Ok(reply.documents("problems").map(problem).collect());
         self.link.operate("load", Some(&self.name), put, read).map_err(|failure| match failure {
-            Failure::Engine(error) => LoadError::Engine(error),
             Failure::Lost(text) => {
                 let count = documents.len();
                 LoadError::Io(format!("{text}: that is about the last {count} documents"))
             }
-            other => LoadError::Io(other.parts().1),
+            other => of_failure(other),
         })
     }
 }

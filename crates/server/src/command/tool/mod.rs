@@ -53,6 +53,7 @@ static OPERATIONS: &[(&str, Need, Operation)] = &[
     ("delete", Need::Write, write::delete),
     ("writeMany", Need::Write, write::many),
     ("load", Need::Write, write::load),
+    ("loadMarks", Need::Write, write::marks),
     ("watch", Need::Login, feed::watch),
     ("backup", Need::Login, catalog::backup),
 ];

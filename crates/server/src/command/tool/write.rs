@@ -1,16 +1,18 @@
 //! Operations that write documents.
 
+use super::super::args::Args;
 use super::super::run::Run;
 use super::super::service::Counters;
 use super::asked::{put_number, stored};
-use super::refused::Done;
+use super::refused::{Done, Refused};
 use crate::bson::{elements, kind};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::query::{Changed, PageToken, WriteMany};
 use flagstone::{
-    Batch, Collection, Document, Durability, Error, ErrorKind, Expect, Expires, JsonPatch,
-    MergePatch, Moment, Patch, Patched, Space, Value,
+    Batch, Collection, Database, Document, Durability, Error, ErrorKind, Expect, Expires,
+    JsonPatch, MergePatch, Moment, Patch, Patched, Space, Value,
 };
+use flagstone_load::{Continued, LoadError, Marks, Position, remove_marks};
 use std::collections::HashSet;
 
 pub(super) fn put(run: &mut Run<'_, '_>) -> Done {
@@ -151,6 +153,8 @@ enum Mode {
 struct Loaded {
     key: Value,
     document: Document,
+    /// Of a load with marks, the place after it, and the checksum of all text before that.
+    end: Option<(Position, u64)>,
 }
 
 /// Loads the documents of the command: together, or one after the other if the database refuses
@@ -172,10 +176,15 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
     let expires = args.expiry(&run.service.db)?;
     let statements = run.statements("documents")?;
     let documents = statements.iter().map(|bson| loaded(bson)).collect::<Outcome<Vec<_>>>()?;
+    let resumed = Resumed::asked(&args)?;
     // Not before there are documents: a load that has none to put leaves no collection.
     let collection = run.service.created_in(&run.asked_namespace()?, args.partitions()?)?;
     Counters::add(&run.service.counters.inserts, documents.len() as u64);
-    let load = Load { run, collection, mode, expires, durability };
+    let marks = match resumed {
+        Some(resumed) => Some(resumed.marks(&run.service.db, &collection)?),
+        None => None,
+    };
+    let load = Load { run, collection, mode, expires, durability, marks };
     // What is merged is read first, and cannot be in a batch.
     let is_done = mode != Mode::Merge && load.together(&documents)?;
     if is_done {
@@ -183,10 +192,12 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
     }
     let (mut done, mut problems) = (0, Vec::new());
     let (at_existing, at_refused) = (args.is("stopsAtExisting")?, args.is("stopsAtRefused")?);
+    let mut merged = None;
     for (at, document) in documents.iter().enumerate() {
         let problem = match load.alone(document) {
             Ok(true) => {
                 done += 1;
+                merged = Some(document).filter(|_| mode == Mode::Merge).or(merged);
                 continue;
             }
             Ok(false) => Problem::Exists,
@@ -203,8 +214,13 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
             break;
         }
     }
+    if let Some(last) = merged {
+        // What is merged again is the same: one mark, and one sync, are for all of them.
+        let mut batch = run.service.db.batch();
+        load.mark(&mut batch, last)?;
+        run.service.db.commit(batch)?;
+    }
     if mode == Mode::Merge {
-        // One sync for all of them.
         run.sync_for(durability)?;
     }
     put_number(&mut run.reply, "done", done)?;
@@ -242,8 +258,19 @@ fn is_refusal(error: &Error) -> bool {
 
 fn loaded(bson: &[u8]) -> Outcome<Loaded> {
     let (mut key, mut document) = (None, None);
+    let (mut input, mut offset, mut sum) = (None, None, None);
     for element in elements(bson)? {
         let element = element?;
+        if element.kind == kind::INT64 {
+            let number = element.value.first_chunk().map(|bytes| u64::from_le_bytes(*bytes));
+            match element.name {
+                "i" => input = number,
+                "o" => offset = number,
+                "s" => sum = number,
+                _ => {}
+            }
+            continue;
+        }
         let bytes = element.value.get(5..).filter(|_| element.kind == kind::BINARY);
         match (element.name, bytes) {
             ("k", Some(bytes)) => key = Some(stored("k", bytes)?.root().to_value()?),
@@ -252,9 +279,98 @@ fn loaded(bson: &[u8]) -> Outcome<Loaded> {
         }
     }
     match (key, document) {
-        (Some(key), Some(document)) => Ok(Loaded { key, document }),
+        (Some(key), Some(document)) => {
+            let place = input.zip(offset).map(|(input, offset)| Position {
+                input: usize::try_from(input).unwrap_or(usize::MAX),
+                offset,
+            });
+            Ok(Loaded { key, document, end: place.zip(sum) })
+        }
         _ => Err(Failure::new(Code::BadValue, "documents: expected k and d, as bytes")),
     }
+}
+
+/// The marks of a load that may be continued, as a sender asks for them.
+struct Resumed {
+    settings: Vec<(String, String)>,
+    /// The number of the load, once it has begun.
+    number: Option<u64>,
+}
+
+impl Resumed {
+    /// Returns `None` for a load without marks.
+    fn asked(args: &Args<'_>) -> Outcome<Option<Self>> {
+        if args.get("settings")?.is_none() {
+            return Ok(None);
+        }
+        let mut settings = Vec::new();
+        for setting in args.required_list("settings")? {
+            let setting = setting.as_str().and_then(|setting| setting.split_once('\t'));
+            let Some((name, value)) = setting else {
+                let text = "settings: expected a name, a tab and a value";
+                return Err(Failure::new(Code::BadValue, text));
+            };
+            settings.push((name.to_owned(), value.to_owned()));
+        }
+        let number = args.int("number")?.map(i64::cast_unsigned);
+        Ok(Some(Self { settings, number }))
+    }
+
+    fn marks(&self, database: &Database, collection: &Collection) -> Done<Marks> {
+        let settings = self.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
+        let settings: Vec<_> = settings.collect();
+        let marks = Marks::open(database, collection, &settings, 1).map_err(of_load)?;
+        if self.number.is_some_and(|number| number != marks.continued().load.1) {
+            let text = "another load of the collection has begun, or its documents are gone";
+            return Err(Failure::new(Code::OperationFailed, text).into());
+        }
+        Ok(marks)
+    }
+}
+
+fn of_load(error: LoadError) -> Refused {
+    match error {
+        LoadError::Engine(error) => error.into(),
+        LoadError::Usage(text) => Failure::new(Code::BadValue, text).into(),
+        other => Failure::new(Code::OperationFailed, other.to_string()).into(),
+    }
+}
+
+/// Opens, begins, ends or removes the marks of a load. The reply tells where it continues.
+pub(super) fn marks(run: &mut Run<'_, '_>) -> Done {
+    let (args, database) = (run.args(), &run.service.db);
+    let namespace = run.asked_namespace()?;
+    let Some(resumed) = Resumed::asked(&args)? else {
+        return match run.existing(&namespace)? {
+            Some(collection) => remove_marks(database, &collection).map_err(of_load),
+            None => Ok(()),
+        };
+    };
+    let collection = run.service.created_in(&namespace, args.partitions()?)?;
+    let mut marks = resumed.marks(database, &collection)?;
+    if args.is("begins")? {
+        marks.begin(database, 1).map_err(of_load)?;
+    }
+    if let (Some(input), Some(offset)) = (args.count("input")?, args.count("offset")?) {
+        let input = usize::try_from(input).unwrap_or(usize::MAX);
+        let sum = args.int("sum")?.unwrap_or(0).cast_unsigned();
+        let end = (Position { input, offset }, sum);
+        let is_repeatable = args.is("isRepeatable")?;
+        marks.complete_sent(database, &collection, end, is_repeatable).map_err(of_load)?;
+    }
+    let Continued { load: (began, number), place, sum, is_complete, is_continued } =
+        marks.continued();
+    for (name, number) in [
+        ("began", began),
+        ("number", number),
+        ("input", place.input as u64),
+        ("offset", place.offset),
+        ("sum", sum),
+    ] {
+        run.reply.long(name, number.cast_signed())?;
+    }
+    run.reply.bool("isComplete", is_complete)?;
+    Ok(run.reply.bool("isContinued", is_continued)?)
 }
 
 /// How documents are loaded.
@@ -264,9 +380,18 @@ struct Load<'r, 'a, 'o> {
     mode: Mode,
     expires: Option<Moment>,
     durability: Option<Durability>,
+    marks: Option<Marks>,
 }
 
 impl Load<'_, '_, '_> {
+    /// Puts into a batch that everything up to a document is loaded with it.
+    fn mark(&self, batch: &mut Batch, loaded: &Loaded) -> flagstone::Result<()> {
+        match (&self.marks, loaded.end) {
+            (Some(marks), Some((place, sum))) => marks.put_sent(batch, place, sum),
+            _ => Ok(()),
+        }
+    }
+
     fn add(&self, batch: &mut Batch, key: &Value, document: &Document) -> flagstone::Result<()> {
         if self.mode == Mode::Insert {
             batch.expect(&self.collection, key, Expect::Absent)?;
@@ -285,7 +410,10 @@ impl Load<'_, '_, '_> {
         }
         let database = &self.run.service.db;
         let mut batch = database.batch();
-        for Loaded { key, document } in documents {
+        if let Some(last) = documents.last() {
+            self.mark(&mut batch, last)?;
+        }
+        for Loaded { key, document, .. } in documents {
             match self.add(&mut batch, key, document) {
                 Ok(()) => {}
                 Err(error) if is_refusal(&error) => return Ok(false),
@@ -303,7 +431,8 @@ impl Load<'_, '_, '_> {
     }
 
     /// Puts one document. Returns false if its key exists.
-    fn alone(&self, Loaded { key, document }: &Loaded) -> flagstone::Result<bool> {
+    fn alone(&self, loaded: &Loaded) -> flagstone::Result<bool> {
+        let Loaded { key, document, .. } = loaded;
         if self.mode == Mode::Merge {
             let patch = MergePatch::from_value(document.to_value())?.upsert();
             return self.collection.patch_if(key, &patch)?.applied().map(|_found| true);
@@ -311,6 +440,7 @@ impl Load<'_, '_, '_> {
         let database = &self.run.service.db;
         let mut batch = database.batch();
         self.add(&mut batch, key, document)?;
+        self.mark(&mut batch, loaded)?;
         if let Some(durability) = self.durability {
             batch = batch.durability(durability);
         }

@@ -47,7 +47,12 @@ export function dropper(db, c, dropped) {
         " are removed. They cannot be brought back.",
       ),
       note,
-      h("div", { class: "field" }, h("label", { for: id }, "Type the collection\u2019s name"), typed),
+      h(
+        "div",
+        { class: "field" },
+        h("label", { for: id }, "Type the collection\u2019s name"),
+        typed,
+      ),
       h(
         "footer",
         { class: "actions" },

@@ -2,7 +2,7 @@
 
 import { command, documents } from "./api.js";
 import { alarm, announce, box, count, fill, freshId, h, micros } from "./dom.js";
-import { Plan, Runs, forms, onSubmit, typed } from "./query.js";
+import { Plan, Runs, forms, framed, typed } from "./query.js";
 import { drawRows } from "./rows.js";
 import { change } from "./state.js";
 
@@ -40,34 +40,20 @@ export class Find {
     this.results = h("div", { class: "results" });
     this.plan = new Plan(db);
     this.runs = new Runs(this.results);
-    this.element = h(
-      "div",
-      {},
-      h(
-        "form",
-        {
-          class: "query card",
-          submit: (event) => {
-            event.preventDefault();
-            this.#run();
-          },
-          keydown: onSubmit(() => this.#run()),
-        },
-        rows,
-        h("div", { class: "field limit" }, h("label", { for: id }, "Limit"), this.inputs.limit),
-        h(
-          "div",
-          { class: "actions" },
-          h("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Find"),
-          h("button", { type: "button", click: () => this.#run({ plan: "1" }) }, "Explain"),
-          h("button", { type: "button", click: () => this.#reset() }, "Clear"),
-          h("span", { class: "space" }),
-          h("button", { type: "button", click: create }, "New document"),
-        ),
-      ),
-      this.plan.element,
-      this.results,
-    );
+    const limit = h("label", { for: id }, "Limit");
+    this.element = framed({
+      run: () => this.#run(),
+      fields: [rows, h("div", { class: "field limit" }, limit, this.inputs.limit)],
+      actions: [
+        h("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Find"),
+        h("button", { type: "button", click: () => this.#run({ plan: "1" }) }, "Explain"),
+        h("button", { type: "button", click: () => this.#reset() }, "Clear"),
+        h("span", { class: "space" }),
+        h("button", { type: "button", click: create }, "New document"),
+      ],
+      plan: this.plan,
+      results: this.results,
+    });
   }
 
   // Shows what the address says.

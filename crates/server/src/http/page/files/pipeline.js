@@ -3,7 +3,7 @@
 import { command, documents } from "./api.js";
 import { alarm, announce, append, box, count, fill, freshId, h, micros } from "./dom.js";
 import { parse, print } from "./json.js";
-import { Plan, Runs, forms, onSubmit, typed } from "./query.js";
+import { Plan, Runs, forms, framed, typed } from "./query.js";
 import { drawRows } from "./rows.js";
 import { change } from "./state.js";
 
@@ -27,42 +27,21 @@ export class Pipeline {
     this.results = h("div", { class: "results" });
     this.plan = new Plan(db);
     this.runs = new Runs(this.results);
-    this.element = h(
-      "div",
-      {},
-      h(
-        "form",
-        {
-          class: "query card",
-          submit: (event) => {
-            event.preventDefault();
-            this.#start();
-          },
-          keydown: onSubmit(() => this.#start()),
-        },
-        h("div", { class: "field pipeline" }, h("label", { for: id }, "Pipeline"), this.input),
-        h(
-          "div",
-          { class: "actions" },
-          h("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Run"),
-          h("button", { type: "button", click: () => this.#explain() }, "Explain"),
-          h("span", { class: "muted" }, "Add a stage:"),
-          STAGES.map(([name, text]) =>
-            h(
-              "button",
-              {
-                type: "button",
-                class: "chip",
-                click: () => this.#add(text),
-              },
-              name,
-            ),
-          ),
+    const label = h("label", { for: id }, "Pipeline");
+    this.element = framed({
+      run: () => this.#start(),
+      fields: h("div", { class: "field pipeline" }, label, this.input),
+      actions: [
+        h("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Run"),
+        h("button", { type: "button", click: () => this.#explain() }, "Explain"),
+        h("span", { class: "muted" }, "Add a stage:"),
+        STAGES.map(([name, text]) =>
+          h("button", { type: "button", class: "chip", click: () => this.#add(text) }, name),
         ),
-      ),
-      this.plan.element,
-      this.results,
-    );
+      ],
+      plan: this.plan,
+      results: this.results,
+    });
   }
 
   update(state) {

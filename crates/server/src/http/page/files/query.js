@@ -24,14 +24,28 @@ export function typed(label, text, isList = false) {
   throw new Error(`${label}: expected ${isList ? "a list of stages [ .. ]" : "a document { .. }"}`);
 }
 
-// Runs when Ctrl and Enter are pressed.
-export function onSubmit(run) {
-  return (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-      event.preventDefault();
-      run();
-    }
+// A box with fields and buttons, which `run` is submitted to, also by Ctrl and Enter; below it the
+// plan and the results.
+export function framed({ run, fields, actions, plan, results }) {
+  const submit = (event) => {
+    event.preventDefault();
+    run();
   };
+  const keydown = (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);
+  };
+  return h(
+    "div",
+    {},
+    h(
+      "form",
+      { class: "query card", submit, keydown },
+      fields,
+      h("div", { class: "actions" }, actions),
+    ),
+    plan.element,
+    results,
+  );
 }
 
 // The buttons that say how results are shown.
