@@ -22,6 +22,7 @@ const fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::Corruption => "Corruption",
         ErrorKind::Unsupported => "Unsupported",
         ErrorKind::Closed => "Closed",
+        ErrorKind::Forked => "Forked",
         ErrorKind::Interrupted => "Interrupted",
         // A kind that is newer than this file.
         _ => "Error",

@@ -274,6 +274,8 @@ fn package<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny
     Ok(py.import("sys")?.getattr("modules")?.get_item(name).ok())
 }
 
+const HAS_ZERO: &str = "a name has the character U+0000, at which names end in Arrow";
+
 /// Refuses names in a schema of pyarrow that would be cut on the way: those of C end at a 0.
 fn check_names(schema: &Bound<'_, PyAny>) -> PyResult<()> {
     let names = PyDict::new(schema.py());
@@ -282,17 +284,38 @@ fn check_names(schema: &Bound<'_, PyAny>) -> PyResult<()> {
     }
     let names: String = schema.call_method("to_string", (), Some(&names))?.extract()?;
     match names.lines().find(|line| line.contains('\0')) {
-        Some(line) => Err(invalid(
-            schema.py(),
-            format!(
-                "column {line:?}: a name has the character U+0000, at which names end in Arrow"
-            ),
-        )),
+        Some(line) => Err(invalid(schema.py(), format!("column {line:?}: {HAS_ZERO}"))),
         None => Ok(()),
     }
 }
 
-/// Refuses columns of Python's objects in a frame of polars, which hands over their addresses.
+/// Returns whether a column of polars, or a field in it, has a name with a 0.
+fn has_zero(name: &Bound<'_, PyAny>, kind: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if name.extract::<String>()?.contains('\0') {
+        return Ok(true);
+    }
+    has_zero_in(kind)
+}
+
+fn has_zero_in(kind: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if let Some(inner) = kind.getattr_opt("inner")?
+        && has_zero_in(&inner)?
+    {
+        return Ok(true);
+    }
+    let Some(fields) = kind.getattr_opt("fields")? else { return Ok(false) };
+    let Ok(fields) = fields.try_iter() else { return Ok(false) };
+    for field in fields {
+        let field = field?;
+        if has_zero(&field.getattr("name")?, &field.getattr("dtype")?)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Refuses columns of Python's objects in a frame of polars, which hands over their addresses, and
+/// names with a 0, at which it ends the process.
 fn check_objects(given: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(polars) = package(given.py(), "polars")? else { return Ok(()) };
     let Ok(frames) = polars.getattr("DataFrame") else { return Ok(()) };
@@ -301,6 +324,10 @@ fn check_objects(given: &Bound<'_, PyAny>) -> PyResult<()> {
     }
     for column in given.getattr("schema")?.call_method0("items")?.try_iter()? {
         let (name, kind): (Bound<'_, PyAny>, Bound<'_, PyAny>) = column?.extract()?;
+        if has_zero(&name, &kind)? {
+            let text = format!("column {}: {HAS_ZERO}", name.repr()?);
+            return Err(invalid(given.py(), text));
+        }
         if kind.eq(polars.getattr("Object")?)? {
             let text = format!("column {name}: Object of polars is not supported in a document");
             return Err(invalid(given.py(), text));

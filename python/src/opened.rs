@@ -129,8 +129,7 @@ impl Opened {
     fn usable(&self) -> std::result::Result<(), (&'static str, String)> {
         if !self.database.is_here() {
             let text = format!(
-                "{} was opened by the parent of this process: a forked child opens it anew, once \
-                 the parent has closed it",
+                "{} was opened by the parent of this process: only the parent can use it",
                 self.path.display()
             );
             return Err(("Forked", text));

@@ -344,6 +344,54 @@ def test_a_forked_child_gets_an_error_and_harms_nothing(tmp_path: Path) -> None:
     assert (done.stdout.strip(), done.stderr) == ("{b'a': b'1', b'c': b'3'}", "")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_opens_a_database_only_if_its_parent_had_none_open(tmp_path: Path) -> None:
+    """Another database in the child was advised, and crashed it or never returned: the locks of the
+    engine still had the threads of its parent in their list."""
+    done = run(
+        """
+        import multiprocessing, os, subprocess, sys, flagstone
+        os.chdir(sys.argv[1])
+        def fill(name):
+            with flagstone.open(name, memory="8MiB") as db:
+                c = db.collection("c")
+                for _ in range(4):
+                    c.update({i: {"v": i, "p": "y" * 500} for i in range(2000)})
+                    db.flush()
+                db.compact()
+        def refused(name):
+            for open in (fill, lambda name: flagstone.open(name, read_only=True)):
+                try:
+                    open(name)
+                except flagstone.Forked as error:
+                    assert "spawn" in str(error)
+                else:
+                    sys.exit(1)
+        def in_child(work, name):
+            child = multiprocessing.get_context("fork").Process(target=work, args=(name,))
+            child.start()
+            child.join(60)
+            child.kill()
+            return child.exitcode
+        db = flagstone.open("parent", memory="8MiB")
+        c = db.collection("c")
+        c.update({i: {"v": i} for i in range(20000)})
+        assert in_child(refused, "child") == 0
+        program = "import flagstone; flagstone.open('started').close()"
+        subprocess.run([sys.executable, "-c", program], check=True)
+        subprocess.run([sys.executable, "-c", program], check=True, preexec_fn=os.getpid)
+        assert c[7]["v"] == 7
+        db.close()
+        for round in range(3):
+            fill("parent")
+            assert in_child(fill, f"child {round}") == 0
+        print("good")
+        """,
+        tmp_path,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("good", "")
+
+
 def test_an_exit_with_open_handles_closes_them(tmp_path: Path) -> None:
     done = run(
         """

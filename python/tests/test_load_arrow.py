@@ -421,3 +421,16 @@ def test_ctrl_c_of_a_query_of_ours_stays_one(
     finally:
         signal.signal(signal.SIGINT, before)
         _flagstone._interrupt_at(0)
+
+
+def test_a_frame_of_polars_with_a_zero_in_a_name_is_refused(c: flagstone.Collection) -> None:
+    """Its exporter ended the process."""
+    polars = pytest.importorskip("polars")
+    for frame in (
+        polars.DataFrame({"id": [1], "a\0b": [2]}),
+        polars.DataFrame({"id": [1], "a": [{"x\0": 2}]}),
+        polars.DataFrame({"id": [1], "a": [[[{"x\0": 2}]]]}),
+    ):
+        with pytest.raises(flagstone.InvalidInput, match="a name has the character U.0000"):
+            c.load_arrow(frame)
+    assert len(c) == 0

@@ -223,3 +223,65 @@ def test_an_unsupported_value_says_what_to_use_instead(
 ) -> None:
     with pytest.raises(TypeError, match=rf"^\$\.in\[0\]: .*{text}"):
         c["a"] = {"in": [value]}
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (41, int, 41),
+        (41.0, int, 41),
+        (41, float, 41.0),
+        (Decimal("1.10"), float, 1.1),
+        (1.5, Decimal, Decimal("1.5")),
+        ("a", str, "a"),
+        (True, bool, True),
+        (b"ab", bytes, b"ab"),
+        ([1, 2], list[int], [1, 2]),
+        ([1, 2], tuple[int, ...], (1, 2)),
+        ([1, "a"], tuple[int, str], (1, "a")),
+        ([1, 1], set, {1}),
+        ({"a": 1}, dict[str, float], {"a": 1.0}),
+        ({"a": 1}, dict, {"a": 1}),
+        (7, Optional[int], 7),
+        (1.5, Union[int, float, str], 1.5),
+        ([{"x": 1}], list[Point], [Point(1)]),
+        ("a", str.upper, "A"),
+    ],
+)
+def test_types_of_python(
+    c: flagstone.Collection, value: object, kind: type, expected: object
+) -> None:
+    c["d"] = {"v": value}
+    found = c.get("d", path="v", type=kind)
+    assert (type(found), found) == (type(expected), expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (41.9, int, "type: expected int, found float 41.9"),
+        ("41", int, "type: expected int, found str '41'"),
+        (True, int, "type: expected int, found bool True"),
+        ("false", bool, "type: expected bool, found str 'false'"),
+        (0, bool, "type: expected bool, found int 0"),
+        (5, bytes, "type: expected bytes, found int 5"),
+        (5, str, "type: expected str, found int 5"),
+        (Decimal("1E+999999999"), int, "type: expected int, found Decimal "),
+        (Decimal("1E+999"), float, "type: expected float, found Decimal "),
+        (2**53 + 1, float, "type: expected float, found int 9007199254740993"),
+        ({"a": 1}, int, "type: expected int, found a map"),
+        ("ab", list, "type: expected list, found str 'ab'"),
+        ([1, "a"], list[int], "type: expected int, found str 'a'"),
+        ("x", Optional[int], "type: expected int, found str 'x'"),
+        ("x", Union[int, float], "type: expected int or float, found str 'x'"),
+        ([1], tuple[int, int], "type: expected tuple"),
+    ],
+)
+def test_a_value_of_another_type_is_not_converted(
+    c: flagstone.Collection, value: object, kind: type, text: str
+) -> None:
+    """Constructors were called: 41.9 and "41" became 41, "false" was true, 5 five zero bytes."""
+    c["d"] = {"v": value}
+    with pytest.raises(TypeError) as refused:
+        c.get("d", path="v", type=kind)
+    assert str(refused.value).startswith(text)

@@ -67,16 +67,23 @@ impl Kind {
     /// InvalidInput for another text, a decimal of more than 76 digits, and a struct without
     /// fields or with two of one name.
     pub fn parse(text: &str) -> Result<Self> {
-        let mut parser = Parser { rest: text };
-        match parser.kind(DEPTH_MAX) {
-            Some(kind) if parser.skipped().rest.is_empty() => Ok(kind),
-            _ => Err(Error::invalid(format!(
-                "column type {text:?}: expected bool, int64, float64, decimal(P,S) with P up to \
-                 {PRECISION_MAX}, number, text, bytes, timestamp, uuid, objectid, json, \
-                 list(TYPE) or struct(NAME: TYPE, ..), at {:?}",
-                parser.rest
-            ))),
+        let mut parser = Parser { rest: text, why: None };
+        if let Some(kind) = parser.kind(DEPTH_MAX)
+            && parser.skipped().rest.is_empty()
+        {
+            return Ok(kind);
         }
+        let why = parser.why.map_or_else(
+            || {
+                format!(
+                    "expected bool, int64, float64, decimal(P,S) with P up to {PRECISION_MAX}, \
+                     number, text, bytes, timestamp, uuid, objectid, json, list(TYPE) or \
+                     struct(NAME: TYPE, ..)"
+                )
+            },
+            str::to_owned,
+        );
+        Err(Error::invalid(format!("column type {text:?}: {why}, at {:?}", parser.rest)))
     }
 
     /// Returns the Arrow type. What is inside of it has the marks of UUIDs and JSON.
@@ -160,6 +167,8 @@ pub(crate) fn has_nul(name: &str) -> bool {
 /// What is left of a text. After a `None` it begins where the text is wrong.
 struct Parser<'a> {
     rest: &'a str,
+    /// What is wrong there, if it is more than another text.
+    why: Option<&'static str>,
 }
 
 impl<'a> Parser<'a> {
@@ -205,9 +214,14 @@ impl<'a> Parser<'a> {
         self.sign('(')?;
         loop {
             let before = self.skipped().rest;
+            if fields.is_empty() && before.starts_with(')') {
+                self.why = Some("a struct has at least one field");
+                return None;
+            }
             let name = self.name()?;
             if fields.iter().any(|(other, _)| *other == name) {
                 self.rest = before;
+                self.why = Some("two fields of a struct have the same name");
                 return None;
             }
             self.sign(':')?;
@@ -376,6 +390,13 @@ mod tests {
         ] {
             let error = Kind::parse(text).map_err(|error| error.to_string()).unwrap_err();
             assert!(error.ends_with(&format!("at {at:?}")), "{text}: {error}");
+        }
+        for (text, why) in [
+            ("struct()", "a struct has at least one field"),
+            ("list(struct(b: text, b: text))", "two fields of a struct have the same name"),
+        ] {
+            let error = Kind::parse(text).map_err(|error| error.to_string()).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
         }
         assert!(Kind::parse(&"list(".repeat(1_000_000)).is_err());
     }

@@ -40,6 +40,9 @@ pub enum ErrorKind {
     Unsupported,
     /// The database was closed: open it again.
     Closed,
+    /// This process was forked while its parent had a database open, and can use none: fork before
+    /// the first open, or start a program anew.
+    Forked,
     /// The caller's [`interruptible`](crate::interrupt::interruptible) has ended the call.
     Interrupted,
 }
@@ -59,6 +62,7 @@ impl fmt::Display for ErrorKind {
             Self::Corruption => "corruption",
             Self::Unsupported => "unsupported",
             Self::Closed => "closed",
+            Self::Forked => "forked",
             Self::Interrupted => "interrupted",
         })
     }

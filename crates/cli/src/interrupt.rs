@@ -15,6 +15,10 @@ static LISTENS: AtomicBool = AtomicBool::new(false);
 /// The directory of temporary files of a command that only reads.
 static SCRATCH: Mutex<Option<PathBuf>> = Mutex::new(None);
 
+/// What a question at the terminal has changed there, to be undone.
+static QUESTION: Mutex<Option<Undo>> = Mutex::new(None);
+type Undo = Box<dyn FnOnce() + Send>;
+
 /// Files that are not complete. They are removed when the process ends by a signal.
 static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -33,6 +37,20 @@ impl Drop for Part {
     fn drop(&mut self) {
         PARTS.lock().unwrap_or_else(PoisonError::into_inner).retain(|part| *part != self.0);
     }
+}
+
+/// Asks a question, then calls `undo`; a signal calls it, too, and ends the process.
+pub(crate) fn while_asking<T>(
+    undo: impl FnOnce() + Send + 'static,
+    ask: impl FnOnce() -> T,
+) -> Result<T, Failure> {
+    *QUESTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(undo));
+    listen()?;
+    let answer = ask();
+    if let Some(undo) = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        undo();
+    }
+    Ok(answer)
 }
 
 /// Ends the process by a signal.
@@ -56,6 +74,10 @@ pub(crate) fn listen() -> Result<(), Failure> {
         return Ok(());
     }
     let handler = || {
+        if let Some(undo) = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            undo();
+            end();
+        }
         if let Some(scratch) = SCRATCH.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // The command may be creating a file there.
             let remove = move || {

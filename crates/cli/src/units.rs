@@ -2,6 +2,7 @@
 
 use flagstone::Moment;
 use flagstone::doc::DateTime;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// When an entry expires.
@@ -32,6 +33,12 @@ pub(crate) fn expiry(text: &str) -> Result<Expiry, String> {
 pub(crate) fn show_moment(moment: Moment) -> String {
     let micros = i64::try_from(moment.millis()).ok().and_then(|millis| millis.checked_mul(1000));
     DateTime::from_micros(micros.unwrap_or(i64::MAX)).to_string()
+}
+
+/// Reads a number of things as an argument.
+pub(crate) fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
+    let number = text.parse::<T>().ok().filter(|number| *number >= T::from(1));
+    number.ok_or_else(|| "expected a number of at least 1".to_owned())
 }
 
 /// Reads a duration as an argument.
@@ -121,6 +128,16 @@ mod tests {
             assert!(expiry(text).unwrap_err().contains("such as 90s"), "{text}");
         }
         assert_eq!(expiry("0h"), Err("expected more than 0".into()));
+    }
+
+    /// The largest number that the program has was said to be the limit.
+    #[test]
+    fn a_number_of_things_is_at_least_one() {
+        assert_eq!(at_least_one::<u32>("7"), Ok(7));
+        for text in ["0", "-1", "x", "", "99999999999999999999"] {
+            let refused = at_least_one::<u64>(text).unwrap_err();
+            assert_eq!(refused, "expected a number of at least 1", "{text}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::manifest::ManifestState;
 use flagstone_base::checksum::Crc32c;
 use flagstone_base::{Error, Result, interrupt};
 use flagstone_env::disk::{Access, create_dir_synced, real_path, real_path_of_held};
-use flagstone_env::names::{self, Name};
+use flagstone_env::names::{self, BackupName, Name, parse_backup};
 use flagstone_env::{Disk, HeldDir, LockMode, ReadFile};
 use flagstone_sst::TableMeta;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,22 @@ pub(crate) fn unpaced(_bytes: u64) -> Result<()> {
 }
 
 /// Refuses to create `what` in a directory that is inside of `from`, the held directory of a
-/// database or of backups, which holds their own files only. Costs nothing that must be undone.
+/// database or of backups, or inside of another directory of backups: these hold their own files
+/// only. Costs nothing that must be undone.
 pub(crate) fn check_outside(disk: &dyn Disk, to: &Path, from: &Path, what: &str) -> Result<()> {
-    check_real_outside((to, real_path(disk, to)?), from, what)
+    let real_to = real_path(disk, to)?;
+    if let Some(parent) = real_to.parent()
+        && let Ok(names) = disk.list(parent)
+        && names.iter().any(|name| matches!(parse_backup(name), BackupName::Generation(_)))
+    {
+        return Err(inside(to, parent, what));
+    }
+    check_real_outside((to, real_to), from, what)
+}
+
+fn inside(to: &Path, other: &Path, what: &str) -> Error {
+    let (to, other) = (to.display(), other.display());
+    Error::invalid(format!("{to} is inside of {other}: expected another place for {what}"))
 }
 
 /// As [`check_outside`], for a directory that is held: a link in its path may have changed since
@@ -40,8 +53,7 @@ fn check_real_outside((to, real_to): (&Path, PathBuf), from: &Path, what: &str) 
     if real_to == real_from || !real_to.starts_with(&real_from) {
         return Ok(());
     }
-    let (to, from) = (to.display(), from.display());
-    Err(Error::invalid(format!("{to} is inside of {from}: expected another place for {what}")))
+    Err(inside(to, from, what))
 }
 
 /// Refuses a directory that holds anything but a lock file. `what` names the copy in the error.
@@ -76,13 +88,17 @@ pub(crate) fn create_database<T>(
     let created = fill(&held);
     if created.is_err() {
         remove_files(disk, dir);
+        // Last, and while it is held: whoever waits for it finds that it is another file.
+        if disk.list(dir).is_ok_and(|names| names.iter().all(|name| *name == names::LOCK)) {
+            let _stays = disk.remove(&dir.join(names::LOCK));
+        }
     }
     drop(lock);
     created
 }
 
-/// Removes the files in the directory, `CURRENT` first, so that the rest is no database. The lock
-/// file stays: it is held, and keeps others out until everything else is gone.
+/// Removes the files in the directory, `CURRENT` first, so that the rest is no database. Not the
+/// lock file: it is held, and keeps others out until everything else is gone.
 fn remove_files(disk: &dyn Disk, dir: &Path) {
     let Ok(found) = disk.list(dir) else { return };
     let current = dir.join(names::CURRENT);

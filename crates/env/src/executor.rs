@@ -1,6 +1,7 @@
 //! Background work in short resumable steps. Threads run the steps in production; a test runs them
 //! one by one, in any order.
 
+use crate::forks::HasThreads;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -98,6 +99,8 @@ pub fn run_together<R: Send>(
 pub struct ThreadExecutor {
     shared: Arc<Shared>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+    /// Until the threads have ended.
+    has_threads: Mutex<Option<HasThreads>>,
     compaction_workers: usize,
 }
 
@@ -150,8 +153,9 @@ impl ThreadExecutor {
     /// The error of the system when it cannot start a thread.
     pub fn start(compaction_workers: usize) -> std::io::Result<Self> {
         let compaction_workers = compaction_workers.max(1);
-        let executor =
-            Self { shared: Arc::default(), threads: Mutex::default(), compaction_workers };
+        let has_threads = Mutex::new(Some(HasThreads::new()));
+        let (shared, threads) = (Arc::default(), Mutex::default());
+        let executor = Self { shared, threads, has_threads, compaction_workers };
         executor.spawn("flagstone-flush".into(), Lane::Flush)?;
         for worker in 0..compaction_workers {
             executor.spawn(format!("flagstone-compact-{worker}"), Lane::Compaction)?;
@@ -248,6 +252,7 @@ impl Executor for ThreadExecutor {
                 let _panicked = thread.join();
             }
         }
+        *self.has_threads.lock() = None;
     }
 }
 

@@ -12,9 +12,15 @@
 //! A descriptor is registered only after it was opened. A fork between the two would give the child
 //! a copy that it does not know of. So forks are counted when they begin and when they have ended,
 //! and what was opened beside one is closed and opened again, before it is locked.
+//!
+//! A child that was forked while its parent had a database open can open none itself: the list of
+//! waiting threads, which all locks share, has threads that the child lacks, at addresses that are
+//! used again. So it is refused. Beside no database there are only threads that wait for none of
+//! these locks, and what they share is made anew ([`OfProcess`]).
 
+use flagstone_base::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The descriptor of a link that is free.
@@ -47,9 +53,74 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 static BEGUN: AtomicU32 = AtomicU32::new(0);
 static ENDED: AtomicU32 = AtomicU32::new(0);
 
+/// How many databases have threads now.
+static WITH_THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// This process, or one between the first and this one, was forked beside an open database.
+static IS_CUT_OFF: AtomicBool = AtomicBool::new(false);
+
+/// Refuses a process that was forked while a database was open.
+///
+/// # Errors
+/// Forked.
+pub(crate) fn check_may_open() -> Result<()> {
+    if !IS_CUT_OFF.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let text = "this process was forked while its parent had a database open, so it can open \
+                none: fork before the first open or after the last close, or start a program anew \
+                (in Python: the spawn method of multiprocessing)";
+    Err(Error::new(ErrorKind::Forked, text))
+}
+
+/// Until this is dropped, children of forks lack threads that they would wait for.
+pub(crate) struct HasThreads(());
+
+impl HasThreads {
+    pub(crate) fn new() -> Self {
+        handler::register();
+        WITH_THREADS.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for HasThreads {
+    fn drop(&mut self) {
+        WITH_THREADS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A static value of which each process has its own. A child does not touch the value of its
+/// parent, which a thread may have locked.
+pub(crate) struct OfProcess<T: 'static>(AtomicPtr<(Origin, T)>);
+
+impl<T: Default + Send + Sync> OfProcess<T> {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(std::ptr::null_mut()))
+    }
+
+    #[expect(unsafe_code, reason = "a reference that may be set while others read it")]
+    pub(crate) fn get(&self) -> &'static T {
+        let here = Origin::here();
+        let mut old = self.0.load(Ordering::Acquire);
+        loop {
+            // SAFETY: only this function sets it, to values that are never freed.
+            if let Some((_, value)) = unsafe { old.as_ref() }.filter(|(made, _)| *made == here) {
+                return value;
+            }
+            // Whoever is second leaves a value that is never used.
+            let new = Box::leak(Box::new((here, T::default())));
+            match self.0.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_old) => return &new.1,
+                Err(first) => old = first,
+            }
+        }
+    }
+}
+
 /// The process in which something was made. The number of a process would not do: it is given
 /// again, and a child that is the first of its namespace has the same as any other such one.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin(u32);
 
 impl Origin {
@@ -156,7 +227,7 @@ mod handler {
     //! `fork` of the C library, by `clone` or `_Fork`, runs no handler.
     #![expect(unsafe_code, reason = "calls without a safe wrapper")]
 
-    use super::{BEGUN, ENDED, FIRST, FORKS, FREE};
+    use super::{BEGUN, ENDED, FIRST, FORKS, FREE, IS_CUT_OFF, WITH_THREADS};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     pub(super) fn register() {
@@ -185,15 +256,18 @@ mod handler {
         FORKS.fetch_add(1, Ordering::Relaxed);
         // The forks that other threads of the parent have begun do not end here.
         ENDED.store(BEGUN.load(Ordering::SeqCst), Ordering::SeqCst);
+        let mut is_cut_off = WITH_THREADS.load(Ordering::SeqCst) > 0;
         let mut next = FIRST.get();
         while let Some(link) = next {
             let descriptor = link.descriptor.swap(FREE, Ordering::AcqRel);
             if descriptor != FREE {
+                is_cut_off = true;
                 // SAFETY: whoever registered the descriptor closes it only in the parent.
                 unsafe { libc::close(descriptor) };
             }
             next = link.next.get();
         }
+        IS_CUT_OFF.fetch_or(is_cut_off, Ordering::Relaxed);
     }
 }
 

@@ -50,7 +50,7 @@ impl DirGuard {
     /// Refuses a process that was forked after the directory was opened.
     ///
     /// # Errors
-    /// InvalidInput.
+    /// Forked.
     #[inline]
     pub fn check_process(&self) -> Result<()> {
         if self.is_forked() { Err(self.forked()) } else { Ok(()) }
@@ -58,18 +58,19 @@ impl DirGuard {
 
     #[cold]
     fn forked(&self) -> Error {
-        Error::invalid(format!(
-            "{}: this process was forked after the directory was opened: the child must open it \
-             again",
-            self.path.display()
-        ))
+        let path = self.path.display();
+        let text = format!(
+            "{path}: this process was forked after the directory was opened: only its parent can \
+             use it"
+        );
+        Error::new(ErrorKind::Forked, text)
     }
 
     /// Looks whether the path still leads to the directory, and its lock file is still the one that
     /// was locked. Once it does not, it never does again.
     ///
     /// # Errors
-    /// Io when the directory or its lock file was moved, removed or replaced; InvalidInput in a
+    /// Io when the directory or its lock file was moved, removed or replaced; Forked in a
     /// process that was forked since.
     pub fn check(&self) -> Result<()> {
         self.check_process()?;

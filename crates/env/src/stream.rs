@@ -5,10 +5,11 @@
 //! back memory on first use: docs/decisions/table-writing.md.
 
 use crate::disk::{SyncFile, WriteFile};
+use crate::forks::OfProcess;
 use flagstone_base::{Error, ErrorKind, Result};
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// The number of appends that may wait for the thread. A file holds these in memory, and two more:
@@ -23,10 +24,18 @@ const HUGE_BYTES: usize = 1 << 20;
 /// under load begins tens of files a second.
 const IDLE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 2000 });
 
-/// The threads that have no file now.
-type Idlers = Mutex<Vec<Stream>>;
+/// The threads that have no file now. They outlive the databases, so their lock is not one of those
+/// that share a list of waiting threads, and the child of a fork begins with none of them.
+#[derive(Default)]
+struct Idlers(Mutex<Vec<Stream>>);
 
-static IDLERS: Idlers = Mutex::new(Vec::new());
+static IDLERS: OfProcess<Idlers> = OfProcess::new();
+
+impl Idlers {
+    fn lock(&self) -> MutexGuard<'_, Vec<Stream>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A [`WriteFile`] over another one. The error of a failed append is returned by a later call, at
 /// the latest by the next `sync`, and by every call after that.
@@ -165,7 +174,7 @@ fn ended() -> Error {
 impl StreamedFile {
     /// Wraps `file`. Its appends are done in the background from the first large one on.
     pub(crate) fn new(file: Box<dyn WriteFile>) -> Self {
-        Self::with_idlers(file, &IDLERS)
+        Self::with_idlers(file, IDLERS.get())
     }
 
     fn with_idlers(file: Box<dyn WriteFile>, idlers: &'static Idlers) -> Self {
@@ -344,23 +353,23 @@ mod tests {
 
     #[test]
     fn a_thread_writes_one_file_after_another_and_ends_when_there_is_none() {
-        static MINE: Idlers = Mutex::new(Vec::new());
+        static MINE: OfProcess<Idlers> = OfProcess::new();
         let disk = MemDisk::default();
         let large = [1; LARGE_BYTES];
         let mut ids = Vec::new();
         for name in ["a", "b", "c", "d", "e", "f"] {
             let path = Path::new(name);
-            let mut file = StreamedFile::with_idlers(disk.create(path).unwrap(), &MINE);
+            let mut file = StreamedFile::with_idlers(disk.create(path).unwrap(), MINE.get());
             file.append(&large).unwrap();
             ids.push(id(&file));
-            assert!(MINE.lock().is_empty());
+            assert!(MINE.get().lock().is_empty());
             file.sync().unwrap();
             assert_eq!(disk.content(path).unwrap(), large);
         }
         // The thread may have ended in between, if this test was delayed long enough.
         ids.dedup();
         assert!(ids.len() < 6, "each file had a thread of its own");
-        let thread_ended = || MINE.lock().is_empty();
+        let thread_ended = || MINE.get().lock().is_empty();
         while !thread_ended() {
             std::thread::sleep(IDLE / 5);
         }
@@ -368,13 +377,13 @@ mod tests {
 
     #[test]
     fn a_thread_whose_append_failed_takes_no_other_file() {
-        static MINE: Idlers = Mutex::new(Vec::new());
+        static MINE: OfProcess<Idlers> = OfProcess::new();
         let disk = FaultDisk::new(Arc::new(MemDisk::default()));
         disk.inject(Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Append]).nth(1));
-        let mut file = StreamedFile::with_idlers(disk.create(Path::new("a")).unwrap(), &MINE);
+        let mut file = StreamedFile::with_idlers(disk.create(Path::new("a")).unwrap(), MINE.get());
         file.append(&[1; LARGE_BYTES]).unwrap();
         assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::OutOfSpace);
-        assert!(MINE.lock().is_empty());
+        assert!(MINE.get().lock().is_empty());
     }
 
     #[test]

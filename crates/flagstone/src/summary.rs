@@ -309,11 +309,13 @@ impl Event {
 
 /// Bytes of all tables divided by those of the deepest level, which holds each key once: an upper
 /// bound, reached if all entries above are newer versions of those. Above are also keys of their
-/// own, which no compaction has moved down yet, and they are compressed less.
+/// own, which no compaction has moved down yet, and they are compressed less. `None` if all tables
+/// are in level 0, where several of them may hold the same keys.
 fn space_amplification(keyspace: &KeyspaceStats) -> Option<f64> {
     let all: u64 = keyspace.levels.iter().map(|level| level.bytes).sum();
-    let deepest = keyspace.levels.iter().rfind(|level| level.bytes > 0)?.bytes;
-    Some(all as f64 / deepest as f64)
+    let deepest = keyspace.levels.iter().rfind(|level| level.bytes > 0)?;
+    let has_each_key_once = deepest.level > 0 || deepest.tables == 1;
+    has_each_key_once.then(|| all as f64 / deepest.bytes as f64)
 }
 
 /// Bytes written to tables divided by bytes flushed, without the log.

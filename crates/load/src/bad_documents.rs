@@ -1,7 +1,7 @@
 //! Bad documents, which cannot be loaded: they stop the load, or are copied to a file.
 
 use crate::error::LoadError;
-use crate::files::{descriptor_of, is_of_database, sync_folder_of};
+use crate::files::{check_outside, descriptor_of, sync_folder_of};
 use crate::input::Input;
 use crate::marks::{CopiesEnd, Marks, START_OVER};
 use flagstone::load::Refused;
@@ -139,11 +139,11 @@ impl BadDocuments {
 
     /// Copies bad documents to the file `path`, each after a line with its place and the reason,
     /// and continues the load. The file is emptied when the load begins; it must not be one of
-    /// `inputs`, or of a database. It holds documents, so only its owner can read a new one. A
-    /// descriptor such as `/dev/stderr` is written at its position.
+    /// `inputs`, or in the directory of a database or of backups. It holds documents, so only its
+    /// owner can read a new one. A descriptor such as `/dev/stderr` is written at its position.
     ///
     /// # Errors
-    /// When the file is one of `inputs` or of a database, or cannot be created.
+    /// When the file is one of `inputs`, is there, or cannot be created.
     pub fn copy_to(path: &Path, inputs: &[PathBuf]) -> Result<Self, LoadError> {
         if path == Path::new("-") {
             let text = "bad lines go to a file: expected its name, or /dev/stdout, found -";
@@ -154,10 +154,7 @@ impl BadDocuments {
             let text = format!("{} is to be loaded: bad lines would overwrite it", input.display());
             return Err(LoadError::Usage(text));
         }
-        if is_of_database(path) {
-            let text = format!("{} is a file of a database: name another one", path.display());
-            return Err(LoadError::Usage(text));
-        }
+        check_outside(path).map_err(LoadError::Usage)?;
         let opened = descriptor_of(path).and_then(|descriptor| match descriptor {
             Some(file) => Ok((file, false)),
             None => {

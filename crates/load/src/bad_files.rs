@@ -45,7 +45,9 @@ fn files_of_a_database_are_refused() {
     }
     for name in names {
         match BadDocuments::copy_to(&name, &[]) {
-            Err(LoadError::Usage(text)) => assert!(text.contains("is a file of a database")),
+            Err(LoadError::Usage(text)) => {
+                assert!(text.contains("is in the directory of a database"))
+            }
             other => panic!("{}: {other:?}", name.display()),
         }
     }

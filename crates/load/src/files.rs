@@ -1,17 +1,37 @@
 //! Files that a command writes beside a database.
 
-use flagstone::internal::env::names::{LOCK, Name, parse};
+use flagstone::internal::env::names::{BackupName, CURRENT, LOCK, Name, parse, parse_backup};
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Returns whether `path`, or the file that it leads to, has the name of a file of a database, and
-/// is in the directory of one.
-pub fn is_of_database(path: &Path) -> bool {
+/// Refuses `path` if it, or the file that it leads to, is in the directory of a database or of
+/// backups: these hold their own files only.
+///
+/// # Errors
+/// What it is.
+pub fn check_outside(path: &Path) -> Result<(), String> {
     let found = path.canonicalize();
-    let path = found.as_deref().unwrap_or(path);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    !matches!(parse(&name), Name::Foreign) && folder_of(path).join(LOCK).exists()
+    let file = found.as_deref().unwrap_or(path);
+    let folder = folder_of(file);
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let is_of_database = !matches!(parse(&name), Name::Foreign) && folder.join(LOCK).exists();
+    let is_in_database = || folder.join(LOCK).exists() && folder.join(CURRENT).exists();
+    let found = if holds_backups(folder) {
+        "backups"
+    } else if is_of_database || is_in_database() {
+        "a database"
+    } else {
+        return Ok(());
+    };
+    let text = "expected a file elsewhere";
+    Err(format!("{} is in the directory of {found}: {text}", path.display()))
+}
+
+fn holds_backups(folder: &Path) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    let mut names = entries.flatten().map(|entry| entry.file_name());
+    names.any(|name| matches!(parse_backup(&name.to_string_lossy()), BackupName::Generation(_)))
 }
 
 /// Returns a handle of the descriptor that `path` names, such as `/dev/stdout` or `/dev/fd/3`, or a

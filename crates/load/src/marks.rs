@@ -149,6 +149,8 @@ impl Marks {
         };
         if let Some(head) = marks.keyspace.get(marks.prefix)?
             && marks.take_up(&String::from_utf8_lossy(&head), &history_of(database), collection)?
+            // An index may have removed documents since.
+            && !(marks.is_complete && may_expire(database, collection))
         {
             return Ok(marks);
         }

@@ -23,6 +23,8 @@ pub(crate) struct Records<R> {
     start: usize,
     found: Vec<Range<usize>>,
     is_end: bool,
+    /// The error of the input, to be returned after the records before it.
+    failed: Option<io::Error>,
     record_bytes_max: usize,
 }
 
@@ -49,7 +51,7 @@ impl fmt::Display for RecordsError {
 }
 
 /// The mark that some editors put in front of UTF-8 text.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl<R: Read> Records<R> {
     pub(crate) fn new(input: R, format: &TableFormat, record_bytes_max: usize) -> Self {
@@ -63,6 +65,7 @@ impl<R: Read> Records<R> {
             start: 0,
             found: Vec::new(),
             is_end: false,
+            failed: None,
             record_bytes_max,
         }
     }
@@ -98,14 +101,20 @@ impl<R: Read> Records<R> {
     /// Reads until there is a whole record. Returns false if there is none before the end.
     fn find(&mut self) -> Result<bool, RecordsError> {
         while self.found.is_empty() && !self.is_end {
+            if let Some(error) = self.failed.take() {
+                return Err(RecordsError::Input(error));
+            }
             self.pending.reserve(CHUNK_BYTES);
             let part = &mut self.input.by_ref().take(CHUNK_BYTES as u64);
-            let read = part.read_to_end(&mut self.pending).map_err(RecordsError::Input)?;
+            let read = part.read_to_end(&mut self.pending);
             if self.offset == 0 && self.seen == 0 && self.pending.starts_with(BYTE_ORDER_MARK) {
                 self.pending.drain(..BYTE_ORDER_MARK.len());
                 self.offset = BYTE_ORDER_MARK.len() as u64;
             }
-            self.is_end = read == 0;
+            match read {
+                Ok(read) => self.is_end = read == 0,
+                Err(error) => self.failed = Some(error),
+            }
             self.scan();
             if self.found.is_empty() && self.pending.len() - self.start > self.record_bytes_max {
                 let line = Place::line(self.line).after(&self.pending[..self.start]).line;

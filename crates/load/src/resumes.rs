@@ -560,6 +560,31 @@ fn a_load_of_documents_that_expire_loads_them_again() {
     }
 }
 
+/// The mark of a complete load outlived documents that an index removed later, also one that was
+/// dropped again: nothing was loaded.
+#[test]
+fn a_load_whose_documents_an_index_has_removed_loads_them_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("in.jsonl");
+    std::fs::write(&path, "{\"id\":1,\"at\":0}\n{\"id\":2,\"at\":0}\n").unwrap();
+    let database = Database::open(dir.path().join("db")).unwrap();
+    let collection = database.collection("c").unwrap();
+    collection.put("other", doc!({})).unwrap();
+    for removes in [false, true] {
+        if removes {
+            let index = Index::on("at").expire_after(Duration::from_secs(9));
+            collection.create_index("at", index).unwrap();
+            assert_eq!(collection.count().unwrap(), 1);
+            collection.drop_index("at").unwrap();
+        }
+        let inputs = vec![Input::open(&path).unwrap()];
+        let plan = plan((&database, &collection), inputs, THREADS[0]);
+        let outcome = Plan { resumes: true, ..plan }.run(&mut Unwatched).unwrap();
+        assert!(!outcome.was_complete && outcome.count.documents == 2, "{outcome:?}");
+    }
+    assert_eq!(collection.count().unwrap(), 3);
+}
+
 /// Appends a part of a text to a file.
 type Append = fn(&mut Vec<u8>, &str);
 

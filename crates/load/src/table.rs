@@ -1,5 +1,6 @@
 //! Records of a table, CSV or TSV, as JSON documents.
 
+use crate::records::BYTE_ORDER_MARK;
 use flagstone::doc::Number;
 use std::fmt;
 
@@ -474,9 +475,12 @@ impl RecordParser {
         self.text.resize(self.text.len().max(len), 0);
         self.ends.resize(self.ends.len().max(len), 0);
         let (mut read, mut fields, mut rest) = (0, 0, record);
+        // The reader would drop a mark from each record, as if it began a file.
+        let mut has_mark = record.starts_with(BYTE_ORDER_MARK);
         loop {
+            let part = if std::mem::take(&mut has_mark) { &rest[..1] } else { rest };
             let (result, taken, written, ended) =
-                self.reader.read_record(rest, &mut self.text[read..], &mut self.ends[fields..]);
+                self.reader.read_record(part, &mut self.text[read..], &mut self.ends[fields..]);
             (read, fields) = (read + written, fields + ended);
             let is_end = rest.is_empty();
             rest = &rest[taken..];
@@ -594,6 +598,22 @@ mod tests {
             Ok("{\"a\":\"\\\"x\",\"b\":1}".into()),
             "no quotes in TSV"
         );
+    }
+
+    /// A mark that began a record was dropped, not only one that began the file: the text lost a
+    /// character, became a number, or was the key of another document.
+    #[test]
+    fn a_byte_order_mark_in_a_record_is_text() {
+        for (format, header, tail) in
+            [(TableFormat::csv(), "a,b", ",2"), (TableFormat::tsv(), "a\tb", "\t2")]
+        {
+            for field in ["\u{feff}1", "\u{feff}k", "\u{feff}", "\u{feff}\u{feff}x", "x\u{feff}"] {
+                let expected = format!("{{\"a\":\"{field}\",\"b\":2}}");
+                assert_eq!(json(&format, header, &format!("{field}{tail}")), Ok(expected));
+            }
+        }
+        let quoted = json(&TableFormat::csv(), "a,b", "\"\u{feff}1\",2");
+        assert_eq!(quoted, Ok("{\"a\":\"\u{feff}1\",\"b\":2}".to_owned()));
     }
 
     #[test]

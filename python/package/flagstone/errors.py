@@ -66,7 +66,7 @@ class Closed(Error):
 
 
 class Forked(Closed):
-    """The handle belongs to the parent of this process."""
+    """This process was forked while its parent had a database open, and can use none."""
 
 
 class Interrupted(Error):

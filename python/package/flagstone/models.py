@@ -9,6 +9,7 @@ import decimal
 import enum
 import functools
 import ipaddress
+import math
 import pathlib
 import types
 import typing
@@ -126,13 +127,18 @@ def build(cls: Any, value: Any) -> Any:
 
     A field of a dataclass that is a dataclass itself, or a list or dict of them, is built as well.
     Other values are taken as they are: a dataclass checks nothing. pydantic and msgspec check, and
-    raise what they raise.
+    raise what they raise. Types of Python such as ``int`` or ``list[str]`` are checked, too:
+    nothing is parsed or rounded, but a ``Decimal`` may become a ``float``, and a list a tuple or
+    set.
 
     >>> @dataclasses.dataclass
     ... class User:
     ...     name: str
     >>> build(User, {"name": "ada"})
     User(name='ada')
+    >>> build(int, 41.9)
+    Traceback (most recent call last):
+    TypeError: type: expected int, found float 41.9
     """
     if hasattr(cls, "model_validate"):
         return _validated(cls, value)
@@ -142,11 +148,100 @@ def build(cls: Any, value: Any) -> Any:
         return msgspec.convert(value, cls)
     if dataclasses.is_dataclass(cls):
         return _dataclass(cls, value)
+    origin = typing.get_origin(cls)
+    if cls is Any or cls is None or (origin or cls) in _PLAIN or origin in _FORMS:
+        return _plain(cls, value)
     if isinstance(value, dict) and isinstance(cls, type) and not issubclass(cls, dict):
         return cls(**value)
     if not callable(cls):
         raise TypeError(f"type: expected a class or a function, found {cls!r}")
     return cls(value)
+
+
+# What documents have, and what their arrays can become.
+_PLAIN = (
+    *(bool, int, float, str, bytes, list, dict, tuple, set, frozenset, type(None)),
+    *(datetime.datetime, uuid.UUID, decimal.Decimal, ObjectId),
+)
+
+
+_FORMS = (typing.Union, types.UnionType, typing.Annotated, typing.Literal)
+
+
+def _plain(cls: Any, value: Any) -> Any:
+    """Returns the value as one of a type of Python, whose constructor would take too much."""
+    if cls is Any:
+        return value
+    origin, arguments = typing.get_origin(cls), typing.get_args(cls)
+    if origin in (typing.Union, types.UnionType):
+        return _first_of(arguments, value)
+    if origin is typing.Annotated:
+        return build(arguments[0], value)
+    if origin is typing.Literal:
+        if any(type(value) is type(each) and value == each for each in arguments):
+            return value
+        raise _other(cls, value)
+    plain: Any = type(None) if cls is None else origin or cls
+    found = _as(plain, value)
+    if not arguments:
+        return found
+    if plain is dict:
+        return {build(arguments[0], name): build(arguments[1], v) for name, v in found.items()}
+    if plain is tuple and arguments[-1] is not Ellipsis:
+        if len(found) != len(arguments):
+            raise _other(cls, value)
+        return tuple(build(*pair) for pair in zip(arguments, found, strict=True))
+    return plain(build(arguments[0], item) for item in found)
+
+
+def _first_of(choices: tuple[Any, ...], value: Any) -> Any:
+    """Returns the value as the first of the types that takes it."""
+    failed: Exception | None = None
+    # What needs no conversion comes first: 1.5 is a float, not a text that looks like one.
+    for each in sorted(choices, key=lambda each: type(value) is not each):
+        try:
+            return build(type(None) if each is None else each, value)
+        except (TypeError, ValueError) as error:
+            failed = failed or error
+    if failed is not None and len(choices) - (type(None) in choices) == 1:
+        raise failed
+    names = " or ".join(getattr(each, "__name__", str(each)) for each in choices)
+    raise TypeError(f"type: expected {names}, found {_shown(value)}") from failed
+
+
+def _as(cls: Any, value: Any) -> Any:
+    if isinstance(value, cls) and (cls is bool or not isinstance(value, bool)):
+        return value
+    if isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool):
+        if cls is decimal.Decimal:
+            return decimal.Decimal(repr(value))
+        if cls is int and isinstance(value, float) and value.is_integer():
+            return int(value)
+        if cls is float:
+            try:
+                number = float(value)
+            except OverflowError:
+                raise _other(cls, value) from None
+            is_same = number == value or isinstance(value, decimal.Decimal)
+            if is_same and math.isfinite(number):
+                return number
+    if cls in (tuple, set, frozenset) and isinstance(value, list):
+        return cls(value)
+    raise _other(cls, value)
+
+
+def _other(cls: Any, value: Any) -> TypeError:
+    name = cls.__name__ if isinstance(cls, type) else str(cls)
+    return TypeError(f"type: expected {name}, found {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (bool, int, float, str, decimal.Decimal)):
+        text = repr(value)
+        return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    return {"NoneType": "None", "dict": "a map", "list": "an array"}.get(
+        type(value).__name__, type(value).__name__
+    )
 
 
 def _validated(cls: Any, value: Any) -> Any:

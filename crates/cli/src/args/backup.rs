@@ -30,7 +30,7 @@ pub(crate) struct BackupArgs {
     #[arg(long)]
     pub(crate) verify: bool,
     /// Drop all generations but the N newest
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::units::at_least_one::<u64>)]
     pub(crate) keep: Option<u64>,
     /// Copy at most this many bytes a second (20MiB, say); they are read back at the same rate
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]

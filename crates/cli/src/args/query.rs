@@ -162,7 +162,7 @@ pub(crate) struct ExportArgs {
     pub(crate) key: Option<String>,
     /// Of Parquet and Arrow, infer the types from the first N documents alone, which saves reading
     /// all of them twice: a value that does not fit ends the export then, and no file appears
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::units::at_least_one::<u64>)]
     pub(crate) sample: Option<u64>,
     /// Sort by these paths, as find does [default: any order, which is faster]
     #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]

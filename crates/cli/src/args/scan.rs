@@ -109,7 +109,7 @@ pub(crate) struct DescribeArgs {
     pub(crate) collection: CollectionArgs,
     /// The number of documents that are looked at
     #[arg(long, value_name = "N", default_value_t = 1000,
-        value_parser = clap::value_parser!(u64).range(1..))]
+        value_parser = crate::units::at_least_one::<u64>)]
     pub(crate) sample: u64,
     /// Look at all documents
     #[arg(long, conflicts_with = "sample")]
@@ -209,7 +209,7 @@ pub(crate) struct KeysArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
     /// Only this many keys, each as likely as any other
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::units::at_least_one::<u32>)]
     pub(crate) sample: Option<u32>,
     /// The same seed and data give the same sample
     #[arg(long, value_name = "S", default_value_t = 1, requires = "sample")]

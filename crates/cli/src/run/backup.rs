@@ -130,9 +130,10 @@ fn tell_dropped(dropped: &KeepReport) {
 }
 
 fn list(backups: &Backups) -> Result<(), Failure> {
+    let all = backups.list()?;
     let mut output = Output::new();
     output.line("generation  created               tables       bytes         new  seqno")?;
-    for info in backups.list()? {
+    for info in all {
         output.line(&line(&info))?;
     }
     output.flush()

@@ -115,8 +115,25 @@ pub(super) fn or_make(
     if let Some(database) = held(path, memory)? {
         return Ok(database);
     }
+    check_no_scheme(path)?;
     let options = options(memory).durability(durability);
     opened(Database::builder(path).options(options).open())
+}
+
+/// Refuses to make a directory whose name begins as a URL does, with one slash or another scheme.
+fn check_no_scheme(path: &Path) -> Result<(), Failure> {
+    let scheme = path.to_str().and_then(|text| text.split_once(":/")).map(|(scheme, _)| scheme);
+    let is_scheme = |scheme: &str| {
+        scheme.len() > 1 && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+    };
+    let has_directory = || path.components().next().is_some_and(|first| Path::new(&first).exists());
+    if !scheme.is_some_and(is_scheme) || has_directory() {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{}: expected a directory, or a URL that begins with mongodb://, http:// or https://",
+        path.display()
+    )))
 }
 
 /// Returns options with this memory budget.
@@ -162,6 +179,7 @@ pub(super) fn target_key(args: &TargetArgs) -> Result<Option<Value>, Failure> {
     match (&args.key, &args.filter) {
         (Some(text), Some(_)) => {
             key(text, args.json_key, args.json_mode)?;
+            let text = if text.is_empty() { "\"\"" } else { text.as_str() };
             Err(Failure::Usage(format!(
                 "the key {text} and --where are given: drop the key for all documents that match, \
                  or --where for the document of the key"

@@ -2,6 +2,8 @@
 
 use super::open;
 use crate::failure::Failure;
+#[cfg(unix)]
+use crate::interrupt;
 use console::Term;
 use std::io::{BufRead, IsTerminal, Read};
 
@@ -16,7 +18,34 @@ fn failed(error: std::io::Error) -> Failure {
 
 fn ask(text: &str) -> Result<String, Failure> {
     let terminal = Term::stderr();
-    terminal.write_str(text).and_then(|()| terminal.read_secure_line()).map_err(failed)
+    let read = || terminal.write_str(text).and_then(|()| terminal.read_secure_line());
+    restoring(read)?.map_err(failed)
+}
+
+/// Runs `ask`, which turns the echo of the terminal off. However it ends, the terminal is as it was
+/// before: after a signal, too, and it cannot be suspended meanwhile.
+#[cfg(unix)]
+fn restoring<T>(ask: impl FnOnce() -> T) -> Result<T, Failure> {
+    use rustix::termios::{OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+    /// No character.
+    const DISABLED: u8 = if cfg!(target_os = "linux") { 0 } else { 0xFF };
+    let Ok(before) = tcgetattr(std::io::stdin()) else { return Ok(ask()) };
+    let mut meanwhile = before.clone();
+    meanwhile.special_codes[SpecialCodeIndex::VSUSP] = DISABLED;
+    let set = |how: &Termios| {
+        // A terminal that is gone needs nothing.
+        let _gone = tcsetattr(std::io::stdin(), OptionalActions::Now, how);
+    };
+    let undo = move || set(&before);
+    interrupt::while_asking(undo, || {
+        set(&meanwhile);
+        ask()
+    })
+}
+
+#[cfg(not(unix))]
+fn restoring<T>(ask: impl FnOnce() -> T) -> Result<T, Failure> {
+    Ok(ask())
 }
 
 /// Asks for the new password of a user: twice at a terminal.

@@ -210,6 +210,8 @@ impl Cell {
             || std::str::from_utf8(&self.text).is_ok_and(|t| Number::parse(t).is_some());
         let is_quoted = self.has_any(&[b'\r', b'\n', b'"', delimiter])
             || self.text.is_empty() && is_only
+            // At the start of a file, readers take it for a mark of the encoding.
+            || self.text.starts_with("\u{feff}".as_bytes())
             || self.is_text && (self.text.is_empty() || is_number());
         if !is_quoted {
             line.extend_from_slice(&self.text);

@@ -11,7 +11,7 @@
 use crate::failure::Failure;
 use crate::interrupt::{self, Part};
 use flagstone::internal::env::{Random, SystemRandom};
-use flagstone_load::{descriptor_of, is_of_database, sync_folder_of};
+use flagstone_load::{check_outside, descriptor_of, sync_folder_of};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,8 @@ enum Destination {
     File(PathBuf),
 }
 
-/// Returns where bytes for `path` go. Refuses the name of a file of a database.
+/// Returns where bytes for `path` go. Refuses a file in the directory of a database
+/// or of backups.
 fn destination(path: &Path) -> Result<Destination, Failure> {
     let descriptor = descriptor_of(path).map_err(|error| Failure::io("write", path, &error))?;
     if let Some(file) = descriptor {
@@ -78,10 +79,7 @@ fn destination(path: &Path) -> Result<Destination, Failure> {
         Err(_) if path.symlink_metadata().is_err() => path.to_owned(),
         _ => return Ok(Destination::Itself),
     };
-    if is_of_database(&target) {
-        let text = format!("{} is a file of a database: name another one", path.display());
-        return Err(Failure::Usage(text));
-    }
+    check_outside(&target).map_err(Failure::Usage)?;
     Ok(Destination::File(target))
 }
 

@@ -98,7 +98,7 @@ fn bad_json_and_bad_arguments_make_no_database() {
         place.fails(&format!("load db c in.jsonl {option}"), 2, text);
     }
     place.fails("", 2, "Usage");
-    place.fails("keys db c --sample 0", 2, "1..");
+    place.fails("keys db c --sample 0", 2, "expected a number of at least 1");
     place.fails("generate comments", 2, "--count");
     assert!(!place.path("db").exists());
 }

@@ -586,15 +586,80 @@ fn a_key_that_looks_like_a_change_is_not_one_beside_a_filter() {
     assert_eq!(place.ok("get db c b"), "{\"v\":2,\"a\":1}\n");
 }
 
-/// `--bad-lines db/CURRENT` emptied that file.
+/// `--bad-lines db/CURRENT` emptied that file, and so did the name of a table of a backup, also if
+/// no line was bad. Files of other names were left in the directories.
 #[test]
-fn bad_lines_do_not_go_to_a_file_of_the_database() {
+fn output_does_not_go_to_the_directory_of_a_database_or_of_backups() {
     let place = Place::new();
     place.ok("put db c k {}");
-    place.file("in.jsonl", "{\n");
-    let refused = "db/CURRENT is a file of a database";
-    place.fails("load db c in.jsonl --bad-lines db/CURRENT", 2, refused);
+    place.ok("backup db backups");
+    place.file("in.jsonl", "{}\n");
+    let table = place.files("backups", ".sst").remove(0);
+    for (file, what) in [
+        ("db/CURRENT", "a database"),
+        ("db/new", "a database"),
+        ("backups/LOCK", "backups"),
+        ("backups/000001.backup", "backups"),
+        ("backups/new", "backups"),
+        (table.as_str(), "backups"),
+    ] {
+        let refused = format!("{file} is in the directory of {what}: expected a file elsewhere");
+        place.fails(&format!("load db c in.jsonl --bad-lines {file}"), 2, &refused);
+        place.fails(&format!("export db c -o {file}"), 2, &refused);
+    }
+    place.fails(
+        "checkpoint db backups/copy",
+        2,
+        "backups: expected another place for a checkpoint",
+    );
     place.ok("verify db");
+    place.ok("backup backups --verify");
+}
+
+/// A restore from a backup that lacks a table was an error of reading, unlike its `verify`, and
+/// left a lock file.
+#[test]
+fn a_restore_that_fails_leaves_an_empty_directory() {
+    let place = Place::new();
+    place.ok("put db c k {}");
+    place.ok("backup db backups");
+    let table = place.files("backups", ".sst").remove(0);
+    std::fs::remove_file(place.path(&table)).unwrap();
+    assert_eq!(place.run("backup backups --verify").code, 4);
+    place.fails("restore backups new", 4, "the generation needs this table, and it is missing");
+    assert!(place.files("new", "").is_empty());
+}
+
+/// Directories of the names `mongodb:` and `file:` were made.
+#[test]
+fn a_directory_is_not_made_for_what_begins_as_a_url() {
+    let place = Place::new();
+    for database in ["mongodb:/x", "file:///x", "localhost:/x"] {
+        place.fails(&format!("put {database} c k {{}}"), 2, "expected a directory, or a URL");
+    }
+    assert!(place.files(".", "").is_empty());
+    place.ok("put ./file:/x c k {}");
+    assert_eq!(place.ok("count file:/x c"), "1\n");
+    place.ok("put file:/x c l {}");
+    place.fails("delete file:/x c '' --where {}", 2, "the key \"\" and --where are given");
+}
+
+/// The head of the table was printed before the error.
+#[test]
+fn backups_that_cannot_be_listed_print_nothing() {
+    Place::new().fails("backup none --list", 3, "none");
+}
+
+/// Tables of level 0 with versions of the same key were said to take no more space than its newest.
+#[test]
+fn stats_claim_no_bound_of_space_for_tables_that_may_overlap() {
+    let place = Place::new();
+    place.ok("put db c a {\"v\":1}");
+    assert!(place.ok("stats db").contains("space at most 1.00x"));
+    place.ok("put db c a {\"v\":2}");
+    assert!(place.ok("stats db").contains("space at most -"));
+    place.ok("compact db");
+    assert!(place.ok("stats db").contains("space at most 1.00x"));
 }
 
 /// A JSONPath was taken for the name of a field, and the change reported as done.

@@ -75,9 +75,12 @@ impl Terminal {
     }
 
     fn interrupt(&self) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
-        assert!(sent.success());
+        self.signal("INT");
+    }
+
+    fn signal(&self, name: &str) {
+        let args = [format!("-{name}"), self.child.id().to_string()];
+        assert!(Command::new("kill").args(args).status().unwrap().success());
     }
 
     /// Waits for the end. Returns the exit code and what was shown since the last look.
@@ -126,6 +129,30 @@ fn a_filter_that_matches_all_is_asked_about() {
     assert_eq!(place.ok("count db c"), "0\n");
     // There is nothing to lose.
     assert_eq!(Terminal::run(&place, "delete db c --where {}").end().0, 0);
+}
+
+/// A signal at the question for a password left the terminal without an echo.
+#[cfg(feature = "server")]
+#[test]
+fn a_terminal_is_as_before_after_a_signal_at_a_password() {
+    use rustix::termios::{LocalModes, SpecialCodeIndex, Termios, tcgetattr};
+    let place = Place::new();
+    for signal in ["INT", "TERM", "HUP"] {
+        let mut terminal = Terminal::run(&place, "user add db ada --role root");
+        terminal.wait_for("password of ada: ");
+        let echoes = |modes: &Termios| modes.local_modes.contains(LocalModes::ECHO);
+        let keyboard = terminal.keyboard.try_clone().unwrap();
+        let modes = || tcgetattr(&keyboard).unwrap();
+        while echoes(&modes()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(modes().special_codes[SpecialCodeIndex::VSUSP], 0, "Ctrl-Z");
+        terminal.signal(signal);
+        assert_eq!(terminal.child.wait().unwrap().code(), Some(130), "{signal}");
+        let after = modes();
+        assert!(echoes(&after), "{signal}");
+        assert_ne!(after.special_codes[SpecialCodeIndex::VSUSP], 0);
+    }
 }
 
 /// With `2>log` nothing was asked, and all documents were removed.

@@ -60,7 +60,13 @@ fn fill(held: &HeldDir, dir: &Path, generation: &Generation) -> Result<RestoreRe
     for meta in generation.tables() {
         let from = dir.join(generation.name_of(meta));
         let table = names::path(to, FileKind::Table, meta.number);
-        copy_table(&*held.disk, &from, &table, meta, &mut unpaced)?;
+        copy_table(&*held.disk, &from, &table, meta, &mut unpaced).map_err(|error| {
+            if error.is_missing_file() {
+                let text = "the generation needs this table, and it is missing";
+                return Error::corruption(from.display(), 0, text);
+            }
+            error
+        })?;
         report.tables += 1;
         report.bytes += meta.bytes;
     }

@@ -4,7 +4,7 @@
 //!              append: Ok                       append failed                sync failed
 //!   Good  ------------------------>  Good     -------------->  InDoubt     ------------>  Poisoned
 //!   InDoubt  --- next append: a new file with state + edit, CURRENT switched --->  Good
-//!   Good  --- file too long: a new file with the state, CURRENT switched --->  Good
+//!   Good  --- file too long, or removed: a new file with the state, CURRENT switched --->  Good
 //!   any  --- CURRENT may name either file after a crash --->  Poisoned
 //! ```
 //!
@@ -146,7 +146,8 @@ impl Manifest {
         }
         let checked = self.state.check(edit)?;
         let mut first = None;
-        if matches!(self.condition, Condition::Good) && self.file.end <= LOG_BYTES_MAX {
+        let is_long = self.file.end > LOG_BYTES_MAX;
+        if matches!(self.condition, Condition::Good) && !is_long && !self.is_removed() {
             match self.append_frame(edit) {
                 Ok(()) => {
                     self.state.install(checked);
@@ -163,6 +164,14 @@ impl Manifest {
             Some(first) if error.kind() != ErrorKind::Poisoned => first,
             _ => error,
         })
+    }
+
+    /// Returns whether somebody has removed `CURRENT` or the file: the next open would not find
+    /// what is appended to it. A new file has all of it.
+    fn is_removed(&self) -> bool {
+        let Location { disk, dir, .. } = &self.location;
+        let names = [Current::path(dir), self.location.path(self.number())];
+        names.iter().any(|path| disk.exists(path).is_ok_and(|exists| !exists))
     }
 
     /// Writes and syncs one frame. On an error `condition` says what is known of the file.

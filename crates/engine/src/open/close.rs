@@ -74,6 +74,37 @@ mod tests {
     use crate::Durability;
     use crate::testing::Builder;
 
+    /// `CURRENT`, or the manifest that it names, was removed under an open database: writes, flush
+    /// and close returned Ok, and the next open Corruption.
+    #[test]
+    fn a_manifest_that_was_removed_is_written_again() {
+        for (extension, flushes) in
+            [("", true), ("", false), ("manifest", true), ("manifest", false)]
+        {
+            let dir = tempfile::tempdir().unwrap();
+            let current = dir.path().join("CURRENT");
+            let db = Builder::at(dir.path()).durability(Durability::Group).open().unwrap();
+            let kv = db.keyspace("k").unwrap();
+            kv.put("a", "1").unwrap();
+            let files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+            let is_it = |path: &std::path::PathBuf| match extension {
+                "" => *path == current,
+                _ => path.extension().is_some_and(|found| found == extension),
+            };
+            std::fs::remove_file(files.into_iter().find(is_it).unwrap()).unwrap();
+            kv.put("b", "2").unwrap();
+            if flushes {
+                db.flush().unwrap();
+                db.verify().unwrap();
+            }
+            kv.put("c", "3").unwrap();
+            db.close().unwrap();
+            let db = Builder::at(dir.path()).open().unwrap();
+            assert_eq!(db.keyspace("k").unwrap().count().unwrap(), 3, "{extension:?} {flushes}");
+            db.verify().unwrap();
+        }
+    }
+
     #[test]
     fn a_clean_close_leaves_no_log_and_seqnos_continue_after_it() {
         let dir = tempfile::tempdir().unwrap();

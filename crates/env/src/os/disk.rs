@@ -4,6 +4,7 @@ use super::held::HeldByOs;
 use super::lock::lock;
 use super::place::Place;
 use crate::disk::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile, failed};
+use crate::forks::check_may_open;
 use crate::stream::StreamedFile;
 use flagstone_base::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,7 @@ impl HoldingDisk {
 }
 
 fn hold(held: &[HeldByOs], path: &Path) -> Result<HeldDir> {
+    check_may_open()?;
     // Symbolic links that are changed later are no concern of the directory. If the path above it
     // cannot be followed, links stay in it.
     let path = match path.canonicalize() {

@@ -4,7 +4,7 @@ use super::held::{FileId, HeldByOs};
 use super::holder;
 use super::place::Place;
 use crate::disk::{DiskLock, LockMode, failed};
-use crate::forks::{ClosedInChild, Origin};
+use crate::forks::{ClosedInChild, Origin, check_may_open};
 use flagstone_base::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, flock, fstat, statat};
 use rustix::io::Errno;
@@ -63,6 +63,7 @@ impl Drop for OsLock {
 
 /// Locks the file at `place`.
 pub(super) fn lock(place: &Place<'_>, mode: LockMode) -> Result<Box<dyn DiskLock>> {
+    check_may_open()?;
     place.check()?;
     for _ in 0..TRIES {
         if let Some(lock) = try_lock(place, mode)? {

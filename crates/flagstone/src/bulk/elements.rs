@@ -35,6 +35,8 @@ pub struct Elements<R> {
     /// Whether the elements are those of an array.
     is_array: bool,
     found: Vec<Range<usize>>,
+    /// The error to be returned after the elements before it.
+    failed: Option<ElementsError>,
     element_bytes_max: usize,
 }
 
@@ -69,6 +71,7 @@ impl<R: Read> Elements<R> {
             after_comma: false,
             is_array: true,
             found: Vec::new(),
+            failed: None,
             element_bytes_max,
         }
     }
@@ -84,20 +87,28 @@ impl<R: Read> Elements<R> {
         elements
     }
 
-    /// Returns the next chunk, or `None` at the end of the array.
+    /// Returns the next chunk, or `None` at the end of the array. All elements before an error are
+    /// returned before it.
     ///
     /// # Errors
     /// The errors of the input, and the place at which it is not an array of elements with commas
     /// between them.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, ElementsError> {
         loop {
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
             let is_start = self.offset == 0 && self.pending.is_empty();
-            let is_end = !fill(&mut self.input, &mut self.pending)?;
+            let filled = fill(&mut self.input, &mut self.pending);
             if is_start && self.pending.starts_with(BYTE_ORDER_MARK) {
                 self.pending.drain(..BYTE_ORDER_MARK.len());
                 self.offset = BYTE_ORDER_MARK.len() as u64;
             }
-            self.scan()?;
+            let is_end = matches!(filled, Ok(false));
+            let failed = self.scan().err().or_else(|| filled.err().map(ElementsError::Input));
+            if let Some(error) = failed {
+                return self.fail(error);
+            }
             if !self.found.is_empty() {
                 return Ok(Some(self.take()));
             }
@@ -110,9 +121,29 @@ impl<R: Read> Elements<R> {
                 _ => self.forget(),
             }
             if is_end {
-                return self.end();
+                return match self.end() {
+                    Ok(()) => Ok(None),
+                    Err(error) => self.fail(error),
+                };
             }
         }
+    }
+
+    /// Returns the elements before `error`, which the next call returns; or `error` if there are
+    /// none. The last one may lack its comma if a bracket or a quote says where it ends.
+    #[cold]
+    fn fail(&mut self, error: ElementsError) -> Result<Option<Chunk>, ElementsError> {
+        if self.is_array && self.depth == 1 && self.state == ParseState::Inside {
+            let last = self.start.map(|start| self.pending[start..self.seen].trim_ascii_end());
+            if last.and_then(<[u8]>::last).is_some_and(|byte| b"}]\"".contains(byte)) {
+                self.end_element("an element")?;
+            }
+        }
+        if self.found.is_empty() {
+            return Err(error);
+        }
+        self.failed = Some(error);
+        Ok(Some(self.take()))
     }
 
     /// Scans the pending bytes that were not scanned yet.
@@ -250,13 +281,13 @@ impl<R: Read> Elements<R> {
         self.start = self.start.map(|start| start.saturating_sub(len));
     }
 
-    fn end(&self) -> Result<Option<Chunk>, ElementsError> {
+    fn end(&self) -> Result<(), ElementsError> {
         match self.state {
-            ParseState::After => Ok(None),
+            ParseState::After => Ok(()),
             ParseState::Before => Err(self.refused("an array")),
             _ if self.is_array => Err(self.refused("the end of the array")),
             _ if self.start.is_some() => Err(self.refused("the end of the document")),
-            _ => Ok(None),
+            _ => Ok(()),
         }
     }
 
@@ -384,6 +415,54 @@ mod tests {
         refused("[1}", "1:3: expected a comma or the array's closing bracket");
         refused("[1] \n 2", "2:2: expected nothing after the array");
         refused("[\"a", "1:4: expected the end of the array");
+    }
+
+    struct Fails;
+
+    impl Read for Fails {
+        fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the end of a tape"))
+        }
+    }
+
+    /// They were dropped: all that the chunk had before the error.
+    #[test]
+    fn elements_before_an_error_are_returned_first() {
+        let before_error = |text: &str, error: &str, expected: &[&str]| {
+            for step in [1, 7, usize::MAX] {
+                let input = ShortReads(text.as_bytes(), step).chain(Fails);
+                let mut reader = Elements::of_stream(input, 1 << 20);
+                let bytes: Vec<Vec<u8>> =
+                    expected.iter().map(|one| one.as_bytes().into()).collect();
+                let mut found = Vec::new();
+                let failed = loop {
+                    match reader.next_chunk() {
+                        Ok(chunk) => {
+                            let chunk = chunk.unwrap();
+                            found.extend(chunk.documents().map(|(_, element)| element.to_vec()));
+                        }
+                        Err(error) => break error.to_string(),
+                    }
+                };
+                assert_eq!((found, &failed[..]), (bytes, error), "{text}");
+            }
+        };
+        before_error(
+            "[{},[2]]\n{\"id\":3}\n",
+            "2:1: expected nothing after the array",
+            &["{}", "[2]"],
+        );
+        before_error("[{},[2],]", "1:9: expected an element after the comma", &["{}", "[2]"]);
+        before_error(
+            "[{},\"b\" }",
+            "1:9: expected a comma or the array's closing bracket",
+            &["{}", "\"b\""],
+        );
+        before_error("[{},[2]", "the end of a tape", &["{}", "[2]"]);
+        // Perhaps not all of it.
+        before_error("[{},12", "the end of a tape", &["{}"]);
+        before_error("[{},{\"a\":[]", "the end of a tape", &["{}"]);
+        assert_eq!(whole("[{},{}").unwrap_err(), "1:7: expected the end of the array");
     }
 
     #[test]

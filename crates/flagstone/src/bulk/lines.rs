@@ -33,6 +33,8 @@ pub struct Lines<R> {
     line_bytes_max: usize,
     /// Whether the rest of the line at `offset` is to be dropped.
     skips: bool,
+    /// The error of the input, to be returned after the lines before it.
+    failed: Option<io::Error>,
 }
 
 impl<R: Read> Lines<R> {
@@ -47,6 +49,7 @@ impl<R: Read> Lines<R> {
             line: Some(1),
             line_bytes_max,
             skips: false,
+            failed: None,
         }
     }
 
@@ -61,6 +64,7 @@ impl<R: Read> Lines<R> {
             line: None,
             line_bytes_max,
             skips: range.start > 0,
+            failed: None,
         }
     }
 
@@ -78,8 +82,13 @@ impl<R: Read> Lines<R> {
             return Ok(None);
         }
         while self.offset < self.end {
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
             let is_start = self.offset == 0 && self.pending.is_empty();
-            let is_end = !fill(&mut self.input, &mut self.pending)?;
+            let filled = fill(&mut self.input, &mut self.pending);
+            let is_end = matches!(filled, Ok(false));
+            self.failed = filled.err();
             if is_start && self.pending.starts_with(BYTE_ORDER_MARK) {
                 self.pending.drain(..BYTE_ORDER_MARK.len());
                 self.offset = BYTE_ORDER_MARK.len() as u64;

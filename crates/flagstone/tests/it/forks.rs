@@ -5,6 +5,12 @@
 //! last handle closed the database: it wrote a manifest that says so, and removed the log of its
 //! parent, which was still at work.
 //!
+//! Nor may it open another database, which the guides advised: the locks of all databases share a
+//! list of waiting threads, and the threads of its parent were still in the child's copy, at
+//! addresses that the child used again. Children crashed, or waited for ever. After the parent had
+//! closed its database a child gave its first large table to a thread that was resting in the
+//! parent, and waited for ever, too.
+//!
 //! Only a program of its own may fork: this very test binary, told by an environment variable.
 
 use crate::support::hashed;
@@ -53,21 +59,69 @@ fn is_good_in_child(work: impl FnOnce()) -> bool {
 
 fn assert_forked(result: flagstone::Result<()>) {
     let error = result.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(error.kind(), ErrorKind::Forked);
     let text = error.to_string();
-    assert!(text.contains("this process was forked after the directory was opened"), "{text}");
+    assert!(text.contains("this process was forked"), "{text}");
+}
+
+/// Runs the test `name` in a process of its own, which finds `dir` in its environment.
+fn run_apart(name: &str, dir: &Path) {
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+    let output = child.env(DIR, dir).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+}
+
+/// Writes tables that are large enough to be written by another thread, and closes.
+fn fill(dir: &Path) -> flagstone::Result<()> {
+    let options = Options::new().memory_budget(4 << 20);
+    let db = Database::builder(dir).options(options).open()?;
+    let kv = db.keyspace("kv")?;
+    for round in 0..4_u8 {
+        for key in 0..500_u16 {
+            kv.put(key.to_be_bytes(), [round; 1000])?;
+        }
+        db.flush()?;
+    }
+    db.compact()?;
+    assert_eq!(kv.get(7_u16.to_be_bytes())?.as_deref(), Some(&[3; 1000][..]));
+    db.close()
+}
+
+#[test]
+fn a_forked_child_opens_a_database_only_if_its_parent_had_none_open() {
+    let Some(outer) = std::env::var_os(DIR) else {
+        let outer = tempfile::tempdir().unwrap();
+        let name = "forks::a_forked_child_opens_a_database_only_if_its_parent_had_none_open";
+        return run_apart(name, outer.path());
+    };
+    let dir = |name: &str| Path::new(&outer).join(name);
+    let (db, kv) = open(&dir("parent"), Durability::Buffered);
+    kv.put("a", "1").unwrap();
+    assert!(is_good_in_child(|| {
+        assert_forked(fill(&dir("child")));
+        assert_forked(Database::builder(dir("parent")).open_read_only().map(drop));
+        // Its own children cannot, either.
+        assert!(is_good_in_child(|| assert_forked(fill(&dir("grandchild")))));
+    }));
+    assert!(!dir("child").join("LOCK").exists());
+    kv.put("b", "2").unwrap();
+    db.close().unwrap();
+    // A handle that is left of a closed database does not count.
+    for round in 0..3 {
+        fill(&dir("parent again")).unwrap();
+        assert!(is_good_in_child(|| fill(&dir(&format!("child {round}"))).unwrap()), "{round}");
+    }
+    drop(kv);
 }
 
 #[test]
 fn a_forked_child_changes_nothing_and_its_parent_goes_on() {
     let Some(outer) = std::env::var_os(DIR) else {
         let outer = tempfile::tempdir().unwrap();
-        let mut child = Command::new(std::env::current_exe().unwrap());
         let name = "forks::a_forked_child_changes_nothing_and_its_parent_goes_on";
-        child.args(["--exact", name, "--nocapture", "--test-threads=1"]);
-        let output = child.env(DIR, outer.path()).output().unwrap();
-        let text = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{text}");
+        run_apart(name, outer.path());
         // The parent ended without a close.
         for (name, durability) in DURABILITIES.into_iter().skip(1) {
             let (db, kv) = open(&outer.path().join(name), durability);
@@ -99,8 +153,7 @@ fn a_forked_child_changes_nothing_and_its_parent_goes_on() {
             assert_forked(second.close());
             // All of them: the last one would close the database.
             drop((kv, db));
-            let busy = Database::open(&dir).unwrap_err();
-            assert_eq!(busy.kind(), ErrorKind::Busy, "{busy}");
+            assert_forked(Database::open(&dir).map(drop));
         }));
         assert!(is_good_in_child(|| drop(handles.take())));
         assert_eq!(contents(&dir), before, "{name}");

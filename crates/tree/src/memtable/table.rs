@@ -93,13 +93,19 @@ impl References {
     }
 }
 
-/// Deleted ranges: a set, and the few that were added since the set was made.
+/// Deleted ranges: sets, each at least [`SET_GROWTH`] times as long as the next, and the few that
+/// were added since the last set was made. So a range is copied into few sets, and a reader looks
+/// into few.
 struct Ranges {
-    set: Arc<RangeSet>,
+    sets: Vec<Arc<RangeSet>>,
     tail: Vec<OwnedRange>,
     /// The set of the tail, made by the first scan.
     tail_set: OnceLock<Arc<RangeSet>>,
 }
+
+const SET_GROWTH: usize = 8;
+/// So many ranges become a set.
+const TAIL_MAX: usize = 16;
 
 impl Memtable {
     /// Creates an empty memtable, expected to grow to `expected`. It takes no memory before the
@@ -392,18 +398,27 @@ impl Memtable {
         let range = OwnedRange { start, end, seqno: entry.seqno() };
         writer.ranges_charged += (entry.key.len() + entry.value.len() + 256) as u64;
         let known = self.ranges.load_full();
-        let (set, mut tail) = match &known {
-            Some(known) => (Arc::clone(&known.set), known.tail.clone()),
+        let (mut sets, mut tail) = match &known {
+            Some(known) => (known.sets.clone(), known.tail.clone()),
             None => Default::default(),
         };
         tail.push(range);
-        let few = 64.max(4 * set.len().isqrt());
-        let (set, tail) = if tail.len() < few {
-            (set, tail)
-        } else {
-            (Arc::new(RangeSet::union(&[&set, &set_of(&tail)])), Vec::new())
-        };
-        self.ranges.store(Some(Arc::new(Ranges { set, tail, tail_set: OnceLock::new() })));
+        if tail.len() == TAIL_MAX {
+            let new = set_of(&tail);
+            tail.clear();
+            let (mut from, mut len) = (sets.len(), new.len());
+            while let Some(before) = from.checked_sub(1)
+                && sets[before].len() < SET_GROWTH * len
+            {
+                (from, len) = (before, len + sets[before].len());
+            }
+            let parts: Vec<&RangeSet> =
+                sets[from..].iter().map(|set| &**set).chain([&new]).collect();
+            let union = Arc::new(RangeSet::union(&parts));
+            sets.truncate(from);
+            sets.push(union);
+        }
+        self.ranges.store(Some(Arc::new(Ranges { sets, tail, tail_set: OnceLock::new() })));
     }
 
     /// Returns the newest SeqNo, not above `at`, of a deleted range over `key`, or ZERO if there is
@@ -414,17 +429,16 @@ impl Memtable {
         let Some(ranges) = &*ranges else { return SeqNo::ZERO };
         let in_tail = ranges.tail.iter().filter(|r| r.seqno <= at && r.as_ref().contains(key));
         let newest = in_tail.map(|range| range.seqno).max().unwrap_or(SeqNo::ZERO);
-        newest.max(ranges.set.covering(key, at))
+        ranges.sets.iter().fold(newest, |newest, set| newest.max(set.covering(key, at)))
     }
 
-    /// Returns all deleted ranges: most of them in one set, those added since it was made in
-    /// another. Callers share the second set until the next range is deleted. Empty sets are left
-    /// out.
+    /// Returns all deleted ranges: most of them in one set, others in a few smaller ones. Callers
+    /// share the last set until the next range is deleted. Empty sets are left out.
     pub(crate) fn range_sets(&self) -> Vec<Arc<RangeSet>> {
         let ranges: Guard<_> = self.ranges.load();
         let Some(ranges) = &*ranges else { return Vec::new() };
         let tail_set = ranges.tail_set.get_or_init(|| Arc::new(set_of(&ranges.tail)));
-        let sets = [&ranges.set, tail_set].into_iter();
+        let sets = ranges.sets.iter().chain([tail_set]);
         sets.filter(|set| !set.is_empty()).map(Arc::clone).collect()
     }
 

@@ -29,9 +29,12 @@ fn where_there_is_no_database_none_is_found() {
 fn a_finished_manifest_without_current_is_a_leftover_only_while_it_is_new() {
     let world = World::new();
     let mut manifest = world.open().unwrap();
+    let current = world.mem.content(&path("CURRENT")).unwrap();
     world.mem.remove(&path("CURRENT")).unwrap();
     assert!(world.load().unwrap().is_none());
+    world.mem.put_content(&path("CURRENT"), &current);
     manifest.append(&created(keyspace(1, "a", 1))).unwrap();
+    world.mem.remove(&path("CURRENT")).unwrap();
     let error = world.load().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains("CURRENT"), "{error}");
