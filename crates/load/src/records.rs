@@ -1,7 +1,7 @@
 //! A table as a stream, cut into chunks of whole records. Line ends inside of quotes end no record,
 //! so one thread finds the ends, and others parse the records.
 
-use crate::table::TableFormat;
+use crate::table::{BYTE_ORDER_MARK, TableFormat};
 use csv_core::ReadRecordResult;
 use flagstone::load::{CHUNK_BYTES, Chunk, Place};
 use std::fmt;
@@ -49,9 +49,6 @@ impl fmt::Display for RecordsError {
         }
     }
 }
-
-/// The mark that some editors put in front of UTF-8 text.
-pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl<R: Read> Records<R> {
     pub(crate) fn new(input: R, format: &TableFormat, record_bytes_max: usize) -> Self {

@@ -1,8 +1,10 @@
 //! Records of a table, CSV or TSV, as JSON documents.
 
-use crate::records::BYTE_ORDER_MARK;
 use flagstone::doc::Number;
 use std::fmt;
+
+/// The mark that some editors put in front of UTF-8 text.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// How a file of records with fields is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
