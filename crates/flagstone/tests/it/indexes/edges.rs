@@ -107,8 +107,8 @@ fn arrays_on_two_paths_of_an_index_are_refused() {
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert_eq!(
         refused.to_string(),
-        "index \"a\" cannot hold a document with arrays at both a.x and b: an index has at most \
-         one path with arrays"
+        "index \"a\" cannot hold a document with arrays at both a.x and b: the paths of an \
+         index may pass through one array"
     );
     assert_eq!(texts(&documents), ["1, 3 -> 1", "1, 3 -> 2", "1, 4 -> 2", "2, 3 -> 1"]);
 }
