@@ -6,7 +6,7 @@ use super::path::{self, Step, refusal};
 use super::push::Push;
 use super::tree::{Node, Place};
 use crate::error::{self, PipelineError, Result, code};
-use crate::expression::{Names, check_depth};
+use crate::expression::{Names, as_object, check_depth};
 use crate::stage::{self, Stages};
 use flagstone::Value;
 use flagstone::doc::{Map, ValueType};
@@ -261,7 +261,7 @@ impl Operators {
                 let text = format!("expected one of {}, found {text:?}", names.join(" "));
                 return Err(PipelineError::new(code::FAILED_TO_PARSE, "update", text));
             };
-            let Value::Map(operands) = operands else {
+            let Some(operands) = as_object(operands) else {
                 let text = format!("expected a map of paths, found {}", operands.type_name());
                 let place = format_args!("update.{name}");
                 return Err(PipelineError::new(code::FAILED_TO_PARSE, place, text));
