@@ -12,7 +12,7 @@ use super::source::{Found, Listed, Sources};
 use super::spec::{Lookup, Stage, Stages, Union, spilling};
 use super::unwind::Unwound;
 use crate::error::{PipelineError, Result, code};
-use crate::expression::{Context, Node, path, type_name};
+use crate::expression::{Context, Node, type_name};
 use crate::memory::{Hold, weight};
 use flagstone::doc::FieldPath;
 use flagstone::internal::interrupt_check;
@@ -430,16 +430,19 @@ impl Joined<'_> {
             }
             run.context = Arc::new(self.run.context.with_outer(outer));
         }
+        let is_stored = lookup.from.is_some();
         let (filter, test) = match &lookup.equal {
-            Some((local, foreign)) => equal(row, local, foreign, &lookup.place)?,
+            Some((local, foreign)) => equal(row, local, (foreign, is_stored), &lookup.place)?,
             None => (Filter::everything(), None),
         };
         let mut rows = match test {
             None => self::run(&lookup.stages, other, filter, &run)?,
-            // Conditions inside of the primary key are tested on rows.
+            // Conditions inside of the primary key, and those on rows that are not stored, are
+            // tested on rows.
             Some(test) => {
-                let rows = self::run(&[], other, filter, &run)?;
-                staged(&lookup.stages, stepped(vec![Step::Test(test)], rows, &run), &run)
+                let (first, rest) = lookup.stages.split_at(usize::from(!is_stored));
+                let rows = self::run(first, other, filter, &run)?;
+                staged(rest, stepped(vec![Step::Test(test)], rows, &run), &run)
             }
         };
         let (mut found, mut hold) = (Vec::new(), self.run.context.memory.hold());
@@ -451,19 +454,43 @@ impl Joined<'_> {
     }
 }
 
-/// Returns the condition that a field equals the value of a row, or one of the items of an array.
+/// Adds the values that a path reaches. A number is a place in an array; any name is looked for in
+/// all maps of an array; an array at the end counts as its items.
+fn reach<'v>(value: &'v Value, names: &[Box<str>], found: &mut Vec<&'v Value>) {
+    match (names.split_first(), value) {
+        (None, Value::Array(items)) => found.extend(items),
+        (None, value) => found.push(value),
+        (Some((name, rest)), Value::Map(map)) => {
+            if let Some(inner) = map.get(name) {
+                reach(inner, rest, found);
+            }
+        }
+        (Some((name, rest)), Value::Array(items)) => {
+            if let Some(item) = name.parse().ok().and_then(|at: usize| items.get(at)) {
+                reach(item, rest, found);
+            }
+            let maps = items.iter().filter(|item| item.as_map().is_some());
+            maps.for_each(|item| reach(item, names, found));
+        }
+        _ => {}
+    }
+}
+
+/// Returns the condition that a field equals a value of a row; what is missing counts as null.
 fn equal(
     row: &Value,
     local: &[Box<str>],
-    foreign: &str,
+    (foreign, is_stored): (&str, bool),
     place: &str,
 ) -> Result<(Filter, Option<Test>)> {
-    let values = match path(row, local).map(Cow::into_owned) {
-        Some(Value::Array(items)) => items,
-        Some(value) => vec![value],
-        None => vec![Value::Null],
-    };
-    if foreign == "_id" {
+    const NULL: Value = Value::Null;
+    let mut values = Vec::new();
+    reach(row, local, &mut values);
+    if values.is_empty() {
+        values.push(&NULL);
+    }
+    let values = values.into_iter().cloned();
+    if foreign == "_id" && is_stored {
         return Ok((Filter::key().one_of(values), None));
     }
     let names = foreign.split('.');
@@ -472,7 +499,7 @@ fn equal(
             PipelineError::new(code::FAILED_TO_PARSE, place, error.to_string())
         })?);
     let filter = filter.one_of(values);
-    if names.clone().next() == Some("_id") {
+    if !is_stored || names.clone().next() == Some("_id") {
         let compiled = filter.compile();
         let matcher = compiled
             .map_err(|error| PipelineError::new(code::BAD_VALUE, place, error.to_string()))?;
