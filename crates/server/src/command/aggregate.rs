@@ -84,13 +84,15 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     }
     let pipeline = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>();
     let mut pipeline = pipeline?;
-    let output = Output::take(&mut pipeline, &run.command.database)?;
+    let variables = Variables::parse(&args, "let")?;
+    let output = Output::take(&mut pipeline, &run.command.database, &variables)?;
     if let Some(output) = &output {
         output.check(run)?;
     }
-    let first = stages.first().and_then(|stage| stage.get("$collStats").ok().flatten());
+    // One with other fields is none.
+    let first = stages.first().filter(|stage| stage.len().is_ok_and(|len| len == 1));
+    let first = first.and_then(|stage| stage.get("$collStats").ok().flatten());
     if let (Some(stage), Some(namespace)) = (first, &namespace) {
-        let stage = Args::new(stage, "$collStats");
         let row = super::catalog::stats_row(run, &stage, namespace)?;
         pipeline[0] = self::stage("$documents", literal(vec![row]));
         collection = None;
@@ -100,15 +102,17 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         let rows = super::current::rows_of_stage(run, &Args::new(stage, "$currentOp"))?;
         pipeline[0] = self::stage("$documents", literal(rows));
     }
-    let variables = Variables::parse(&args, "let")?;
     let (db, pipeline) = (&run.service.db, Value::Array(pipeline));
     let aggregate =
         Aggregate::with_variables(db, collection.as_ref(), pipeline, variables.values())?;
     // The other collections of a pipeline belong to the same database.
     let (opened, database) = (db.clone(), run.command.database.clone());
     let aggregate = aggregate.collections(move |name| {
-        let namespace = Namespace::new(&database, name);
-        let namespace = namespace.map_err(|failure| Error::invalid(failure.message))?;
+        let namespace = match Namespace::new(&database, name) {
+            // There is no collection of such a name.
+            Err(failure) if failure.code == Code::InvalidNamespace => return Ok(None),
+            namespace => namespace.map_err(|failure| Error::invalid(failure.message))?,
+        };
         opened.space(&namespace.keyspace()).existing().collection()
     });
     let rows: Box<dyn Rows> = match (&output, &run.transaction) {

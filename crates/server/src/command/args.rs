@@ -14,7 +14,7 @@ pub(crate) struct Args<'a> {
 }
 
 /// Types that are stored as maps, by the names of these.
-const FORMS: [&str; 9] = [
+pub(super) const FORMS: [&str; 9] = [
     "$binary",
     "$timestamp",
     "$regularExpression",
