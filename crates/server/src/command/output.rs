@@ -167,7 +167,11 @@ impl Output {
             let text = "$out and $merge write on their own: expected them outside of a transaction";
             return Err(Failure::new(Code::OperationNotSupportedInTransaction, text));
         }
-        run.require(Need::Write, &self.namespace().database)
+        run.require(Need::Write, &self.namespace().database)?;
+        match self {
+            Self::Out(_) => Ok(()),
+            Self::Merge(merge) => merge.has_null(run).map(drop),
+        }
     }
 
     /// Writes the rows.
@@ -442,29 +446,34 @@ impl Merge {
         Ok(Self { into, on, matched, unmatched })
     }
 
+    /// Checks that a unique index has the fields of `on`. Returns whether these may be missing.
+    fn has_null(&self, run: &Run<'_, '_>) -> Outcome<bool> {
+        if self.on == [ID] {
+            return Ok(false);
+        }
+        let mut wanted: Vec<&str> = self.on.iter().map(String::as_str).collect();
+        wanted.sort_unstable();
+        let existing = run.existing(&self.into)?;
+        let indexes = existing.iter().flat_map(Collection::indexes);
+        let mut unique = indexes.filter(|index| {
+            let fields = index.fields.iter().map(|field| field.trim_start_matches('-'));
+            let mut fields: Vec<&str> = fields.collect();
+            fields.sort_unstable();
+            index.is_unique && index.is_ready && index.only.is_none() && fields == wanted
+        });
+        let Some(first) = unique.next() else {
+            let text = format!("$merge: expected a unique index on {}", self.on.join(", "));
+            return Err(Failure::numbered(51183, text));
+        };
+        Ok(!first.is_sparse || unique.any(|index| !index.is_sparse))
+    }
+
     fn write(
         &self,
         run: &mut Run<'_, '_>,
         rows: impl Iterator<Item = Result<Document, PipelineError>>,
     ) -> Outcome {
-        let existing = run.existing(&self.into)?;
-        let mut has_null = false;
-        if self.on != [ID] {
-            let mut wanted: Vec<&str> = self.on.iter().map(String::as_str).collect();
-            wanted.sort_unstable();
-            let indexes = existing.iter().flat_map(Collection::indexes);
-            let mut unique = indexes.filter(|index| {
-                let fields = index.fields.iter().map(|field| field.trim_start_matches('-'));
-                let mut fields: Vec<&str> = fields.collect();
-                fields.sort_unstable();
-                index.is_unique && index.is_ready && index.only.is_none() && fields == wanted
-            });
-            let Some(first) = unique.next() else {
-                let text = format!("$merge: expected a unique index on {}", self.on.join(", "));
-                return Err(Failure::numbered(51183, text));
-            };
-            has_null = !first.is_sparse || unique.any(|index| !index.is_sparse);
-        }
+        let (existing, has_null) = (run.existing(&self.into)?, self.has_null(run)?);
         let mut rows = rows.peekable();
         if rows.peek().is_none() {
             return Ok(());
