@@ -6,7 +6,7 @@ use crate::expression::{Context, Names, Node, as_object, check_depth, is_true, p
 use crate::memory::Memory;
 use flagstone::doc::{DateTime, Map};
 use flagstone::query::Matcher;
-use flagstone::{Filter, Value, doc};
+use flagstone::{Filter, Value};
 use std::sync::Arc;
 
 /// A filter that may have expressions.
@@ -93,7 +93,9 @@ fn sample(rate: &Value, place: &Place<'_>, names: &mut Names) -> Result<Node> {
     if rate.as_f64().is_none_or(|rate| !(0.0..=1.0).contains(&rate)) {
         return Err(place.refuse(code::BAD_VALUE, "expected a number from 0 to 1"));
     }
-    parse(&doc!({"$lt": [{"$rand": {}}, rate.clone()]}), place, names)
+    let one = |name, value| Value::Map([(name, value)].into_iter().collect());
+    let random = one("$rand", Value::Map(Map::new()));
+    parse(&one("$lt", Value::Array(vec![random, rate.clone()])), place, names)
 }
 
 /// Returns the filter of conditions that have no expressions.

@@ -763,7 +763,8 @@ fn text_is_made_of_more_than_text() {
             "error 51107",
         ),
         (
-            r#"{"$map":{"input":{"$regexFindAll":{"input":"héa","regex":"a*"}},"in":"$$this.idx"}}"#,
+            r#"{"$map":{"input":{"$regexFindAll":{"input":"héa","regex":"a*"}},
+                "in":"$$this.idx"}}"#,
             "[0,1,2]",
         ),
     ]);

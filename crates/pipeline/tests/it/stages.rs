@@ -386,7 +386,8 @@ fn joins() {
         ),
         (
             r#"[{"$match":{"_id":1}},{"$lookup":{"localField":"tags.1","foreignField":"f",
-                "pipeline":[{"$documents":[{"f":"a"},{"f":"b"}]}],"as":"j"}},{"$project":{"j":1}}]"#,
+                "pipeline":[{"$documents":[{"f":"a"},{"f":"b"}]}],"as":"j"}},
+                {"$project":{"j":1}}]"#,
             &[r#"{"_id":1,"j":[{"f":"b"}]}"#],
         ),
         (

@@ -17,9 +17,9 @@ const BEGINNING: &str = "\
 
 For programs that use a [driver](server.md).
 
-- Filters, sorts and indexes have [flagstone's](queries.md#differences-from-mongodb) order of values,
-  equality of maps, regular expressions and null in unique indexes. Expressions, accumulators and
-  updates compare as MongoDB does.
+- Filters, sorts and indexes have [flagstone's](queries.md#differences-from-mongodb) order of
+  values, equality of maps, regular expressions and null in unique indexes. Expressions,
+  accumulators and updates compare as MongoDB does.
 - The server says that it is `mongos`: drivers then use transactions without a replica set's
   members. `--replica-set NAME` says otherwise.
 - Timestamps, regular expressions, code, MinKey, MaxKey and odd binary subtypes are stored as the
