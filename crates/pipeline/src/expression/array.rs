@@ -4,7 +4,7 @@ use super::call::{Arg, Call, NULL, arg, found, is_nullish, items, text};
 use super::order::{compare, compare_any, is_null};
 use crate::error::{Result, code};
 use crate::memory::{SLOT, weight};
-use crate::number::{Sum, as_double, as_whole, divide, percentile};
+use crate::number::{Sum, add, as_double, as_whole, divide, percentile};
 use flagstone::Value;
 use flagstone::internal::document::{Direction, NumberType, long};
 use flagstone::internal::interrupt_check;
@@ -155,21 +155,22 @@ fn values<'a>(args: &'a [Arg<'_>]) -> Box<dyn Iterator<Item = &'a Value> + 'a> {
     }
 }
 
-/// The sum of the numbers, and how many they are.
-fn summed(args: &[Arg<'_>]) -> (Value, i64) {
-    let (mut sum, mut count) = (Sum::new(), 0);
-    for value in values(args) {
-        count += i64::from(sum.add(value));
-    }
-    (sum.total(), count)
-}
-
 pub(super) fn sum(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    found(summed(args).0)
+    let mut sum = Sum::new();
+    for value in values(args) {
+        sum.add(value);
+    }
+    found(sum.total())
 }
 
+/// Doubles are added one by one, without the digits that a sum keeps.
 pub(super) fn average(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let (sum, count) = summed(args);
+    let (mut sum, mut count) = (Value::Int(0), 0);
+    for value in values(args) {
+        if let Some(added) = add(&sum, value) {
+            (sum, count) = (added, count + 1);
+        }
+    }
     if count == 0 { NULL } else { Ok(divide(&sum, &long(count))) }
 }
 
@@ -362,6 +363,9 @@ pub(super) fn sorted(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>>
         }
         _ => return Err(call.mistyped(2942507, "1, -1 or a map of paths as sortBy", by)),
     };
+    if map.is_empty() {
+        return Err(call.fail(2942505, "$sortArray expected at least one path"));
+    }
     let mut parts = Vec::with_capacity(map.len());
     for (key, value) in map {
         let wrong = || call.fail(2942505, "$sortArray expected 1 or -1 for each path");

@@ -163,7 +163,7 @@ fn fields() {
         (r#"[{"$replaceRoot":{"root":1}}]"#, &["error 40415"]),
         (r#"[{"$replaceRoot":{}}]"#, &["error 40414"]),
         (r#"[{"$sample":{"size":-1,"more":1}}]"#, &["error 28748"]),
-        (r#"[{"$sample":{"size":{"$numberDecimal":"1E+6144"}}},{"$count":"n"}]"#, &[r#"{"n":4}"#]),
+        (r#"[{"$sample":{"size":1e300}},{"$count":"n"}]"#, &[r#"{"n":4}"#]),
         (r#"[{"$sort":{"_id":-1.5}},{"$limit":1},{"$project":{"_id":1}}]"#, &[r#"{"_id":4}"#]),
         (r#"[{"$unset":[]}]"#, &["error 31119"]),
         (r#"[{"$addFields":{"a":1,"a.b":2}}]"#, &["error 40176"]),
