@@ -350,8 +350,13 @@ fn parse_call(
                     format!("{} expected {expected}, found {}", operator.name, args.len()),
                 ));
             }
-            let is_no_array =
-                |node: &Node| matches!(node, Node::Literal(value) if value.as_array().is_none());
+            let is_no_array = |node: &Node| match node {
+                Node::Literal(value) => value.as_array().is_none(),
+                Node::Object(fields) => {
+                    fields.iter().all(|(_, node)| matches!(node, Node::Literal(_)))
+                }
+                _ => false,
+            };
             if operator.name == "$setEquals" && args.iter().any(is_no_array) {
                 return Err(place.refuse(5887502, "$setEquals expected arrays"));
             }

@@ -322,6 +322,7 @@ fn parse_lookup(
     let is_none = |value: &Value| value.is_null() || value.as_str() == Some("");
     let (mut from, mut local, mut foreign, mut into) = (None, None, None, None);
     let (mut outer, mut variables, mut inner) = (names.outer.clone(), Vec::new(), None);
+    let mut unknown = None;
     for (key, value) in map {
         let name = key.as_str().unwrap_or_default();
         let at = at.field(name);
@@ -354,7 +355,7 @@ fn parse_lookup(
                 let text = format!(
                     "expected from, localField, foreignField, let, pipeline or as, found {other:?}"
                 );
-                return Err(at.refuse(code::UNKNOWN_FIELD, text));
+                unknown = Some(at.refuse(code::UNKNOWN_FIELD, text));
             }
         }
     }
@@ -381,6 +382,10 @@ fn parse_lookup(
         (None, false) => return Err(missing("from")),
         (Some(_), true) => return Err(missing("no from beside $documents")),
         _ => {}
+    }
+    // A misspelled name first means that another one is missing.
+    if let Some(unknown) = unknown {
+        return Err(unknown);
     }
     let into = into.ok_or_else(|| at.refuse(code::MISSING_FIELD, "expected as"))?;
     let place = at.to_string().into();

@@ -687,6 +687,7 @@ fn values_stand_in_the_order_of_bson() {
         (r#"{"$setUnion":["$i",null]}"#, "error 17043"),
         (r#"{"$setEquals":["$i",[1]]}"#, "error 17044"),
         (r#"{"$setEquals":[1,[1]]}"#, "error 5887502"),
+        (r#"{"$setEquals":[[1],{"a":1}]}"#, "error 5887502"),
     ]);
 }
 

@@ -396,6 +396,8 @@ fn joins() {
             &[r#"{"_id":2,"j":[{"f":null},{"g":1}]}"#],
         ),
         (r#"[{"$lookup":{"from":"customers","as":"x"}}]"#, &["error 9"]),
+        (r#"[{"$lookup":{"From":"customers","pipeline":[],"as":"x"}}]"#, &["error 9"]),
+        (r#"[{"$lookup":{"from":"c","pipeline":[],"as":"x","y":1}}]"#, &["error 40415"]),
         (r#"[{"$lookup":{"from":"customers","localField":"a","as":"x"}}]"#, &["error 9"]),
         (r#"[{"$lookup":{"localField":"a","foreignField":"b","as":"x"}}]"#, &["error 9 from"]),
         (

@@ -434,6 +434,14 @@ impl<'a> Asked<'a> {
                 }
                 "latencyStats" => {
                     asked.has_latency = true;
+                    for field in value.fields()? {
+                        let (FieldKey::Name(name), _) = field? else { continue };
+                        if name != "histograms" {
+                            let what = "$collStats.latencyStats";
+                            let text = format!("BSON field '{what}.{name}' is an unknown field");
+                            return Err(Failure::new(Code::IDLUnknownField, text));
+                        }
+                    }
                     let histograms = value.get("histograms")?;
                     let is_wanted = histograms.map(|value| value.as_bool().ok_or(value));
                     match is_wanted {

@@ -407,7 +407,7 @@ impl Merge {
                 }
                 "into" => named = Some(into(value)?),
                 "on" => on = fields(value, place)?,
-                "let" | "whenMatched" | "whenNotMatched" if value.is_null() => {}
+                "let" | "whenNotMatched" if value.is_null() => {}
                 "let" => variables = Some(value),
                 "whenMatched" => matched = Some(value),
                 "whenNotMatched" => {
