@@ -39,13 +39,16 @@ pub(crate) mod code {
     pub(crate) const EMPTY_FIELD_NAME: i32 = 56;
     pub(crate) const IMMUTABLE_FIELD: i32 = 66;
     pub(crate) const INVALID_OPTIONS: i32 = 72;
+    pub(crate) const INVALID_NAMESPACE: i32 = 73;
     pub(crate) const NOT_SUPPORTED: i32 = 115;
     pub(crate) const EXCEEDED_MEMORY: i32 = 146;
     pub(crate) const INVALID_OPERATOR: i32 = 168;
     pub(crate) const CONVERSION_FAILURE: i32 = 241;
+    pub(crate) const MISSING_FIELD: i32 = 40414;
+    pub(crate) const UNKNOWN_FIELD: i32 = 40415;
 }
 
-const NAMES: [(i32, &str); 20] = [
+const NAMES: [(i32, &str); 23] = [
     (1, "InternalError"),
     (code::BAD_VALUE, "BadValue"),
     (code::NO_SUCH_KEY, "NoSuchKey"),
@@ -61,10 +64,13 @@ const NAMES: [(i32, &str); 20] = [
     (code::EMPTY_FIELD_NAME, "EmptyFieldName"),
     (code::IMMUTABLE_FIELD, "ImmutableField"),
     (code::INVALID_OPTIONS, "InvalidOptions"),
+    (code::INVALID_NAMESPACE, "InvalidNamespace"),
     (code::NOT_SUPPORTED, "CommandNotSupported"),
     (code::EXCEEDED_MEMORY, "ExceededMemoryLimit"),
     (code::INVALID_OPERATOR, "InvalidPipelineOperator"),
     (code::CONVERSION_FAILURE, "ConversionFailure"),
+    (code::MISSING_FIELD, "IDLFailedToParse"),
+    (code::UNKNOWN_FIELD, "IDLUnknownField"),
     (11601, "Interrupted"),
 ];
 
@@ -73,6 +79,17 @@ impl PipelineError {
     pub(crate) fn new(code: i32, place: impl fmt::Display, text: impl Into<String>) -> Self {
         let (place, text) = (place.to_string(), text.into());
         Self(Box::new(Inner { code, place, text, source: None }))
+    }
+
+    /// The same with another code.
+    pub(crate) fn with_code(mut self, code: i32) -> Self {
+        self.0.code = code;
+        self
+    }
+
+    /// Returns whether an operator has failed, not one of its arguments.
+    pub(crate) fn is_of(&self, operator: &str) -> bool {
+        self.0.place.ends_with(operator)
     }
 
     /// Returns the code that drivers know.

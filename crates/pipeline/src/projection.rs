@@ -1,7 +1,7 @@
 //! Projections of `find`: fields to keep or to remove, parts of arrays, and computed fields.
 
 use crate::error::{PipelineError, Result, code};
-use crate::expression::Expression;
+use crate::expression::{Expression, as_object};
 use flagstone::doc::{DateTime, Map};
 use flagstone::internal::document::DEPTH_MAX;
 use flagstone::query::{Matcher, Projection};
@@ -63,6 +63,8 @@ const KEPT_AMONG_REMOVED: i32 = 31253;
 const REMOVED_AMONG_KEPT: i32 = 31254;
 const ELEMENT_OF_NESTED: i32 = 31275;
 const SECOND_MATCHED: i32 = 31276;
+const OBJECT_OF_MATCHED: i32 = 31271;
+const VALUE_OF_MATCHED: i32 = 31308;
 const MATCHED_AMONG_REMOVED: i32 = 31395;
 const NO_MATCHED: i32 = 51246;
 const SHORT_ARRAY: i32 = 51247;
@@ -176,6 +178,12 @@ impl Reading {
             }
             match value {
                 Value::Bool(is_kept) => self.whole(&path, *is_kept)?,
+                value if path.ends_with(".$") && value.as_f64().is_none() => {
+                    let is_object = as_object(value).is_some();
+                    let code = if is_object { OBJECT_OF_MATCHED } else { VALUE_OF_MATCHED };
+                    let text = format!("expected 1 for $, found {}", value.type_name());
+                    return refused(code, &path, text);
+                }
                 Value::Map(inner) => {
                     let first = inner.iter().next().and_then(|(name, _)| name.as_str());
                     match first {
@@ -248,6 +256,9 @@ impl Reading {
     }
 
     fn operator(&mut self, path: &str, name: &str, map: &Map, value: &Value) -> Result<()> {
+        if name == "$elemMatch" && map.len() > 1 {
+            return refused(DOLLAR_NAME, path, "expected $elemMatch alone in its map");
+        }
         let operand = map.get(name).filter(|_| map.len() == 1);
         let field = match (name, operand) {
             ("$slice", Some(operand)) => match slice(path, operand)? {
@@ -350,7 +361,7 @@ fn slice(path: &str, operand: &Value) -> Result<Option<Field>> {
             Some(count) => Ok(Some(Field::Slice(0, count.unsigned_abs()))),
             None => {
                 let text = format!("expected numbers of $slice, found {}", value.type_name());
-                refused(BAD_SLICE, path, text)
+                refused(SHORT_SLICE, path, text)
             }
         },
     }
@@ -361,8 +372,7 @@ const ARRAY: &str = "array";
 
 /// Reads `$elemMatch`: a condition on an array of one element.
 fn element(path: &str, operand: &Value) -> Result<Matcher> {
-    let is_form = |map: &Map| map.get("$regularExpression").is_some();
-    if operand.as_map().is_none_or(is_form) {
+    if as_object(operand).is_none() {
         let text = format!("expected conditions of $elemMatch, found {}", operand.type_name());
         return refused(NO_CONDITIONS, path, text);
     }

@@ -120,6 +120,11 @@ impl Failure {
         Self { of_pipeline: code, ..Self::new(Code::BadValue, message) }
     }
 
+    /// Returns whether its code is one of a pipeline.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.of_pipeline.is_some()
+    }
+
     /// What this version does not do.
     #[cold]
     pub(crate) fn unsupported(what: impl std::fmt::Display) -> Self {

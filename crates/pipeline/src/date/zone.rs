@@ -31,9 +31,9 @@ impl Zone {
         (zone.iana_name() == Some(text)).then_some(Self::Region(zone))
     }
 
-    /// Parses `UTC`, `GMT`, `Z`, `+02`, `-0530` or `+05:30` to the seconds ahead of UTC.
+    /// Parses `UTC`, `GMT`, `+02`, `-0530` or `+05:30` to the seconds ahead of UTC.
     pub(crate) fn offset(text: &str) -> Option<i64> {
-        if ["UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT"].contains(&text) {
+        if ["UTC", "GMT", "Etc/UTC", "Etc/GMT"].contains(&text) {
             return Some(0);
         }
         let sign = match text.as_bytes().first()? {

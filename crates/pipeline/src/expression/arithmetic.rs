@@ -3,8 +3,10 @@
 use super::call::{Arg, Call, NULL, arg, found, is_nullish};
 use crate::error::{Result, code};
 use crate::number::{
-    Rounding, absolute, add as sum, as_double, as_whole, divide as quotient, multiply as product,
-    negate, power as raised, remainder, round as rounded, square_root, subtract as rest,
+    Rounding, absolute, add as sum, as_decimal, as_double, as_whole, divide as quotient,
+    exponential as exponential_of, logarithm as logarithm_of, logarithm_of_ten as logarithm_to_ten,
+    multiply as product, negate, power as raised, remainder, round as rounded, square_root,
+    subtract as rest,
 };
 use flagstone::Value;
 use flagstone::doc::DateTime;
@@ -21,7 +23,11 @@ fn has_null(args: &[Arg<'_>]) -> bool {
 
 /// Returns the point in time that is a number of milliseconds later.
 fn later(call: &Call<'_>, time: DateTime, millis: &Value) -> Result<Option<Value>> {
-    let millis = rounded(millis, 0, Rounding::Even).as_ref().and_then(as_whole);
+    // A half of a double goes away from zero.
+    let millis = match NumberType::of(millis) {
+        Some(NumberType::Double) => as_whole(&Value::Float(as_double(millis).round())),
+        _ => rounded(millis, 0, Rounding::Even).as_ref().and_then(as_whole),
+    };
     let micros = millis.and_then(|millis| millis.checked_mul(1_000));
     match micros.and_then(|micros| time.as_micros().checked_add(micros)) {
         Some(micros) => found(DateTime::from_micros(micros)),
@@ -224,7 +230,7 @@ pub(super) fn root(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
 
 pub(super) fn exponential(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let Some(value) = one(call, args, 28765)? else { return NULL };
-    found(in_type(&[value], as_double(value).exp()))
+    Ok(exponential_of(value))
 }
 
 /// Returns the only argument, which is positive.
@@ -238,12 +244,12 @@ fn positive<'a>(call: &Call<'_>, args: &'a [Arg<'_>], code: i32) -> Result<Optio
 
 pub(super) fn natural_logarithm(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let Some(value) = positive(call, args, 28766)? else { return NULL };
-    found(in_type(&[value], as_double(value).ln()))
+    Ok(logarithm_of(value))
 }
 
 pub(super) fn logarithm_of_ten(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let Some(value) = positive(call, args, 28761)? else { return NULL };
-    found(in_type(&[value], as_double(value).log10()))
+    Ok(logarithm_to_ten(value))
 }
 
 pub(super) fn logarithm(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
@@ -255,7 +261,12 @@ pub(super) fn logarithm(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Valu
     if !is_positive(base) || *base == Value::Int(1) {
         return Err(call.fail(28759, "$log expected a positive base other than 1"));
     }
-    found(in_type(&[value, base], as_double(value).ln() / as_double(base).ln()))
+    let has_decimal = [value, base].map(NumberType::of).contains(&Some(NumberType::Decimal));
+    if has_decimal && let (Some(value), Some(base)) = (as_decimal(value), as_decimal(base)) {
+        let both = logarithm_of(&value).zip(logarithm_of(&base));
+        return Ok(both.and_then(|(value, base)| quotient(&value, &base)));
+    }
+    found(as_double(value).ln() / as_double(base).ln())
 }
 
 /// Returns a double as a decimal if one of the operands is one.

@@ -1,14 +1,14 @@
 //! Arrays.
 
 use super::call::{Arg, Call, NULL, arg, found, is_nullish, items, text};
+use super::order::{compare, compare_any, is_null};
 use crate::error::{Result, code};
 use crate::memory::{SLOT, weight};
-use crate::number::{add, as_double, as_whole, divide, percentile};
-use flagstone::doc::FieldPath;
-use flagstone::internal::document::{Direction, Encoder, IndexKeys, NumberType, long};
+use crate::number::{Sum, add, as_double, as_whole, divide, percentile};
+use flagstone::Value;
+use flagstone::internal::document::{Direction, NumberType, long};
 use flagstone::internal::interrupt_check;
-use flagstone::query::SortSpec;
-use flagstone::{Value, View};
+use std::cmp::Ordering;
 
 /// Returns the whole number of an argument.
 fn whole(call: &Call<'_>, arg: &Arg<'_>, codes: (i32, i32)) -> Result<i64> {
@@ -141,7 +141,8 @@ pub(super) fn index_of(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
     let (start, end) = (bound(2, 0)?, bound(3, list.len())?.min(list.len()));
     let wanted = arg(args, 1).as_deref();
     let within = list.get(start..end).unwrap_or_default();
-    let place = within.iter().position(|item| Some(item) == wanted);
+    let is_wanted = |item: &Value| compare_any(Some(item), wanted).is_eq();
+    let place = within.iter().position(is_wanted);
     found(place.map_or(-1, |place| (start + place) as i64))
 }
 
@@ -155,22 +156,30 @@ fn values<'a>(args: &'a [Arg<'_>]) -> Box<dyn Iterator<Item = &'a Value> + 'a> {
 }
 
 pub(super) fn sum(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    found(values(args).fold(Value::Int(0), |sum, value| add(&sum, value).unwrap_or(sum)))
+    let mut sum = Sum::new();
+    for value in values(args) {
+        sum.add(value);
+    }
+    found(sum.total())
 }
 
+/// Doubles are added one by one, without the digits that a sum keeps.
 pub(super) fn average(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let numbers = || values(args).filter(|value| NumberType::of(value).is_some());
-    let sum = numbers().fold(Value::Int(0), |sum, value| add(&sum, value).unwrap_or(sum));
-    let count = long(numbers().count() as i64);
-    Ok(if count == Value::Int(0) { Some(Value::Null) } else { divide(&sum, &count) })
+    let (mut sum, mut count) = (Value::Int(0), 0);
+    for value in values(args) {
+        if let Some(added) = add(&sum, value) {
+            (sum, count) = (added, count + 1);
+        }
+    }
+    if count == 0 { NULL } else { Ok(divide(&sum, &long(count))) }
 }
 
 pub(super) fn least(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    found(values(args).filter(|value| !value.is_null()).min().cloned())
+    found(values(args).filter(|value| !is_null(value)).min_by(|a, b| compare(a, b)).cloned())
 }
 
 pub(super) fn greatest(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    found(values(args).filter(|value| !value.is_null()).max().cloned())
+    found(values(args).filter(|value| !is_null(value)).max_by(|a, b| compare(a, b)).cloned())
 }
 
 /// The standard deviation of the numbers, divided by how many they are less `less`.
@@ -220,14 +229,14 @@ pub(super) fn last_few(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
 pub(super) fn least_few(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let (n, list) = few(call, args)?;
     let mut order: Vec<&Value> = list.iter().filter(|value| !value.is_null()).collect();
-    order.sort();
+    order.sort_by(|a, b| compare(a, b));
     call.list(order.into_iter().take(n)).map(Some)
 }
 
 pub(super) fn greatest_few(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let (n, list) = few(call, args)?;
     let mut order: Vec<&Value> = list.iter().filter(|value| !value.is_null()).collect();
-    order.sort_by(|a, b| b.cmp(a));
+    order.sort_by(|a, b| compare(b, a));
     call.list(order.into_iter().take(n)).map(Some)
 }
 
@@ -293,6 +302,9 @@ pub(super) fn zipped(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>>
             list
         }
     };
+    if inputs.is_empty() {
+        return Err(call.fail(34465, "$zip expected at least one input"));
+    }
     if inputs.iter().any(Value::is_null) {
         return NULL;
     }
@@ -344,30 +356,40 @@ pub(super) fn sorted(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>>
             let direction = direction(value).ok_or_else(wrong)?;
             let mut order: Vec<&Value> = list.iter().collect();
             match direction {
-                Direction::Ascending => order.sort(),
-                Direction::Descending => order.sort_by(|a, b| b.cmp(a)),
+                Direction::Ascending => order.sort_by(|a, b| compare(a, b)),
+                Direction::Descending => order.sort_by(|a, b| compare(b, a)),
             }
             return call.list(order.into_iter()).map(Some);
         }
         _ => return Err(call.mistyped(2942507, "1, -1 or a map of paths as sortBy", by)),
     };
-    let wrong = |expected: &str| call.fail(2942505, format!("$sortArray expected {expected}"));
+    if map.is_empty() {
+        return Err(call.fail(2942505, "$sortArray expected at least one path"));
+    }
     let mut parts = Vec::with_capacity(map.len());
     for (key, value) in map {
-        let direction = direction(value).ok_or_else(|| wrong("1 or -1 for each path"))?;
-        parts.push((FieldPath::of_names(key.as_str().unwrap_or_default().split('.')), direction));
+        let wrong = || call.fail(2942505, "$sortArray expected 1 or -1 for each path");
+        let direction = direction(value).ok_or_else(wrong)?;
+        let names: Vec<&str> = key.as_str().unwrap_or_default().split('.').collect();
+        parts.push((names, direction));
     }
-    let spec = SortSpec::new(parts).map_err(|error| wrong(&error.to_string()))?;
-    let (mut encoder, mut keys) = (Encoder::new(), IndexKeys::new());
-    let (mut hold, mut order) = (call.hold(0)?, Vec::with_capacity(list.len()));
-    for item in list {
-        let (mut bytes, mut key) = (Vec::new(), Vec::new());
-        encoder.encode(item, None, &mut bytes)?;
-        let made = View::of(&bytes, None).and_then(|view| spec.key(&view, &mut keys, &mut key));
-        made.map_err(|malformed| wrong(&malformed.to_string()))?;
-        hold.add(key.len() + SLOT, call.place)?;
-        order.push((key, item));
-    }
-    order.sort_by(|a, b| a.0.cmp(&b.0));
-    call.list(order.into_iter().map(|(_, item)| item)).map(Some)
+    let _held = call.hold(list.len().saturating_mul(size_of::<&Value>()))?;
+    let mut order: Vec<&Value> = list.iter().collect();
+    order.sort_by(|a, b| {
+        let mut orders = parts.iter().map(|(names, direction)| {
+            // What is missing counts as null.
+            let [a, b] = [a, b].map(|item| at_names(item, names).unwrap_or(&Value::Null));
+            match direction {
+                Direction::Ascending => compare(a, b),
+                Direction::Descending => compare(b, a),
+            }
+        });
+        orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    });
+    call.list(order.into_iter()).map(Some)
+}
+
+/// Returns the value at a path, which does not look into arrays.
+fn at_names<'v>(value: &'v Value, names: &[&str]) -> Option<&'v Value> {
+    names.iter().try_fold(value, |value, name| value.as_map()?.get(name))
 }

@@ -31,7 +31,9 @@ impl Format {
 }
 
 /// The subtype of UUIDs.
-const UUID: u8 = 4;
+pub(super) const UUID: u8 = 4;
+/// The old subtype of binary data, whose bytes begin with their number once more.
+const OLD: u8 = 2;
 
 /// Returns the bytes and the subtype of binary data.
 pub(super) fn parts(value: &Value) -> Option<(Vec<u8>, u8)> {
@@ -41,19 +43,28 @@ pub(super) fn parts(value: &Value) -> Option<(Vec<u8>, u8)> {
         _ if type_name(Some(value)) == "binData" => {
             let inner = value.get("$binary")?;
             let subtype = u8::from_str_radix(inner.get("subType")?.as_str()?, 16).ok()?;
-            Some((base64(inner.get("base64")?.as_str()?)?, subtype))
+            let mut bytes = base64(inner.get("base64")?.as_str()?)?;
+            if subtype == OLD {
+                let len = i32::try_from(bytes.len()).ok()?;
+                bytes.splice(..0, len.to_le_bytes());
+            }
+            Some((bytes, subtype))
         }
         _ => None,
     }
 }
 
 /// Makes binary data of a subtype.
-pub(super) fn of(bytes: Vec<u8>, subtype: u8) -> Value {
+pub(super) fn of(mut bytes: Vec<u8>, subtype: u8) -> Value {
     if subtype == 0 {
         return Value::Bytes(bytes);
     }
     if let (UUID, Ok(bytes)) = (subtype, <[u8; 16]>::try_from(bytes.as_slice())) {
         return Value::Uuid(bytes);
+    }
+    let len = i32::try_from(bytes.len().saturating_sub(4)).unwrap_or_default().to_le_bytes();
+    if subtype == OLD && bytes.starts_with(&len) {
+        bytes.drain(..4);
     }
     let mut text = Vec::new();
     put_base64(&bytes, &mut text);
@@ -70,8 +81,12 @@ pub(super) fn of(bytes: Vec<u8>, subtype: u8) -> Value {
 pub(super) fn read(text: &str, format: Format, subtype: u8) -> Result<Vec<u8>, String> {
     let refuse = |what: &str| format!("text in the format {what}, found {text:?}");
     match format {
+        Format::Auto => Err("another format than auto for text".to_owned()),
         Format::Uuid if subtype != UUID => Err("the subtype 4 for UUIDs".to_owned()),
-        Format::Uuid | Format::Auto if subtype == UUID => {
+        _ if subtype == UUID && format != Format::Uuid => {
+            Err("the format uuid for the subtype 4".to_owned())
+        }
+        Format::Uuid => {
             let is_shaped = text.len() == 36
                 && text.bytes().enumerate().all(|(at, byte)| {
                     if matches!(at, 8 | 13 | 18 | 23) { byte == b'-' } else { byte != b'-' }
@@ -79,7 +94,7 @@ pub(super) fn read(text: &str, format: Format, subtype: u8) -> Result<Vec<u8>, S
             let digits = text.replace('-', "");
             hex(&digits).filter(|_| is_shaped).ok_or_else(|| refuse("uuid"))
         }
-        Format::Base64 | Format::Auto | Format::Uuid => {
+        Format::Base64 => {
             base64(text).filter(|_| text.len().is_multiple_of(4)).ok_or_else(|| refuse("base64"))
         }
         Format::Base64Url => {

@@ -54,6 +54,11 @@ impl Context {
     }
 }
 
+/// Text is shorter than this.
+pub(super) const TEXT_END: usize = 16 << 20;
+/// The code of text that is longer.
+pub(super) const TEXT_TOO_LONG: i32 = 16493;
+
 /// The value of an argument; `None` if it is missing.
 pub(crate) type Arg<'v> = Option<Cow<'v, Value>>;
 
@@ -83,6 +88,14 @@ impl Call<'_> {
     pub(super) fn mistyped(&self, code: i32, expected: &str, found: &Arg<'_>) -> PipelineError {
         let found = type_name(found.as_deref());
         self.fail(code, format!("{} expected {expected}, found {found}", self.name()))
+    }
+
+    /// Refuses text of `len` bytes that no document can hold.
+    pub(super) fn check_text(&self, len: usize) -> Result<()> {
+        if len < TEXT_END {
+            return Ok(());
+        }
+        Err(self.fail(TEXT_TOO_LONG, format!("expected text below 16 MiB, found {len} bytes")))
     }
 
     /// Holds memory for `bytes` that the operator is about to make.

@@ -1,13 +1,14 @@
-//! Comparisons, by the total order of values; what is missing is less than all.
+//! Comparisons.
 
 use super::call::{Arg, Call, arg, found, items};
 use super::kind::is_true;
+use super::order::{compare, compare_any};
 use crate::error::Result;
 use flagstone::Value;
 use std::cmp::Ordering;
 
 fn order(args: &[Arg<'_>]) -> Ordering {
-    arg(args, 0).as_deref().cmp(&arg(args, 1).as_deref())
+    compare_any(arg(args, 0).as_deref(), arg(args, 1).as_deref())
 }
 
 pub(super) fn equal(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
@@ -47,5 +48,5 @@ pub(super) fn is_in(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> 
     let list = arg(args, 1);
     let list = items(list).ok_or_else(|| call.mistyped(40081, "an array as second", list))?;
     let wanted = arg(args, 0).as_deref();
-    found(list.iter().any(|item| Some(item) == wanted))
+    found(wanted.is_some_and(|wanted| list.iter().any(|item| compare(item, wanted).is_eq())))
 }

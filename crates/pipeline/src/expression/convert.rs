@@ -3,12 +3,13 @@
 use super::binary::{self, Format};
 use super::call::{Arg, Call, NULL, arg, found, is_nullish, text};
 use super::kind::{as_object, is_true, type_name};
-use crate::date::read;
-use crate::error::{Result, code};
-use crate::number::{Rounding, as_double, as_whole, round};
+use crate::date::{Zone, print, read};
+use crate::error::{PipelineError, Result, code};
+use crate::number::{Rounding, as_decimal, as_double, as_whole, decimal_of_text, round};
 use flagstone::Value;
 use flagstone::doc::{DateTime, ObjectId};
 use flagstone::internal::document::{NumberType, decimal, long};
+use std::borrow::Cow;
 
 pub(super) fn type_of(_: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     found(type_name(arg(args, 0).as_deref()))
@@ -31,16 +32,27 @@ pub(super) fn as_text(value: &Value) -> Option<String> {
             _ => number.as_str().strip_suffix("E+0").unwrap_or(number.as_str()).to_owned(),
         },
         Value::ObjectId(id) => id.to_string(),
-        Value::DateTime(time) => {
-            let format = "%Y-%m-%dT%H:%M:%S.%LZ";
-            crate::date::print(*time, format, &crate::date::Zone::UTC)
-                .unwrap_or_else(|_year| time.to_string())
-        }
+        Value::DateTime(time) => text_of_date(*time)?,
         _ => {
             let (bytes, subtype) = binary::parts(value)?;
             binary::print(&bytes, Format::Auto, subtype).ok()?
         }
     })
+}
+
+/// Returns the text of a date; `None` if its year has not four digits.
+fn text_of_date(time: DateTime) -> Option<String> {
+    print(time, "%Y-%m-%dT%H:%M:%S.%LZ", &Zone::UTC).ok()
+}
+
+/// The error of a value that has no text.
+pub(super) fn without_text(call: &Call<'_>, code: i32, value: &Value) -> PipelineError {
+    if let Value::DateTime(_) = value {
+        let text = format!("{} expected a date of the years from 0 to 9999", call.name());
+        return call.fail(18537, text);
+    }
+    let expected = "a value that has text: text, a number, a date, a timestamp or code";
+    call.mistyped(code, expected, &Some(Cow::Borrowed(value)))
 }
 
 /// Writes a double in as few digits as read back as it, with an exponent of at least two digits if
@@ -78,7 +90,7 @@ enum Target {
 }
 
 impl Target {
-    const ALL: [(&'static str, i64, Self); 21] = [
+    const ALL: [(&'static str, i64, Self); 22] = [
         ("double", 1, Self::Double),
         ("string", 2, Self::Text),
         ("objectId", 7, Self::ObjectId),
@@ -88,6 +100,7 @@ impl Target {
         ("long", 18, Self::Long),
         ("decimal", 19, Self::Decimal),
         ("binData", 5, Self::Binary(0)),
+        ("missing", 0, Self::Other("missing")),
         ("object", 3, Self::Other("object")),
         ("array", 4, Self::Other("array")),
         ("undefined", 6, Self::Other("undefined")),
@@ -208,17 +221,16 @@ fn converted(value: &Value, target: Target, manner: Manner) -> Result<Value, Str
         Target::Decimal => match value {
             Value::Bool(bool) => decimal(if *bool { "1" } else { "0" }).ok_or_else(refuse),
             Value::Text(text) => {
-                let literal = json_number(text);
-                let special = float(text).filter(|float| !float.is_finite()).map(Value::Float);
-                decimal(&literal).or(special).ok_or_else(|| format!("a number, found {text:?}"))
+                let special = not_finite(text).map(Value::Float);
+                let found = special.or_else(|| decimal_of_text(&json_number(text)));
+                found.ok_or_else(|| format!("a number in the range of decimal, found {text:?}"))
             }
             Value::DateTime(time) => {
                 let millis = time.as_micros().div_euclid(1_000);
                 decimal(&millis.to_string()).ok_or_else(refuse)
             }
             Value::Float(float) if !float.is_finite() => Ok(value.clone()),
-            Value::Float(float) => decimal(&format!("{float}")).ok_or_else(out_of_range),
-            _ if NumberType::of(value).is_some() => decimal(&value.to_string()).ok_or_else(refuse),
+            _ if NumberType::of(value).is_some() => as_decimal(value).ok_or_else(refuse),
             _ => Err(refuse()),
         },
     }
@@ -246,7 +258,9 @@ fn of_binary(
             Err(format!("binData of the subtype {wanted}, found the subtype {subtype}"))
         }
         Target::Int => {
-            let whole = binary::integer(bytes, manner.is_big).ok_or_else(refuse)?;
+            let short = Some(bytes).filter(|bytes| bytes.len() <= 4);
+            let whole = short.and_then(|bytes| binary::integer(bytes, manner.is_big));
+            let whole = whole.ok_or_else(refuse)?;
             i32::try_from(whole).map(Value::from).map_err(|_large| refuse())
         }
         Target::Long => binary::integer(bytes, manner.is_big).map(long).ok_or_else(refuse),
@@ -270,18 +284,67 @@ fn json_number(text: &str) -> String {
     format!("{sign}{zero}{}", digits.strip_suffix('.').unwrap_or(digits))
 }
 
-/// Parses a float as drivers write one.
+/// Parses what is not finite, in letters of any case.
+fn not_finite(text: &str) -> Option<f64> {
+    let (is_negative, rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let is = |name: &str| rest.eq_ignore_ascii_case(name);
+    let found = match rest.len() {
+        3 if is("nan") => f64::NAN,
+        3 if is("inf") => f64::INFINITY,
+        8 if is("infinity") => f64::INFINITY,
+        _ => return None,
+    };
+    Some(if is_negative { -found } else { found })
+}
+
+/// Parses a double as C does: in decimal digits, in hexadecimal ones behind `0x`, or not finite.
+/// `None` also of a number beyond all doubles, and of one that is so small that nothing is left.
 fn float(text: &str) -> Option<f64> {
-    match text {
-        "NaN" => Some(f64::NAN),
-        "Infinity" | "+Infinity" => Some(f64::INFINITY),
-        "-Infinity" => Some(f64::NEG_INFINITY),
-        _ => {
-            let is_plain =
-                text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
-            text.parse().ok().filter(|_| is_plain)
+    if let Some(found) = not_finite(text) {
+        return Some(found);
+    }
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if let Some(digits) = unsigned.strip_prefix("0x").or_else(|| unsigned.strip_prefix("0X")) {
+        let found = hexadecimal(digits)?;
+        return Some(if text.starts_with('-') { -found } else { found });
+    }
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte));
+    let found: f64 = text.parse().ok().filter(|_| is_plain)?;
+    let digits = text.split(['e', 'E']).next().unwrap_or_default();
+    let is_zero = digits.bytes().all(|byte| !(b'1'..=b'9').contains(&byte));
+    Some(found).filter(|found| found.is_finite() && (is_zero || *found != 0.0))
+}
+
+/// Parses hexadecimal digits with a point, and an exponent of two behind `p`.
+fn hexadecimal(text: &str) -> Option<f64> {
+    let (digits, exponent) = match text.split_once(['p', 'P']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i64>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    // 64 bits, whose last one marks what is behind them.
+    let (mut bits, mut shift) = (0_u64, 0_i64);
+    for (at, char) in whole.chars().chain(fraction.chars()).enumerate() {
+        let digit = u64::from(char.to_digit(16)?);
+        let is_behind = at >= whole.len();
+        if bits >> 60 == 0 {
+            bits = bits << 4 | digit;
+            shift -= if is_behind { 4 } else { 0 };
+        } else {
+            bits |= u64::from(digit != 0);
+            shift += if is_behind { 0 } else { 4 };
         }
     }
+    let power = exponent.saturating_add(shift).clamp(-3_000, 3_000) as i32;
+    // In two steps, because the power alone may be beyond all doubles.
+    let found = bits as f64 * 2_f64.powi(power / 2) * 2_f64.powi(power - power / 2);
+    Some(found).filter(|found| found.is_finite() && (bits == 0 || *found != 0.0))
 }
 
 fn convert_to(
@@ -300,6 +363,9 @@ fn convert_to(
                 _ => 0,
             };
             let _held = call.hold(len.saturating_mul(2))?;
+            if let (Target::Text, Value::DateTime(_), None) = (target, given, as_text(given)) {
+                return Err(without_text(call, code::CONVERSION_FAILURE, given));
+            }
             converted(given, target, manner).map(Some).map_err(|expected| {
                 call.fail(code::CONVERSION_FAILURE, format!("{} expected {expected}", call.name()))
             })
@@ -322,7 +388,7 @@ fn target(call: &Call<'_>, to: &Arg<'_>) -> Result<Option<Target>> {
         Some(number) if NumberType::of(number).is_some() => {
             let whole = as_whole(number);
             let found = Target::ALL.iter().find(|(_, code, _)| Some(*code) == whole);
-            known(found, if whole.is_some() { code::BAD_VALUE } else { code::FAILED_TO_PARSE })
+            known(found, code::FAILED_TO_PARSE)
         }
         _ => known(None, code::FAILED_TO_PARSE),
     }
@@ -335,7 +401,7 @@ fn subtype(call: &Call<'_>, value: &Value) -> Result<u8> {
     }
     let whole = as_whole(value)
         .ok_or_else(|| call.fail(4341106, "$convert expected a whole number as subtype"))?;
-    let subtype = u8::try_from(whole).ok().filter(|subtype| *subtype <= 8 || *subtype >= 128);
+    let subtype = u8::try_from(whole).ok().filter(|subtype| *subtype <= 9 || *subtype >= 128);
     subtype.ok_or_else(|| {
         call.fail(4341107, format!("$convert expected a subtype that exists, found {whole}"))
     })
@@ -355,25 +421,20 @@ pub(super) fn convert(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>
     let target = match to.as_deref().and_then(as_object) {
         None => target(call, to)?,
         Some(map) => {
-            let is_known = |name: &Value| matches!(name.as_str(), Some("type" | "subtype"));
-            if let Some((name, _)) = map.iter().find(|(name, _)| !is_known(name)) {
-                let text = format!("$convert expected type and subtype in to, found {name}");
-                return Err(call.fail(40415, text));
+            let kind = map.get("type").map(Cow::Borrowed).filter(|kind| !kind.is_null());
+            if kind.is_none() {
+                let text = "$convert expected a type in to";
+                return Err(call.fail(code::FAILED_TO_PARSE, text));
             }
-            let named = |name| map.get(name).map(std::borrow::Cow::Borrowed);
-            let found = target(call, &named("type"))?;
-            match (found, map.get("subtype")) {
-                (Some(Target::Binary(_)), Some(value)) if !value.is_null() => {
-                    Some(Target::Binary(subtype(call, value)?))
-                }
-                (_, Some(value)) if !value.is_null() => {
-                    subtype(call, value)?;
-                    found
-                }
+            let found = target(call, &kind)?;
+            let wanted = map.get("subtype").map(|value| subtype(call, value)).transpose()?;
+            match (found, wanted) {
+                (Some(Target::Binary(_)), Some(wanted)) => Some(Target::Binary(wanted)),
                 _ => found,
             }
         }
     };
+    let Some(target) = target else { return NULL };
     let given = |index: usize| arg(args, index).as_deref().filter(|value| !value.is_null());
     let format = match given(3) {
         None => None,
@@ -396,7 +457,6 @@ pub(super) fn convert(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>
     if given(5).is_some_and(|base| as_whole(base) != Some(10)) {
         return Err(call.fail(code::NOT_SUPPORTED, "$convert with a base other than 10"));
     }
-    let Some(target) = target else { return NULL };
     let is_text = text(input).is_some();
     let is_binary = type_name(input.as_deref()) == "binData";
     let needs_format =
@@ -405,6 +465,12 @@ pub(super) fn convert(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>
         return Err(call.fail(4341115, "$convert expected a format for binary data"));
     }
     convert_to(call, input, target, Manner { format, is_big })
+}
+
+/// `$toUUID`: binary data of the subtype 4 of text.
+pub(super) fn to_uuid(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let manner = Manner { format: Some(Format::Uuid), is_big: false };
+    convert_to(call, arg(args, 0), Target::Binary(binary::UUID), manner)
 }
 
 macro_rules! conversions {
@@ -423,4 +489,42 @@ conversions! {
     to_int Int;
     to_long Long;
     to_decimal Decimal;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::float;
+
+    #[test]
+    fn doubles_are_read_as_c_reads_them() {
+        for (text, expected) in [
+            ("1.5", Some(1.5)),
+            (".5", Some(0.5)),
+            ("-0", Some(-0.0)),
+            ("0e-999", Some(0.0)),
+            ("+0x1p0", Some(1.0)),
+            ("-0x1.8P1", Some(-3.0)),
+            ("0Xff", Some(255.0)),
+            ("0x.8", Some(0.5)),
+            ("0x1p-1074", Some(5e-324)),
+            ("0x1fffffffffffff8", Some(144_115_188_075_855_864.0)),
+            ("0x20000000000000000000p-60", Some(131_072.0)),
+            ("InF", Some(f64::INFINITY)),
+            ("-infinity", Some(f64::NEG_INFINITY)),
+            ("1e309", None),
+            ("1e-400", None),
+            ("0x1p2000", None),
+            ("0x1p-2000", None),
+            ("0x", None),
+            ("0x.p0", None),
+            ("0x1p", None),
+            ("0xg", None),
+            ("1 ", None),
+            ("", None),
+            ("infinit", None),
+        ] {
+            assert_eq!(float(text), expected, "{text}");
+        }
+        assert!(float("-NaN").unwrap().is_nan());
+    }
 }

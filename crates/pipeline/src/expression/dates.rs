@@ -186,6 +186,17 @@ pub(super) fn truncate(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
         return NULL;
     };
     let Some(first) = first_day(call, arg(args, 4), unit)? else { return NULL };
+    let longest = match unit {
+        Unit::Year | Unit::Quarter | Unit::Month => Some((100_000_000_000, 5439006)),
+        Unit::Hour => Some((i64::MAX / 3_600_000, 5439002)),
+        _ => None,
+    };
+    if let Some((longest, code)) = longest
+        && size > longest
+    {
+        let text = format!("$dateTrunc expected a binSize up to {longest}, found {size}");
+        return Err(call.fail(code, text));
+    }
     let begin = truncated(date, unit, size, &zone, first);
     begin.map(|begin| Some(begin.into())).ok_or_else(|| beyond(call))
 }
@@ -247,7 +258,9 @@ pub(super) fn from_text(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Valu
         None => read(given, zone.as_ref()),
     };
     time.map(|time| Some(time.into())).map_err(|expected| {
-        call.fail(code::CONVERSION_FAILURE, format!("$dateFromString expected {expected}"))
+        let is_of_format = expected.starts_with("one of %");
+        let code = if is_of_format { 18536 } else { code::CONVERSION_FAILURE };
+        call.fail(code, format!("$dateFromString expected {expected}"))
     })
 }
 
@@ -302,14 +315,14 @@ const DAY: i128 = 86_400_000_000;
 pub(super) fn from_parts(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let is_given = |index: usize| arg(args, index).is_some();
     let is_iso = is_given(3);
-    if is_iso && (0..3).any(is_given) {
-        return Err(call.fail(40489, "$dateFromParts expected a year of one calendar, not of both"));
-    }
     if !is_iso && !is_given(0) {
         return Err(call.fail(40516, "$dateFromParts expected year or isoWeekYear"));
     }
-    if !is_iso && (4..6).any(is_given) {
-        return Err(call.fail(40525, "$dateFromParts expected isoWeekYear beside parts of a week"));
+    if is_given(0) && (3..6).any(is_given) {
+        return Err(call.fail(40489, "$dateFromParts expected a year of one calendar, not of both"));
+    }
+    if is_iso && (1..3).any(is_given) {
+        return Err(call.fail(40525, "$dateFromParts expected parts of a week beside isoWeekYear"));
     }
     let mut parts = [0; PARTS.len()];
     for (index, (name, usual)) in PARTS.iter().enumerate() {

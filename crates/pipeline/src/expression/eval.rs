@@ -4,7 +4,7 @@ use super::call::{Arg, Call, Context};
 use super::kind::{is_true, type_name};
 use super::node::{CallNode, ListNode, Node, SwitchNode, Variable};
 use crate::error::{PipelineError, Result, code};
-use crate::memory::{SLOT, weight};
+use crate::memory::{Hold, SLOT, weight};
 use crate::number::as_whole;
 use flagstone::Value;
 use flagstone::doc::Map;
@@ -69,10 +69,7 @@ impl Node {
             Self::Map(list) => mapped(list, frame),
             Self::Filter(list) => filtered(list, frame),
             Self::Reduce(list) => reduced(list, frame),
-            Self::OrOnError(both) => match both.0.eval(frame) {
-                Err(error) if error.code() == code::CONVERSION_FAILURE => both.1.eval(frame),
-                other => other,
-            },
+            Self::OrOnError(both) => converted(&both.0, &both.1, frame),
         }
     }
 }
@@ -147,6 +144,12 @@ fn array<'v>(nodes: &'v [Node], place: &str, frame: Frame<'v>) -> Result<Arg<'v>
 }
 
 fn called<'v>(node: &'v CallNode, frame: Frame<'v>) -> Result<Arg<'v>> {
+    let (args, _held) = arguments(node, frame)?;
+    applied(node, &args, frame)
+}
+
+/// Evaluates the arguments of an operator. Also returns the memory that they hold.
+fn arguments<'v>(node: &'v CallNode, frame: Frame<'v>) -> Result<(Vec<Arg<'v>>, Hold)> {
     let mut hold = frame.context.memory.hold();
     let mut args = Vec::with_capacity(node.args.len());
     for arg in &node.args {
@@ -163,8 +166,25 @@ fn called<'v>(node: &'v CallNode, frame: Frame<'v>) -> Result<Arg<'v>> {
         }
         args.push(value);
     }
+    Ok((args, hold))
+}
+
+fn applied<'v>(node: &CallNode, args: &[Arg<'_>], frame: Frame<'v>) -> Result<Arg<'v>> {
     let call = Call { place: &node.place, context: frame.context };
-    Ok((node.function)(&call, &args)?.map(Cow::Owned))
+    let found = (node.function)(&call, args)?;
+    if let Some(Value::Text(text)) = &found {
+        call.check_text(text.len())?;
+    }
+    Ok(found.map(Cow::Owned))
+}
+
+/// Evaluates an operator, and `on_error` if it cannot convert its arguments.
+fn converted<'v>(call: &'v CallNode, on_error: &'v Node, frame: Frame<'v>) -> Result<Arg<'v>> {
+    let (args, _held) = arguments(call, frame)?;
+    match applied(call, &args, frame) {
+        Err(error) if error.code() == code::CONVERSION_FAILURE => on_error.eval(frame),
+        other => other,
+    }
 }
 
 /// Returns `wanted` if one of the nodes counts as it, else the opposite.
@@ -187,7 +207,7 @@ fn chosen<'v>(switch: &'v SwitchNode, frame: Frame<'v>) -> Result<Arg<'v>> {
         Some(default) => default.eval(frame),
         None => {
             let text = "$switch expected a branch that holds, or a default";
-            Err(PipelineError::new(40066, &switch.place, text))
+            Err(PipelineError::new(40069, &switch.place, text))
         }
     }
 }

@@ -23,6 +23,9 @@ fn form(value: &Value) -> Option<&'static str> {
     let (key, _) = map.iter().next()?;
     let name = key.as_str().filter(|name| name.starts_with('$'))?;
     let is_form = map.len() == 1 || name == "$code" && map.get("$scope").is_some();
+    if name == "$code" && map.len() > 1 && is_form {
+        return Some("javascriptWithScope");
+    }
     FORMS.iter().find(|(form, _)| *form == name && is_form).map(|(_, kind)| *kind)
 }
 

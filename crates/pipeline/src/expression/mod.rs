@@ -5,6 +5,8 @@ mod kind;
 
 mod binary;
 
+mod order;
+
 mod arithmetic;
 mod array;
 mod bits;
@@ -30,5 +32,6 @@ pub(crate) use call::Context;
 pub(crate) use eval::path;
 pub(crate) use kind::{as_object, is_true, type_name};
 pub(crate) use node::Node;
+pub(crate) use order::{Ordered, compare, is_null, rank};
 pub(crate) use parse::{Names, check_depth, check_variable, is_known, parse, path_names};
 pub use whole::Expression;

@@ -25,7 +25,7 @@ pub(crate) enum Node {
     Filter(Box<ListNode>),
     Reduce(Box<ListNode>),
     /// An operator, and what counts if a conversion fails.
-    OrOnError(Box<(Node, Node)>),
+    OrOnError(Box<(CallNode, Node)>),
 }
 
 /// A variable.
@@ -103,7 +103,7 @@ impl Node {
                 list.extra.iter().for_each(|node| node.each_field(found));
             }
             Self::OrOnError(both) => {
-                both.0.each_field(found);
+                both.0.args.iter().flatten().for_each(|node| node.each_field(found));
                 both.1.each_field(found);
             }
         }

@@ -1,11 +1,13 @@
 //! Maps, which drivers call documents or objects.
 
+use super::binary::parts;
 use super::call::{Arg, Call, NULL, arg, found, is_nullish, items, text};
-use super::kind::is_form;
+use super::kind::{is_form, type_name};
 use crate::error::Result;
 use crate::memory::weight;
 use flagstone::Value;
 use flagstone::doc::Map;
+use flagstone::internal::document::NumberType;
 
 fn object<'a>(arg: &'a Arg<'_>) -> Option<&'a Map> {
     arg.as_deref().filter(|value| !is_form(value)).and_then(Value::as_map)
@@ -109,6 +111,73 @@ pub(super) fn from_array(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Val
     found(in_first_order(pairs))
 }
 
+/// `$bsonSize`: the bytes that an object takes as BSON.
+pub(super) fn size(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
+    let given = arg(args, 0);
+    if is_nullish(given) {
+        return NULL;
+    }
+    let map = object(given).ok_or_else(|| call.mistyped(31393, "an object", given))?;
+    found(size_of_map(map))
+}
+
+fn size_of_map(map: &Map) -> usize {
+    let names = map.iter().map(|(key, value)| (key.as_str().map_or(0, str::len), value));
+    size_of_fields(names)
+}
+
+/// The bytes of a document: its length, its fields with the lengths of their names, and an end.
+fn size_of_fields<'v>(fields: impl Iterator<Item = (usize, &'v Value)>) -> usize {
+    fields.fold(5, |all, (name, value)| all + 1 + name + 1 + size_of_value(value))
+}
+
+/// The bytes of a value without its type and its name.
+fn size_of_value(value: &Value) -> usize {
+    let text = |text: &str| 4 + text.len() + 1;
+    let part = |name: &str, inner: &str| {
+        let part = value.get(name).and_then(|outer| outer.get(inner)?.as_str());
+        part.map_or(0, str::len)
+    };
+    match value {
+        Value::Null => 0,
+        Value::Bool(_) => 1,
+        Value::Int(_) | Value::Number(_) | Value::Float(_) => match NumberType::of(value) {
+            Some(NumberType::Int) => 4,
+            Some(NumberType::Decimal) => 16,
+            _ => 8,
+        },
+        Value::Text(inner) => text(inner),
+        Value::ObjectId(_) => 12,
+        Value::DateTime(_) => 8,
+        Value::Array(items) => {
+            let digits = |at: usize| at.checked_ilog10().unwrap_or(0) as usize + 1;
+            size_of_fields(items.iter().enumerate().map(|(at, item)| (digits(at), item)))
+        }
+        Value::Bytes(bytes) => 5 + bytes.len(),
+        Value::Uuid(_) => 5 + 16,
+        Value::Map(map) => {
+            let code = || text(value.get("$code").and_then(Value::as_str).unwrap_or_default());
+            match type_name(Some(value)) {
+                "minKey" | "maxKey" | "undefined" => 0,
+                "timestamp" => 8,
+                "binData" => 5 + parts(value).map_or(0, |(bytes, _)| bytes.len()),
+                "regex" => {
+                    let name = "$regularExpression";
+                    part(name, "pattern") + part(name, "options") + 2
+                }
+                "javascript" => code(),
+                "javascriptWithScope" => {
+                    let scope = value.get("$scope").and_then(Value::as_map);
+                    4 + code() + scope.map_or(5, size_of_map)
+                }
+                "symbol" => text(value.get("$symbol").and_then(Value::as_str).unwrap_or_default()),
+                "dbPointer" => 4 + part("$dbPointer", "$ref") + 1 + 12,
+                _ => size_of_map(map),
+            }
+        }
+    }
+}
+
 /// `$getField`: name, object.
 pub(super) fn field(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let (name, input) = (arg(args, 0), arg(args, 1));
@@ -120,16 +189,19 @@ pub(super) fn field(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> 
     }
 }
 
-/// `$setField`: name, object, value. A missing value removes the field.
+/// `$setField`: name, value, object. A missing value removes the field.
 pub(super) fn with_field(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let (name, input) = (arg(args, 0), arg(args, 1));
+    let (name, value, input) = match args {
+        [name, value, input] => (name, value.as_deref(), input),
+        _ => (arg(args, 0), None, arg(args, 1)),
+    };
     let name = text(name).ok_or_else(|| call.mistyped(4161107, "text as field", name))?;
     if is_nullish(input) {
         return NULL;
     }
     let map = object(input).ok_or_else(|| call.mistyped(4161105, "an object as input", input))?;
     let mut map = map.clone();
-    match arg(args, 2).as_deref() {
+    match value {
         Some(value) => drop(map.insert(name, value.clone())),
         None => drop(map.remove(name)),
     }

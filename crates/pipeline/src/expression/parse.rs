@@ -1,5 +1,6 @@
 //! Parses expressions.
 
+use super::call::{TEXT_END, TEXT_TOO_LONG};
 use super::kind::{as_object, is_form, type_name};
 use super::node::{CallNode, ListNode, Node, SwitchNode, Variable};
 use super::table::{Operator, Shape, operator};
@@ -77,7 +78,7 @@ fn parse_one(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Node
             Ok(Node::Array(parse_items(items, place, names)?, place.to_string().into()))
         }
         Value::Map(map) => parse_map(value, map, place, names),
-        scalar => Ok(Node::Literal(scalar.clone())),
+        scalar => literal(scalar, place).map(Node::Literal),
     }
 }
 
@@ -85,6 +86,9 @@ fn parse_items(items: &[Value], place: &Place<'_>, names: &mut Names) -> Result<
     let items = items.iter().enumerate();
     items.map(|(at, item)| parse(item, &place.item(at), names)).collect()
 }
+
+/// The names of a reference to a document.
+const REFERENCE: [&str; 3] = ["$ref", "$id", "$db"];
 
 /// Splits the names of a path.
 ///
@@ -98,13 +102,18 @@ pub(crate) fn path_names(text: &str, place: &Place<'_>) -> Result<Box<[Box<str>]
     if names.len() > PATH_MAX {
         return refuse(code::OVERFLOW, "a path of at most 200 names");
     }
+    if text.is_empty() {
+        return refuse(40352, "a path that is not empty");
+    }
     if text.ends_with('.') {
         return refuse(40353, "a path that does not end with a point");
     }
     if names.contains(&"") {
         return refuse(15998, "a path without empty names");
     }
-    if names.iter().any(|name| name.starts_with('$')) {
+    // Those of references to documents may begin with one.
+    let is_refused = |name: &&str| name.starts_with('$') && !REFERENCE.contains(name);
+    if names.iter().any(is_refused) {
         return refuse(16410, "names of fields that do not begin with '$'");
     }
     if text.contains('\0') {
@@ -123,13 +132,19 @@ fn parse_path(text: &str, place: &Place<'_>, names: &Names) -> Result<Node> {
     };
     let (name, fields) =
         rest.split_once('.').map_or((rest, None), |(name, rest)| (name, Some(rest)));
-    if name.is_empty() {
+    if name.is_empty() || name.starts_with('$') {
         return Err(
             place.refuse(code::FAILED_TO_PARSE, "expected the name of a variable behind \"$$\"")
         );
     }
-    let unknown =
-        || place.refuse(17276, format!("expected a variable that is defined, found $${name}"));
+    if fields == Some("") {
+        return Err(place.refuse(40353, "expected a path that does not end with a point"));
+    }
+    let unknown = || {
+        // There is no cluster whose time it could be.
+        let code = if name == "CLUSTER_TIME" { 10071200 } else { 17276 };
+        place.refuse(code, format!("expected a variable that is defined, found $${name}"))
+    };
     let variable = names.variable(name).ok_or_else(unknown)?;
     let fields = fields.map(|fields| path_names(fields, place)).transpose()?;
     Ok(Node::Path(variable, fields.unwrap_or_default()))
@@ -184,6 +199,10 @@ pub(crate) fn literal(value: &Value, place: &Place<'_>) -> Result<Value> {
                 Ok(Value::Map(map.iter().map(read).collect::<Result<Map>>()?))
             }
         },
+        Value::Text(text) if text.len() >= TEXT_END => {
+            let text = format!("expected text below 16 MiB, found {} bytes", text.len());
+            Err(place.refuse(TEXT_TOO_LONG, text))
+        }
         scalar => Ok(scalar.clone()),
     }
 }
@@ -221,7 +240,7 @@ fn check_name(name: &str, place: &Place<'_>) -> Result<()> {
         Err(place.refuse(code, format!("expected {expected}, found {name:?}")))
     };
     if name.is_empty() {
-        return refuse(40352, "the name of a field");
+        return refuse(15998, "the name of a field");
     }
     if name.starts_with('$') {
         return refuse(16410, "an operator alone in its map, or names that do not begin with '$'");
@@ -235,12 +254,13 @@ fn check_name(name: &str, place: &Place<'_>) -> Result<()> {
 type Special = fn(&Value, &Place<'_>, &mut Names) -> Result<Node>;
 
 /// The operators that do not evaluate all their arguments, or in a scope of their own.
-const SPECIAL: [(&str, Special); 17] = [
+const SPECIAL: [(&str, Special); 18] = [
     ("$literal", |value, place, _| literal(value, place).map(Node::Literal)),
     ("$const", |value, place, _| literal(value, place).map(Node::Literal)),
     ("$expr", parse),
     ("$and", |value, place, names| arguments(value, place, names).map(Node::All)),
     ("$or", |value, place, names| arguments(value, place, names).map(Node::Any)),
+    ("$rand", parse_random),
     ("$cond", parse_choice),
     ("$ifNull", parse_if_null),
     ("$switch", parse_switch),
@@ -305,6 +325,10 @@ fn parse_call(
     names: &mut Names,
 ) -> Result<Node> {
     match operator.shape {
+        Shape::Alone => {
+            let arg = parse(value, place, names)?;
+            Ok(call(operator, vec![Some(arg)], place))
+        }
         Shape::List(least, most) => {
             let args = arguments(value, place, names)?;
             if !(least..=most).contains(&args.len()) {
@@ -325,6 +349,16 @@ fn parse_call(
                     code,
                     format!("{} expected {expected}, found {}", operator.name, args.len()),
                 ));
+            }
+            let is_no_array = |node: &Node| match node {
+                Node::Literal(value) => value.as_array().is_none(),
+                Node::Object(fields) => {
+                    fields.iter().all(|(_, node)| matches!(node, Node::Literal(_)))
+                }
+                _ => false,
+            };
+            if operator.name == "$setEquals" && args.iter().any(is_no_array) {
+                return Err(place.refuse(5887502, "$setEquals expected arrays"));
             }
             Ok(call(operator, args.into_iter().map(Some).collect(), place))
         }
@@ -451,6 +485,22 @@ fn parse_choice(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<N
     Ok(Node::Choice(Box::new(nodes)))
 }
 
+fn parse_random(value: &Value, place: &Place<'_>, _: &mut Names) -> Result<Node> {
+    let code = match value {
+        Value::Array(items) if items.is_empty() => None,
+        Value::Array(_) => Some(3040501),
+        other => match as_object(other) {
+            Some(map) if map.is_empty() => None,
+            Some(_) => Some(3040501),
+            None => Some(10065),
+        },
+    };
+    match (code, operator("$rand")) {
+        (None, Some(operator)) => Ok(call(operator, Vec::new(), place)),
+        (code, _) => Err(place.refuse(code.unwrap_or_default(), "$rand expected no arguments")),
+    }
+}
+
 fn parse_if_null(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Node> {
     let nodes = arguments(value, place, names)?;
     if nodes.len() < 2 {
@@ -520,7 +570,9 @@ fn parse_let(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Node
     let found = fields("$let", &known, value, place, [16874, 16875])?;
     let at = place.field("vars");
     let Some(map) = found[0].and_then(as_object) else {
-        return Err(at.refuse(10065, "$let expected a map of variables"));
+        let is_array = found[0].is_some_and(|value| value.as_array().is_some());
+        let code = if is_array { code::FAILED_TO_PARSE } else { 10065 };
+        return Err(at.refuse(code, "$let expected a map of variables"));
     };
     let (mut values, mut variables) = (Vec::new(), Vec::new());
     for (key, value) in map {
@@ -622,8 +674,11 @@ fn parse_set_field(
     };
     let args = named(name, known, value, place, names)?;
     let code = match args.first() {
+        Some(Some(Node::Literal(Value::Text(text)))) if text.contains('\0') => Some(9534700),
         Some(Some(Node::Literal(Value::Text(_)))) => None,
         Some(Some(Node::Literal(_))) => Some(4161107),
+        Some(Some(Node::Object(fields))) if fields.is_empty() => Some(4161107),
+        Some(Some(Node::Path(..))) => Some(4161108),
         _ => Some(4161106),
     };
     if let Some(code) = code {
@@ -645,7 +700,9 @@ fn parse_with_error(
     let Some(on_error) = on_error else { return parse_call(operator, value, place, names) };
     let mut rest = value.as_map().cloned().unwrap_or_default();
     rest.remove("onError");
-    let call = parse_call(operator, &Value::Map(rest), place, names)?;
+    let Node::Call(call) = parse_call(operator, &Value::Map(rest), place, names)? else {
+        return Ok(Node::Literal(Value::Null));
+    };
     let on_error = parse(on_error, &place.field("onError"), names)?;
-    Ok(Node::OrOnError(Box::new((call, on_error))))
+    Ok(Node::OrOnError(Box::new((*call, on_error))))
 }

@@ -9,7 +9,7 @@ use flagstone::internal::interrupt_check;
 use regex::{Captures, Regex, RegexBuilder};
 
 /// The longest pattern, and the most memory that a compiled one takes.
-const PATTERN_MAX: usize = 4_096;
+const PATTERN_MAX: usize = 16_384;
 const COMPILED_MAX: usize = 1 << 20;
 
 /// Returns pattern and options of a regular expression of a driver.
@@ -28,10 +28,7 @@ fn pattern(value: Option<&Value>) -> Option<(&str, &str)> {
 /// first two is missing or null.
 fn given<'a>(call: &Call<'_>, args: &'a [Arg<'_>]) -> Result<Option<(&'a str, Regex)>> {
     let (input, regex, options) = (arg(args, 0), arg(args, 1), arg(args, 2));
-    if !is_nullish(input) && text(input).is_none() {
-        return Err(call.mistyped(51104, "text as input", input));
-    }
-    let given =
+    let pattern =
         if is_nullish(regex) {
             None
         } else {
@@ -41,20 +38,32 @@ fn given<'a>(call: &Call<'_>, args: &'a [Arg<'_>]) -> Result<Option<(&'a str, Re
             })?)
         };
     let more = match options.as_deref() {
-        _ if is_nullish(options) => "",
-        Some(Value::Text(more)) => more,
+        _ if is_nullish(options) => None,
+        Some(Value::Text(more)) => Some(more.as_str()),
         _ => return Err(call.mistyped(51106, "text as options", options)),
     };
-    let (Some(input), Some((pattern, own))) = (text(input), given) else { return Ok(None) };
-    if !own.is_empty() && !more.is_empty() {
-        return Err(
-            call.fail(51107, "options either in the regular expression or beside it, not both")
-        );
+    let regex = match pattern {
+        None => None,
+        Some((_, own)) if !own.is_empty() && more.is_some() => {
+            let text = "options either in the regular expression or beside it, not both";
+            return Err(call.fail(51107, text));
+        }
+        Some((pattern, own)) => {
+            let flags = if own.is_empty() { more.unwrap_or_default() } else { own };
+            for (text, code) in [(pattern, 51109), (flags, 51110)] {
+                if text.contains('\0') {
+                    let expected = "expected a regular expression without a zero byte";
+                    return Err(call.fail(code, expected));
+                }
+            }
+            let known = format!("{flags}/{pattern}");
+            Some(call.context.pattern(&known, || compiled(call, pattern, flags))?)
+        }
+    };
+    if !is_nullish(input) && text(input).is_none() {
+        return Err(call.mistyped(51104, "text as input", input));
     }
-    let flags = if own.is_empty() { more } else { own };
-    let known = format!("{flags}/{pattern}");
-    let regex = call.context.pattern(&known, || compiled(call, pattern, flags))?;
-    Ok(Some((input, regex)))
+    Ok(text(input).zip(regex))
 }
 
 fn compiled(call: &Call<'_>, pattern: &str, flags: &str) -> Result<Regex> {
@@ -109,15 +118,21 @@ pub(super) fn first(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> 
 pub(super) fn all(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let Some((input, regex)) = given(call, args)? else { return found(Vec::<Value>::new()) };
     let (mut hold, mut list) = (call.hold(0)?, Vec::new());
-    let (mut chars, mut last) = (0, 0);
-    for captures in regex.captures_iter(input) {
+    let (mut chars, mut last, mut from) = (0, 0, 0);
+    while let Some(captures) = regex.captures_at(input, from) {
         interrupt_check()?;
-        let start = captures.get(0).map_or(0, |whole| whole.start());
+        let (start, end) = captures.get(0).map_or((0, 0), |whole| (whole.start(), whole.end()));
         chars += input[last..start].chars().count();
         last = start;
         let one = shown(&captures, chars);
         hold.add(weight(&one) + SLOT, call.place)?;
         list.push(one);
+        // Behind an empty match the search goes on at the next character.
+        let next = input[end..].chars().next().map_or(1, char::len_utf8);
+        from = if end > start { end } else { end + next };
+        if from >= input.len() {
+            break;
+        }
     }
     found(list)
 }

@@ -8,6 +8,8 @@ use super::{
 /// How the arguments of an operator are written.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
+    /// A single one, which may be an array.
+    Alone,
     /// In an array, from so many to so many; a single one also alone.
     List(usize, usize),
     /// A map of names, each with the error code if it is not there; 0 if it need not be.
@@ -76,7 +78,7 @@ const OPERATORS: &[Operator] = &[
     list("$ln", 1, 1, arithmetic::natural_logarithm),
     list("$log10", 1, 1, arithmetic::logarithm_of_ten),
     list("$log", 2, 2, arithmetic::logarithm),
-    list("$sigmoid", 1, 1, trigonometry::sigmoid),
+    Operator { name: "$sigmoid", shape: Shape::Alone, function: trigonometry::sigmoid },
     list("$sin", 1, 1, trigonometry::sine),
     list("$cos", 1, 1, trigonometry::cosine),
     list("$tan", 1, 1, trigonometry::tangent),
@@ -99,7 +101,7 @@ const OPERATORS: &[Operator] = &[
     list("$binarySize", 1, 1, bits::size_of_binary),
     list("$tsSecond", 1, 1, bits::seconds),
     list("$tsIncrement", 1, 1, bits::increment),
-    list("$rand", 0, 1, bits::random),
+    list("$rand", 0, 0, bits::random),
     list("$stdDevPop", 0, MANY, array::deviation),
     list("$stdDevSamp", 0, MANY, array::sample_deviation),
     named("$firstN", FEW, array::first_few),
@@ -152,6 +154,7 @@ const OPERATORS: &[Operator] = &[
     named("$regexFind", REGEX, regex::first),
     named("$regexFindAll", REGEX, regex::all),
     list("$mergeObjects", 0, MANY, object::merged),
+    list("$bsonSize", 1, 1, object::size),
     list("$objectToArray", 1, 1, object::to_array),
     list("$arrayToObject", 1, 1, object::from_array),
     Operator {
@@ -163,8 +166,8 @@ const OPERATORS: &[Operator] = &[
         name: "$setField",
         shape: Shape::NamedWithMissing(&[
             ("field", 4161102),
-            ("input", 4161109),
             ("value", 4161103),
+            ("input", 4161109),
         ]),
         function: object::with_field,
     },
@@ -183,6 +186,7 @@ const OPERATORS: &[Operator] = &[
     list("$toInt", 1, 1, convert::to_int),
     list("$toLong", 1, 1, convert::to_long),
     list("$toDecimal", 1, 1, convert::to_decimal),
+    list("$toUUID", 1, 1, convert::to_uuid),
     named(
         "$convert",
         &[("input", 9), ("to", 9), ("onNull", 0), ("format", 0), ("byteOrder", 0), ("base", 0)],

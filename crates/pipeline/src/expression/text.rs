@@ -1,11 +1,14 @@
 //! Text.
 
 use super::call::{Arg, Call, NULL, arg, found, is_nullish, text};
-use super::convert::as_text;
-use crate::error::{Result, code};
+use super::convert::{as_text, without_text};
+use super::kind::type_name;
+use crate::date::{Zone, print};
+use crate::error::Result;
 use crate::memory::SLOT;
-use crate::number::{Rounding, as_whole, round};
+use crate::number::{Rounding, as_double, as_whole, round};
 use flagstone::Value;
+use flagstone::doc::DateTime;
 use flagstone::internal::document::NumberType;
 
 pub(super) fn concatenated(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
@@ -16,24 +19,71 @@ pub(super) fn concatenated(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<V
         text(arg).ok_or_else(|| call.mistyped(16702, "text", arg))?;
     }
     let len = args.iter().filter_map(text).map(str::len).sum();
+    call.check_text(len)?;
     let _held = call.hold(len)?;
     let mut all = String::with_capacity(len);
     all.extend(args.iter().filter_map(text));
     found(all)
 }
 
-/// Returns the text of a number, a date or text; of null the empty text.
+/// Returns the text of a value that has one; of null the empty text.
 fn coerced(call: &Call<'_>, arg: &Arg<'_>) -> Result<String> {
     if is_nullish(arg) {
         return Ok(String::new());
     }
-    match arg.as_deref() {
-        Some(Value::Text(text)) => Ok(text.clone()),
-        Some(value @ (Value::Int(_) | Value::Number(_) | Value::Float(_) | Value::DateTime(_))) => {
-            Ok(as_text(value).unwrap_or_default())
+    let text = match arg.as_deref() {
+        Some(Value::Text(text)) => Some(text.clone()),
+        Some(value @ Value::DateTime(_)) => as_text(value),
+        Some(value) => match NumberType::of(value) {
+            Some(NumberType::Double) => Some(short_double(as_double(value))),
+            Some(_) => as_text(value),
+            None => text_of_form(value),
+        },
+        None => None,
+    };
+    text.ok_or_else(|| without_text(call, 16007, arg.as_deref().unwrap_or(&Value::Null)))
+}
+
+/// Returns the text of code, of a symbol, or of a timestamp: `Jan  1 00:00:01:5`.
+fn text_of_form(value: &Value) -> Option<String> {
+    let inner = |name: &str| value.get(name);
+    match type_name(Some(value)) {
+        "javascript" => inner("$code")?.as_str().map(str::to_owned),
+        "symbol" => inner("$symbol")?.as_str().map(str::to_owned),
+        "timestamp" => {
+            let part = |name: &str| inner("$timestamp")?.get(name)?.as_i64();
+            let time = DateTime::from_micros(part("t")?.checked_mul(1_000_000)?);
+            let increment = part("i")?;
+            let day = print(time, "%d", &Zone::UTC).ok()?;
+            let day = day.strip_prefix('0').map_or_else(|| day.clone(), |day| format!(" {day}"));
+            let [month, time] =
+                ["%b", "%H:%M:%S"].map(|format| print(time, format, &Zone::UTC).ok());
+            Some(format!("{} {day} {}:{increment}", month?, time?))
         }
-        _ => Err(call.mistyped(16007, "text, a number or a date", arg)),
+        _ => None,
     }
+}
+
+/// Writes a double in at most 6 digits, as `%g` of C does.
+fn short_double(double: f64) -> String {
+    if !double.is_finite() {
+        let sign = if double < 0.0 { "-" } else { "" };
+        return format!("{sign}{}", if double.is_nan() { "nan" } else { "inf" });
+    }
+    let text = format!("{double:.5e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or_default();
+    let plain = |text: &str| {
+        let is_fraction = text.contains('.');
+        let text = if is_fraction { text.trim_end_matches('0') } else { text };
+        text.trim_end_matches('.').to_owned()
+    };
+    if (-4..6).contains(&exponent) {
+        let behind = usize::try_from(5 - exponent).unwrap_or_default();
+        return plain(&format!("{double:.behind$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", plain(digits), exponent.abs())
 }
 
 pub(super) fn upper(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
@@ -51,17 +101,28 @@ pub(super) fn compared_without_case(call: &Call<'_>, args: &[Arg<'_>]) -> Result
     found(upper(0)?.cmp(&upper(1)?) as i32)
 }
 
-/// Returns a number without its fraction.
-fn whole(call: &Call<'_>, arg: &Arg<'_>, code: i32) -> Result<i64> {
-    let cut = arg.as_deref().filter(|value| NumberType::of(value).is_some());
-    let cut = cut.and_then(|value| round(value, 0, Rounding::Zero));
-    let whole = cut.as_ref().and_then(as_whole);
-    whole.ok_or_else(|| call.mistyped(code, "numbers behind the text", arg))
+/// Returns the whole number of 64 bits that an argument becomes: a double loses its fraction, a
+/// decimal goes to the nearest. A decimal beyond 64 bits becomes the least one.
+fn whole(call: &Call<'_>, value: &Value) -> Result<i64> {
+    let is_double = NumberType::of(value) == Some(NumberType::Double);
+    let rounding = if is_double { Rounding::Zero } else { Rounding::Even };
+    let whole = round(value, 0, rounding).as_ref().and_then(as_whole);
+    if is_double && whole.is_none() {
+        return Err(call.fail(31109, format!("expected a number of 64 bits, found {value}")));
+    }
+    Ok(whole.unwrap_or(i64::MIN))
+}
+
+/// Returns a number.
+fn number<'a>(call: &Call<'_>, arg: &'a Arg<'_>, code: i32) -> Result<&'a Value> {
+    let number = arg.as_deref().filter(|value| NumberType::of(value).is_some());
+    number.ok_or_else(|| call.mistyped(code, "numbers behind the text", arg))
 }
 
 pub(super) fn part_by_bytes(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let text = coerced(call, arg(args, 0))?;
-    let (start, len) = (whole(call, arg(args, 1), 16034)?, whole(call, arg(args, 2), 16035)?);
+    let (start, len) = (number(call, arg(args, 1), 16034)?, number(call, arg(args, 2), 16035)?);
+    let (start, len) = (whole(call, start)?, whole(call, len)?);
     let start = usize::try_from(start)
         .map_err(|_negative| call.fail(50752, "$substrBytes expected a start from 0 on"))?;
     let end = usize::try_from(len).map_or(text.len(), |len| start.saturating_add(len));
@@ -80,17 +141,24 @@ pub(super) fn part_by_bytes(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<
     found(part)
 }
 
+/// Returns an integer of 32 bits.
+fn int(arg: &Arg<'_>) -> Option<i32> {
+    arg.as_deref().and_then(as_whole).and_then(|whole| i32::try_from(whole).ok())
+}
+
 pub(super) fn part_by_chars(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let text = coerced(call, arg(args, 0))?;
-    let count = |index, codes: (i32, i32)| {
+    let given = |index, codes: (i32, i32)| {
         let given = arg(args, index);
-        let whole = given.as_deref().filter(|value| NumberType::of(value).is_some());
-        let whole =
-            whole.ok_or_else(|| call.mistyped(codes.0, "numbers behind the text", given))?;
-        let whole = as_whole(whole).and_then(|whole| usize::try_from(whole).ok());
-        whole.ok_or_else(|| call.mistyped(codes.1, "whole numbers from 0 on", given))
+        number(call, given, codes.0)?;
+        int(given).ok_or_else(|| call.mistyped(codes.1, "whole numbers of 32 bits", given))
     };
-    let (start, len) = (count(1, (34450, 34451))?, count(2, (34452, 34453))?);
+    let (start, len) = (given(1, (34450, 34451))?, given(2, (34452, 34453))?);
+    let from_0 = |whole: i32, code| {
+        let text = format!("$substrCP expected numbers from 0 on, found {whole}");
+        usize::try_from(whole).map_err(|_negative| call.fail(code, text))
+    };
+    let (len, start) = (from_0(len, 34454)?, from_0(start, 34455)?);
     found(text.chars().skip(start).take(len).collect::<String>())
 }
 
@@ -125,9 +193,9 @@ fn bounds(call: &Call<'_>, args: &[Arg<'_>], len: usize) -> Result<Option<(usize
     let bound = |index: usize, usual: usize| match args.get(index) {
         None => Ok(usual),
         Some(bound) => {
-            let whole = bound.as_deref().and_then(as_whole);
-            let whole =
-                whole.ok_or_else(|| call.mistyped(40096, "a whole number as index", bound))?;
+            let whole = int(bound);
+            let whole = whole
+                .ok_or_else(|| call.mistyped(40096, "a whole number of 32 bits as index", bound))?;
             usize::try_from(whole).map_err(|_negative| {
                 call.fail(
                     40097,
@@ -171,10 +239,14 @@ pub(super) fn index_in_chars(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option
     let Some((whole, part)) = searched(call, args, (40093, 40094))? else { return NULL };
     let count = whole.chars().count();
     let Some((start, end)) = bounds(call, args, count)? else { return found(-1) };
-    let byte = |char: usize| whole.char_indices().nth(char).map_or(whole.len(), |(at, _)| at);
-    let within = &whole[byte(start)..byte(end)];
+    if whole.is_empty() && part.is_empty() {
+        return found(if start == 0 { 0 } else { -1 });
+    }
+    let byte = whole.char_indices().nth(start).map_or(whole.len(), |(at, _)| at);
+    let within = &whole[byte..];
+    // What is found begins before the end; it may go on behind it.
     let place = within.find(part).map(|at| start + within[..at].chars().count());
-    found(place.map_or(-1, |place| place as i64))
+    found(place.filter(|place| *place < end).map_or(-1, |place| place as i64))
 }
 
 /// The white space that trims remove if no characters are given.
@@ -187,10 +259,13 @@ const BLANKS: &[char] = &[
 /// Trims `input` by `chars`, the named arguments.
 fn trimmed(call: &Call<'_>, args: &[Arg<'_>], sides: (bool, bool)) -> Result<Option<Value>> {
     let (input, chars) = (arg(args, 0), args.get(1).filter(|chars| chars.is_some()));
-    if is_nullish(input) || chars.is_some_and(is_nullish) {
+    if is_nullish(input) {
         return NULL;
     }
     let input = text(input).ok_or_else(|| call.mistyped(50699, "text as input", input))?;
+    if chars.is_some_and(is_nullish) {
+        return NULL;
+    }
     let given =
         chars.map(|chars| text(chars).ok_or_else(|| call.mistyped(50700, "text as chars", chars)));
     let given: Option<Vec<char>> = given.transpose()?.map(|chars| chars.chars().collect());
@@ -230,7 +305,10 @@ fn replaced(call: &Call<'_>, args: &[Arg<'_>], most: usize) -> Result<Option<Val
     }
     let [input, find, replacement] = texts;
     let count = input.matches(find).take(most).count();
-    let _held = call.hold(input.len().saturating_add(count.saturating_mul(replacement.len())))?;
+    let len = input.len() - count * find.len();
+    let len = len.saturating_add(count.saturating_mul(replacement.len()));
+    call.check_text(len)?;
+    let _held = call.hold(len)?;
     found(input.replacen(find, replacement, most))
 }
 
@@ -239,10 +317,34 @@ pub(super) fn replace_one(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Va
 }
 
 pub(super) fn replace_all(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    if text(arg(args, 1)) == Some("") {
-        return Err(
-            call.fail(code::BAD_VALUE, "$replaceAll expected a text to find that is not empty")
-        );
-    }
     replaced(call, args, usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short_double;
+
+    #[test]
+    fn doubles_are_text_of_six_digits() {
+        for (double, expected) in [
+            (0.0, "0"),
+            (-0.0, "-0"),
+            (3.0, "3"),
+            (3.25, "3.25"),
+            (123_456.789, "123457"),
+            (999_999.0, "999999"),
+            (999_999.5, "1e+06"),
+            (100_000.0, "100000"),
+            (1e20, "1e+20"),
+            (0.0001, "0.0001"),
+            (0.000_09, "9e-05"),
+            (-1.5e-300, "-1.5e-300"),
+            (5e-324, "4.94066e-324"),
+            (f64::MAX, "1.79769e+308"),
+            (f64::NAN, "nan"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(short_double(double), expected);
+        }
+    }
 }

@@ -3,8 +3,9 @@
 use super::arithmetic::{in_type, one, pair};
 use super::call::{Arg, Call, NULL, found};
 use crate::error::{Result, code};
-use crate::number::as_double;
+use crate::number::{add, as_double, divide, exponential, negate};
 use flagstone::Value;
+use flagstone::internal::document::{NumberType, decimal};
 use std::ops::RangeInclusive;
 
 const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
@@ -57,7 +58,17 @@ functions! {
 
 pub(super) fn sigmoid(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
     let Some(value) = one(call, args, code::TYPE_MISMATCH)? else { return NULL };
-    found(in_type(&[value], 1.0 / (1.0 + (-as_double(value)).exp())))
+    let double = as_double(value);
+    if NumberType::of(value) != Some(NumberType::Decimal) {
+        return found(1.0 / (1.0 + (-double).exp()));
+    }
+    let one = Value::Int(1);
+    let sum = exponential(&negate(value)).and_then(|power| add(&one, &power));
+    Ok(match sum {
+        // The sum is beyond all decimals.
+        Some(Value::Float(_)) => decimal("0E-6176"),
+        sum => sum.and_then(|sum| divide(&one, &sum)),
+    })
 }
 
 pub(super) fn arc_tangent_of_two(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {

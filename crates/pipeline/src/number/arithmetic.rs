@@ -1,10 +1,9 @@
 //! Sums, products, quotients, powers.
 
 use super::decimal::Decimal;
+use super::transcendental;
 use flagstone::Value;
-use flagstone::internal::document::{
-    NumberType, decimal, exact_product, exact_sum, long, prints_as,
-};
+use flagstone::internal::document::{NumberType, exact_product, exact_sum, long, prints_as};
 
 /// The widest type of two numbers.
 fn widest(a: &Value, b: &Value) -> Option<NumberType> {
@@ -35,21 +34,6 @@ pub(super) fn exact_as_double(exact: &Value) -> Value {
     number.unwrap_or(Value::Float(double))
 }
 
-/// Makes a decimal, or what is left of one that is not finite.
-fn exact_as_decimal(exact: Option<Value>, nearest: f64) -> Value {
-    let found = exact.as_ref().and_then(Decimal::of);
-    found.map_or(Value::Float(nearest), Decimal::into_value)
-}
-
-/// Floats as the decimals that they stand for, beside a decimal.
-fn exact(value: &Value) -> Option<Value> {
-    match value {
-        Value::Float(float) if float.is_finite() => decimal(&format!("{float:e}")),
-        Value::Float(_) => None,
-        other => Some(other.clone()),
-    }
-}
-
 /// What is computed of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
@@ -64,23 +48,18 @@ fn computed(a: &Value, b: &Value, kind: NumberType, operation: Operation) -> Val
         Operation::Sum => x + y,
         Operation::Product => x * y,
     };
-    let exactly = |a: &Value, b: &Value| match operation {
-        Operation::Sum => exact_sum(a, b),
-        Operation::Product => exact_product(a, b),
-    };
     if kind == NumberType::Decimal {
-        let Some((a, b)) = exact(a).zip(exact(b)) else { return Value::Float(nearest) };
-        if let Some(exact) = exactly(&a, &b) {
-            return exact_as_decimal(Some(exact), nearest);
-        }
-        // Numbers whose exponents are far apart, or far from 0.
-        let both = Decimal::of(&a).zip(Decimal::of(&b));
+        let both = Decimal::of(a).zip(Decimal::of(b));
         let found = both.and_then(|(a, b)| match operation {
             Operation::Sum => a.plus(&b),
             Operation::Product => a.times(&b),
         });
         return found.map_or(Value::Float(nearest), Decimal::into_value);
     }
+    let exactly = |a: &Value, b: &Value| match operation {
+        Operation::Sum => exact_sum(a, b),
+        Operation::Product => exact_product(a, b),
+    };
     match (a, b) {
         (Value::Float(_), _) | (_, Value::Float(_)) => Value::Float(nearest),
         _ => exactly(a, b).map_or(Value::Float(nearest), |exact| exact_as_double(&exact)),
@@ -112,6 +91,9 @@ pub(crate) fn subtract(a: &Value, b: &Value) -> Option<Value> {
     let kind = widest(a, b)?;
     if let (Some(a), Some(b)) = (as_integer(a), as_integer(b)) {
         return Some(integer(a - b, kind));
+    }
+    if kind == NumberType::Double && [a, b].iter().any(|one| matches!(one, Value::Float(_))) {
+        return Some(Value::Float(as_double(a) - as_double(b)));
     }
     Some(computed(a, &negate(b), kind, Operation::Sum))
 }
@@ -180,6 +162,7 @@ pub(crate) fn power(base: &Value, exponent: &Value) -> Option<Value> {
     let nearest = || as_double(base).powf(as_double(exponent));
     if let (Some(base), Some(exponent)) = (as_integer(base), as_integer(exponent)) {
         let whole = match (base, exponent) {
+            (0, 1..) => Some(0),
             (1, _) => Some(1),
             (-1, _) => Some(if exponent % 2 == 0 { 1 } else { -1 }),
             _ => u32::try_from(exponent).ok().and_then(|exponent| base.checked_pow(exponent)),
@@ -187,45 +170,86 @@ pub(crate) fn power(base: &Value, exponent: &Value) -> Option<Value> {
         let whole = whole.filter(|whole| i64::try_from(*whole).is_ok());
         return Some(whole.map_or_else(|| Value::Float(nearest()), |whole| integer(whole, kind)));
     }
-    if kind == NumberType::Decimal {
-        return Some(
-            decimal_power(base, exponent)
-                .unwrap_or_else(|| exact_as_decimal(exact(&Value::Float(nearest())), nearest())),
-        );
+    match Decimal::of(base).zip(Decimal::of(exponent)) {
+        Some((base, exponent)) if kind == NumberType::Decimal => {
+            Some(decimal_power(&base.rounded(), &exponent.rounded()))
+        }
+        _ => Some(Value::Float(nearest())),
     }
-    Some(Value::Float(nearest()))
 }
 
-/// Returns the power of a decimal with a whole exponent, by squares.
-fn decimal_power(base: &Value, exponent: &Value) -> Option<Value> {
-    let exponent = exponent.as_i64().filter(|exponent| exponent.unsigned_abs() <= 1 << 20)?;
-    let mut square = exact_as_decimal(exact(base), f64::NAN);
-    let (mut product, mut left) = (decimal("1")?, exponent.unsigned_abs());
-    while left > 0 {
-        if left % 2 == 1 {
-            product = multiply(&product, &square)?;
-        }
-        left /= 2;
-        if left > 0 {
-            square = multiply(&square, &square)?;
-        }
+fn decimal_power(base: &Decimal, exponent: &Decimal) -> Value {
+    if base.is_zero() {
+        // The least exponent, as other servers have it.
+        let one = exponent.is_zero();
+        let digits = if one { vec![1] } else { Vec::new() };
+        let exponent = if one { 0 } else { i64::MIN / 2 };
+        return Decimal { is_negative: false, digits, exponent }.into_value();
     }
-    if exponent < 0 { divide(&decimal("1")?, &product) } else { Some(product) }
+    let is_odd = match exponent.is_odd() {
+        _ if !base.is_negative => false,
+        Some(is_odd) => is_odd,
+        None => return Value::Float(f64::NAN),
+    };
+    let magnitude = Decimal { is_negative: false, ..base.clone() };
+    let sign = if is_odd { -1.0 } else { 1.0 };
+    match transcendental::power(&magnitude, exponent) {
+        Some(power) => Decimal { is_negative: is_odd, ..power }.into_value(),
+        None => Value::Float(f64::INFINITY * sign),
+    }
+}
+
+/// A function of a decimal.
+type OfDecimal = fn(&Decimal) -> Option<Decimal>;
+
+/// Applies a function to a finite decimal, else its like to a double; beyond all decimals is
+/// infinity. `None` if the value is no number.
+fn applied(value: &Value, of_decimal: OfDecimal, of_double: fn(f64) -> f64) -> Option<Value> {
+    let kind = NumberType::of(value)?;
+    match Decimal::of(value) {
+        Some(decimal) if kind == NumberType::Decimal => {
+            let found = of_decimal(&decimal.rounded());
+            Some(found.map_or(Value::Float(f64::INFINITY), Decimal::into_value))
+        }
+        _ => Some(Value::Float(of_double(as_double(value)))),
+    }
 }
 
 /// Returns the square root of a number that is not negative; `None` if it is no number.
 pub(crate) fn square_root(value: &Value) -> Option<Value> {
-    let root = as_double(value).sqrt();
-    if NumberType::of(value)? != NumberType::Decimal || root == 0.0 || !root.is_finite() {
-        return Some(Value::Float(root));
-    }
-    // Each step of Newton's doubles the digits that are right.
-    let mut root = exact(&Value::Float(root))?;
-    for _ in 0..3 {
-        let sum = add(&root, &divide(value, &root)?)?;
-        root = divide(&sum, &decimal("2")?)?;
-    }
-    Some(root)
+    applied(value, |decimal| Some(transcendental::square_root(decimal)), f64::sqrt)
+}
+
+/// Returns the exponential; `None` if it is no number.
+pub(crate) fn exponential(value: &Value) -> Option<Value> {
+    applied(value, transcendental::exponential, f64::exp)
+}
+
+/// Returns the natural logarithm of a positive number; `None` if it is no number.
+pub(crate) fn logarithm(value: &Value) -> Option<Value> {
+    applied(value, |decimal| Some(transcendental::logarithm(decimal)), f64::ln)
+}
+
+/// Returns the logarithm to the base 10 of a positive number; `None` if it is no number.
+pub(crate) fn logarithm_of_ten(value: &Value) -> Option<Value> {
+    applied(value, |decimal| Some(transcendental::logarithm_of_ten(decimal)), f64::log10)
+}
+
+/// Returns the decimal nearest to a number in text; `None` if it is none, or beyond all decimals.
+pub(crate) fn decimal_of_text(text: &str) -> Option<Value> {
+    Value::number(text)?;
+    let decimal = Decimal::parse(text)?.rounded();
+    let is_zero = decimal.is_zero();
+    let found = decimal.into_value();
+    Some(found).filter(|found| match found {
+        Value::Float(_) => false,
+        found => is_zero || *found != Value::Int(0),
+    })
+}
+
+/// Returns a double beside a decimal as one of 15 digits, and any other number as it is.
+pub(crate) fn as_decimal(value: &Value) -> Option<Value> {
+    Decimal::of(value).map(|decimal| decimal.rounded().into_value())
 }
 
 /// Returns the integer that a number equals, if it is one of 64 bits.
@@ -237,6 +261,7 @@ pub(crate) fn as_whole(value: &Value) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flagstone::internal::document::decimal;
 
     fn number(text: &str) -> Value {
         Value::number(text).unwrap()
@@ -267,9 +292,15 @@ mod tests {
         let sum = add(&number("0.75"), &number("0.25")).unwrap();
         assert_eq!((kind(&sum), sum.to_string()), (NumberType::Double, "1.0".to_owned()));
         let sum = add(&decimal("1.5").unwrap(), &Value::Float(0.25)).unwrap();
-        assert_eq!((kind(&sum), sum.to_string()), (NumberType::Decimal, "1.75".to_owned()));
+        assert_eq!(
+            (kind(&sum), sum.to_string()),
+            (NumberType::Decimal, "1.750000000000000".to_owned())
+        );
         let sum = add(&number("1.10"), &number("0.05")).unwrap();
-        assert_eq!((kind(&sum), sum.to_string()), (NumberType::Decimal, "1.15".to_owned()));
+        assert_eq!(
+            (kind(&sum), sum.to_string()),
+            (NumberType::Decimal, "1.1500000000000000".to_owned())
+        );
         let sum = add(&Value::Float(0.5), &number("0.25")).unwrap();
         assert!(matches!(sum, Value::Float(0.75)));
         let quotient = divide(&decimal("1").unwrap(), &3.into()).unwrap();
@@ -277,7 +308,7 @@ mod tests {
         let tiny = subtract(&decimal("1E-6143").unwrap(), &0.into()).unwrap();
         assert_eq!(tiny.to_string(), "1E-6143");
         let huge = add(&decimal("1E+6144").unwrap(), &decimal("1E-6143").unwrap()).unwrap();
-        assert_eq!(huge.to_string(), "1E+6144");
+        assert_eq!(huge.to_string(), "1.000000000000000000000000000000000E+6144");
         let product = multiply(&decimal("3E+3000").unwrap(), &decimal("-2.5E+3000").unwrap());
         assert_eq!(product.unwrap().to_string(), "-7.5E+6000");
         let infinite = add(&decimal("1").unwrap(), &Value::Float(f64::INFINITY)).unwrap();
@@ -291,7 +322,14 @@ mod tests {
         assert_eq!(power(&2.into(), &64.into()), Some(Value::Float(18_446_744_073_709_551_616.0)));
         assert_eq!(power(&(-1).into(), &i64::MAX.into()), Some((-1).into()));
         let square = power(&decimal("1.1").unwrap(), &2.into()).unwrap();
-        assert_eq!(square.to_string(), "1.21");
+        assert_eq!(square.to_string(), "1.210000000000000000000000000000000");
+        assert_eq!(power(&0.into(), &i64::MAX.into()), Some(0.into()));
+        let cube = power(&decimal("-2").unwrap(), &decimal("3.0").unwrap()).unwrap();
+        assert_eq!(cube.to_string(), "-8.000000000000000000000000000000000");
+        let root = power(&decimal("-2").unwrap(), &decimal("0.5").unwrap()).unwrap();
+        assert!(root.as_f64().unwrap().is_nan());
+        let nothing = power(&decimal("-0").unwrap(), &3.into()).unwrap();
+        assert_eq!(nothing.to_string(), "0E-6176");
         let root = square_root(&decimal("2").unwrap()).unwrap();
         assert_eq!(root.to_string(), "1.414213562373095048801688724209698");
     }

@@ -1,7 +1,7 @@
 //! Decimals: at most 34 digits and an exponent, as drivers have them.
 
 use flagstone::Value;
-use flagstone::internal::document;
+use flagstone::internal::document::{self, NumberType};
 use std::cmp::Ordering;
 
 /// The most digits of a decimal.
@@ -11,7 +11,7 @@ const EXPONENT_MAX: i64 = 6_144;
 
 /// The number `digits x 10^exponent`; digits are values from 0 to 9 without leading zeros, and none
 /// for zero.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Decimal {
     pub(super) is_negative: bool,
     pub(super) digits: Vec<u8>,
@@ -19,13 +19,29 @@ pub(super) struct Decimal {
 }
 
 impl Decimal {
-    /// Returns the exact value of a finite number; a float counts as the shortest decimal that
-    /// reads back as it.
+    /// Returns the value of a finite number beside a decimal: of a double the 15 digits that all
+    /// doubles have.
     pub(super) fn of(value: &Value) -> Option<Self> {
+        Self::with_digits(value, 15)
+    }
+
+    /// Returns the value of a finite number to the digits of a decimal.
+    pub(super) fn exactly(value: &Value) -> Option<Self> {
+        Self::with_digits(value, DIGITS)
+    }
+
+    fn with_digits(value: &Value, count: usize) -> Option<Self> {
         match value {
             Value::Int(int) => Self::parse(&int.to_string()),
-            Value::Number(number) => Self::parse(number.as_str()),
-            Value::Float(float) if float.is_finite() => Self::parse(&format!("{float:e}")),
+            Value::Number(number) if NumberType::of(value) != Some(NumberType::Double) => {
+                Self::parse(number.as_str())
+            }
+            Value::Number(_) | Value::Float(_) => {
+                let double = value.as_f64().filter(|double| double.is_finite())?;
+                // A zero has no digits to fill.
+                let behind = if double == 0.0 { 0 } else { count - 1 };
+                Self::parse(&format!("{double:.behind$e}"))
+            }
             _ => None,
         }
     }
@@ -57,7 +73,16 @@ impl Decimal {
     /// Rounds to at most `DIGITS` digits, half to even.
     pub(super) fn rounded(self) -> Self {
         let more = self.digits.len().saturating_sub(DIGITS);
-        if more == 0 { self } else { self.cut(more, Nearest::Even) }
+        if more == 0 {
+            return self;
+        }
+        let mut cut = self.cut(more, Nearest::Even);
+        if cut.digits.len() > DIGITS {
+            // Nines have become a one with zeros behind.
+            cut.digits.pop();
+            cut.exponent = cut.exponent.saturating_add(1);
+        }
+        cut
     }
 
     /// Removes the last `count` digits.
@@ -126,6 +151,11 @@ impl Decimal {
     /// Returns the sum, whatever the exponents are.
     pub(super) fn plus(&self, other: &Self) -> Option<Self> {
         let (a, b) = (self.clone().rounded(), other.clone().rounded());
+        let exponent = a.exponent.min(b.exponent);
+        if a.is_zero() && b.is_zero() {
+            let is_negative = a.is_negative && b.is_negative;
+            return Some(Self { is_negative, digits: Vec::new(), exponent });
+        }
         let (large, small) = if b.is_zero() || !a.is_zero() && a.magnitude() >= b.magnitude() {
             (a, b)
         } else {
@@ -133,9 +163,8 @@ impl Decimal {
         };
         let is_far = large.magnitude().saturating_sub(small.magnitude()) > 2 * DIGITS as i64 + 2;
         if small.is_zero() || is_far {
-            return Some(large);
+            return Some(large.padded(exponent));
         }
-        let exponent = large.exponent.min(small.exponent);
         let zeros = |of: &Self| usize::try_from(of.exponent - exponent).ok();
         let (a, b) = (large.integer(zeros(&large)?)?, small.integer(zeros(&small)?)?);
         Self::scaled(&document::exact_sum(&a, &b)?, exponent)
@@ -145,7 +174,9 @@ impl Decimal {
     pub(super) fn times(&self, other: &Self) -> Option<Self> {
         let (a, b) = (self.clone().rounded(), other.clone().rounded());
         let exponent = a.exponent.checked_add(b.exponent)?;
-        Self::scaled(&document::exact_product(&a.integer(0)?, &b.integer(0)?)?, exponent)
+        let product =
+            Self::scaled(&document::exact_product(&a.integer(0)?, &b.integer(0)?)?, exponent)?;
+        Some(Self { is_negative: a.is_negative != b.is_negative, ..product })
     }
 
     /// Returns the quotient to 34 digits; `None` for a zero divisor.
@@ -202,12 +233,32 @@ impl Decimal {
     }
 
     /// Where the first digit is.
-    fn magnitude(&self) -> i64 {
+    pub(super) fn magnitude(&self) -> i64 {
         self.exponent.saturating_add(self.digits.len() as i64)
+    }
+
+    /// Returns whether a whole number is odd; `None` of one that has a fraction.
+    pub(super) fn is_odd(&self) -> Option<bool> {
+        let behind = usize::try_from(self.exponent.saturating_neg()).unwrap_or_default();
+        let kept = self.digits.len().saturating_sub(behind);
+        let (whole, fraction) = self.digits.split_at(kept);
+        let last = if self.exponent > 0 { None } else { whole.last() };
+        let is_whole = fraction.iter().all(|digit| *digit == 0);
+        is_whole.then(|| last.is_some_and(|digit| digit % 2 == 1))
     }
 
     pub(super) fn negated(self) -> Self {
         Self { is_negative: !self.is_negative, ..self }
+    }
+
+    /// Returns the number with zeros behind, so that its exponent is `exponent`, or as near to it
+    /// as there is room.
+    fn padded(mut self, exponent: i64) -> Self {
+        let zeros = usize::try_from(self.exponent.saturating_sub(exponent)).unwrap_or_default();
+        let zeros = zeros.min(DIGITS.saturating_sub(self.digits.len()));
+        self.digits.resize(self.digits.len() + zeros, 0);
+        self.exponent -= zeros as i64;
+        self
     }
 
     /// Returns the number with zeros behind, so that its exponent is `exponent`, if it has room.
@@ -315,5 +366,7 @@ mod tests {
         assert_eq!(cut("0.4", 3, Nearest::Even), "0E+2");
         assert_eq!(decimal("1e7000").into_value(), Value::Float(f64::INFINITY));
         assert_eq!(decimal("1e-7000").into_value(), Value::Int(0));
+        let nines = decimal("99999999999999999999999999999999999").rounded();
+        assert_eq!((nines.digits.len(), nines.exponent), (34, 2));
     }
 }

@@ -3,13 +3,19 @@
 
 mod decimal;
 
+mod transcendental;
+
 mod arithmetic;
+
 mod rounding;
+mod sum;
 
 pub(crate) use arithmetic::{
-    add, as_double, as_whole, divide, multiply, negate, power, remainder, square_root, subtract,
+    add, as_decimal, as_double, as_whole, decimal_of_text, divide, exponential, logarithm,
+    logarithm_of_ten, multiply, negate, power, remainder, square_root, subtract,
 };
-pub(crate) use rounding::{Rounding, absolute, round};
+pub(crate) use rounding::{Rounding, absolute, round, to_whole};
+pub(crate) use sum::Sum;
 
 /// Returns the number of a sorted list that a share of it does not exceed; `None` of an empty one.
 pub(crate) fn percentile(sorted: &[f64], share: f64) -> Option<f64> {

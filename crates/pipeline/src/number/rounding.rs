@@ -1,6 +1,6 @@
 //! Absolute values, and numbers rounded to a place.
 
-use super::arithmetic::{as_double, as_integer, exact_as_double, integer, negate};
+use super::arithmetic::{as_double, as_integer, as_whole, exact_as_double, integer, negate};
 use super::decimal::{Decimal, Nearest};
 use flagstone::Value;
 use flagstone::internal::document::NumberType;
@@ -61,14 +61,14 @@ pub(crate) fn round(value: &Value, places: i64, rounding: Rounding) -> Option<Va
             Rounding::Down => float.floor(),
         }));
     }
-    let exact = Decimal::of(value)?;
+    let exact = Decimal::exactly(value)?;
     let more = -places.saturating_add(exact.exponent);
     let cut = match usize::try_from(more) {
         Ok(more) if more > 0 => {
             // Beyond the first digit all cuts are alike.
             let most = exact.digits.len() + 1;
             let mut cut = exact.cut(more.min(most), rounding.nearest());
-            if more > most && !cut.is_zero() {
+            if more > most {
                 cut.exponent = -places;
             }
             cut
@@ -85,6 +85,16 @@ pub(crate) fn round(value: &Value, places: i64, rounding: Rounding) -> Option<Va
             }
         }
     })
+}
+
+/// Returns the whole number that a number counts as: a double is cut, a decimal goes to the
+/// nearest, and what is too large is the largest.
+pub(crate) fn to_whole(value: &Value) -> Option<i64> {
+    let kind = NumberType::of(value)?;
+    let is_decimal = kind == NumberType::Decimal;
+    let rounding = if is_decimal { Rounding::Even } else { Rounding::Zero };
+    let rounded = round(value, 0, rounding)?;
+    Some(as_whole(&rounded).unwrap_or_else(|| as_double(&rounded) as i64))
 }
 
 /// Rounds an integer to `-places` digits before the point: towards zero, else half to even.

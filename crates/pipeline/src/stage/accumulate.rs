@@ -1,15 +1,15 @@
 //! Accumulators: what a group makes of the values of its rows.
 
 use super::pick::{PICKS, Percentiles, Pick, Picked};
-use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, as_object, parse, type_name};
+use crate::error::{PipelineError, Place, Result, code};
+use crate::expression::{
+    Context, Names, Node, Ordered, as_object, compare, is_null, parse, type_name,
+};
 use crate::memory::{SLOT, weight};
-use crate::number::{add, as_double, divide};
+use crate::number::{Sum, as_double, divide};
 use flagstone::Value;
 use flagstone::doc::Map;
-use flagstone::internal::document::{
-    NumberType, accumulated, accumulated_both, decimal, long, prints_as,
-};
+use flagstone::internal::document::{NumberType, long};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -91,15 +91,20 @@ impl Accumulator {
         let Some(map) = as_object(value) else {
             return Err(place.refuse(40234, "expected an accumulator such as {\"$sum\":1}"));
         };
-        let Some((key, argument)) = map.iter().next().filter(|_| map.len() == 1) else {
-            return Err(place.refuse(40238, "expected one accumulator"));
+        let first = map
+            .iter()
+            .next()
+            .filter(|(key, _)| key.as_str().is_some_and(|operator| operator.starts_with('$')));
+        let Some((key, argument)) = first else {
+            return Err(place.refuse(40234, "expected an accumulator such as {\"$sum\":1}"));
         };
+        if map.len() > 1 {
+            return Err(place.refuse(40238, "expected one accumulator"));
+        }
         let operator = key.as_str().unwrap_or_default();
         let at = place.field(operator);
-        let takes_one = |(known, kind): &(&str, Kind)| {
-            *known == operator && !matches!(kind, Kind::Count | Kind::Percentile)
-        };
-        if argument.as_array().is_some() && KINDS.iter().any(takes_one) {
+        let takes_many = PICKS.contains(&operator) || matches!(operator, "$median" | "$percentile");
+        if argument.as_array().is_some() && !takes_many {
             return Err(at.refuse(40237, format!("{operator} expected one argument")));
         }
         let parsed = Self::of_operator(operator, argument, &at, names)?;
@@ -182,12 +187,12 @@ impl Accumulator {
                 return Ok(0);
             }
             State::One(Some(_)) if self.kind == Kind::First => return Ok(0),
-            _ => self.input.evaluate(row, context)?,
+            _ => self.input.evaluate(row, context).map_err(of_group)?,
         };
         if let (State::Picked(kept), Extra::Pick(pick)) = (&mut *state, &self.extra) {
             return pick.add(kept, value, row);
         }
-        let is_null = value.as_deref().is_none_or(Value::is_null);
+        let is_null = value.as_deref().is_none_or(is_null);
         let mut grown = 0;
         match state {
             State::List(_) | State::Set(_) if matches!(self.kind, Kind::Concat | Kind::Union) => {
@@ -215,8 +220,8 @@ impl Accumulator {
                 let is_better = match (self.kind, kept.as_ref(), value.as_deref()) {
                     (Kind::Last | Kind::First, ..) => true,
                     _ if is_null => false,
-                    (Kind::Least, Some(kept), Some(value)) => value < kept,
-                    (Kind::Greatest, Some(kept), Some(value)) => value > kept,
+                    (Kind::Least, Some(kept), Some(value)) => compare(value, kept).is_lt(),
+                    (Kind::Greatest, Some(kept), Some(value)) => compare(value, kept).is_gt(),
                     _ => true,
                 };
                 if is_better {
@@ -249,7 +254,7 @@ impl Accumulator {
                 other => {
                     let found = type_name(other);
                     let text = format!("$mergeObjects expected objects, found {found}");
-                    return Err(crate::PipelineError::new(5911200, &self.place, text));
+                    return Err(PipelineError::new(5911200, &self.place, text));
                 }
             },
             State::Moments(count, mean, squares) => {
@@ -275,7 +280,7 @@ impl Accumulator {
             other => {
                 let text = format!("expected arrays, found {}", type_name(other.as_ref()));
                 let code = code::TYPE_MISMATCH;
-                return Err(crate::PipelineError::new(code, &self.place, text));
+                return Err(PipelineError::new(code, &self.place, text));
             }
         };
         match state {
@@ -303,8 +308,8 @@ impl Accumulator {
             (State::One(kept), State::One(Some(new))) => {
                 let is_better = match (self.kind, kept.as_ref()) {
                     (Kind::First, Some(_)) => false,
-                    (Kind::Least, Some(kept)) => new < *kept,
-                    (Kind::Greatest, Some(kept)) => new > *kept,
+                    (Kind::Least, Some(kept)) => compare(&new, kept).is_lt(),
+                    (Kind::Greatest, Some(kept)) => compare(&new, kept).is_gt(),
                     _ => true,
                 };
                 if is_better {
@@ -315,7 +320,7 @@ impl Accumulator {
             (State::Set(set), State::Set(Some(more))) => {
                 let set = set.get_or_insert_default();
                 for value in more.0 {
-                    if set.1.insert(value.clone()) {
+                    if set.1.insert(Ordered(value.clone())) {
                         set.0.push(value);
                     }
                 }
@@ -343,7 +348,7 @@ impl Accumulator {
             State::Sum(sum, _) if self.kind == Kind::Sum => sum.total(),
             State::Sum(_, 0) => Value::Null,
             State::Sum(sum, count) => divide(&sum.total(), &long(count as i64)).unwrap_or_default(),
-            State::Count(count) => integer(count.into()),
+            State::Count(count) => count.into(),
             State::One(kept) => kept.unwrap_or_default(),
             State::List(list) => Value::Array(list),
             State::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
@@ -404,7 +409,7 @@ impl Accumulator {
             (State::One(_), Value::Array(mut kept)) => State::One(kept.pop()),
             (State::List(_), Value::Array(list)) => State::List(list),
             (State::Set(_), Value::Array(list)) => {
-                State::Set(Some((list.clone(), list.into_iter().collect())))
+                State::Set(Some((list.clone(), list.into_iter().map(Ordered).collect())))
             }
             (State::Merged(_), Value::Map(map)) => State::Merged(map.into_iter().collect()),
             (State::Numbers(_), Value::Array(list)) => {
@@ -427,14 +432,25 @@ impl Accumulator {
     }
 }
 
+/// The error of an expression in a group: a division by zero has another number there.
+fn of_group(error: PipelineError) -> PipelineError {
+    let code = match error.code() {
+        code::BAD_VALUE if error.is_of("$divide") => 4848401,
+        16610 => 4848403,
+        _ => return error,
+    };
+    error.with_code(code)
+}
+
 /// Adds a value to a set that does not have it. Returns how many bytes it takes.
-fn inserted(set: &mut (Vec<Value>, HashSet<Value>), value: Value) -> usize {
+fn inserted(set: &mut (Vec<Value>, HashSet<Ordered<Value>>), value: Value) -> usize {
+    let value = Ordered(value);
     if set.1.contains(&value) {
         return 0;
     }
     // Once in the order of arrival, once to be found.
-    let taken = 2 * weight(&value);
-    set.0.push(value.clone());
+    let taken = 2 * weight(&value.0);
+    set.0.push(value.0.clone());
     set.1.insert(value);
     taken
 }
@@ -466,7 +482,7 @@ pub(super) enum State {
     Count(u64),
     One(Option<Value>),
     List(Vec<Value>),
-    Set(Option<(Vec<Value>, HashSet<Value>)>),
+    Set(Option<(Vec<Value>, HashSet<Ordered<Value>>)>),
     Merged(Vec<(Value, Value)>),
     Numbers(Vec<f64>),
     Picked(Picked),
@@ -493,116 +509,5 @@ impl State {
                 Value::Array(vec![count.into(), mean.into(), squares.into()])
             }
         }
-    }
-}
-
-/// Returns an integer of the least type that holds it; a double beyond 64 bits.
-fn integer(value: i128) -> Value {
-    i64::try_from(value).map_or(Value::Float(value as f64), Value::Int)
-}
-
-/// A sum of numbers, which does not depend on their order.
-#[derive(Clone)]
-pub(super) struct Sum {
-    /// The sum of the integers.
-    ints: i128,
-    /// The exact sum of the other finite numbers; a float counts as its shortest decimal.
-    others: Option<Value>,
-    /// The sum of what is not finite or has too many digits.
-    rest: f64,
-    kind: NumberType,
-}
-
-impl Sum {
-    const fn new() -> Self {
-        Self { ints: 0, others: None, rest: 0.0, kind: NumberType::Int }
-    }
-
-    /// Adds a value if it is a number. Returns whether it is one.
-    fn add(&mut self, value: &Value) -> bool {
-        let Some(kind) = NumberType::of(value) else { return false };
-        self.kind = self.kind.max(kind);
-        if kind <= NumberType::Long
-            && let Some(int) = value.as_i64()
-        {
-            self.ints = self.ints.saturating_add(int.into());
-            return true;
-        }
-        let exact = match value {
-            Value::Float(float) if float.is_finite() => Value::number(&format!("{float:e}")),
-            Value::Float(_) => None,
-            number => Some(number.clone()),
-        };
-        let before = self.others.as_ref().unwrap_or(&Value::Int(0));
-        match exact.and_then(|exact| accumulated(before, &exact)) {
-            Some(sum) => self.others = Some(sum),
-            None => self.rest += as_double(value),
-        }
-        true
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.kind = self.kind.max(other.kind);
-        self.ints = self.ints.saturating_add(other.ints);
-        self.rest += other.rest;
-        if let Some(more) = other.others {
-            let own = self.others.as_ref().unwrap_or(&Value::Int(0));
-            match accumulated_both(own, &more) {
-                Some(both) => self.others = Some(both),
-                None => self.rest += as_double(&more),
-            }
-        }
-    }
-
-    fn total(&self) -> Value {
-        if self.kind <= NumberType::Long {
-            return match (self.kind, i64::try_from(self.ints)) {
-                (NumberType::Long, Ok(int)) => long(int),
-                _ => integer(self.ints),
-            };
-        }
-        let ints = Value::from(self.ints);
-        let total = match &self.others {
-            Some(others) => accumulated_both(&ints, others),
-            None => Some(ints),
-        };
-        let total = total.filter(|_| self.rest == 0.0);
-        let Some(total) = total else {
-            let others = self.others.as_ref().map_or(0.0, as_double);
-            return Value::Float(self.ints as f64 + others + self.rest);
-        };
-        if self.kind == NumberType::Decimal {
-            // As a sum of decimals it is rounded to the digits of one.
-            let zero = decimal("0").unwrap_or_default();
-            return add(&total, &zero).unwrap_or_default();
-        }
-        let double = as_double(&total);
-        let text = total.to_string();
-        if prints_as(double, &text) { total } else { Value::Float(double) }
-    }
-
-    fn into_value(self, count: u64) -> Value {
-        let kind = match self.kind {
-            NumberType::Int => 0,
-            NumberType::Long => 1,
-            NumberType::Double => 2,
-            NumberType::Decimal => 3,
-        };
-        let others = self.others.unwrap_or(Value::Null);
-        let ints = Value::from(self.ints);
-        Value::Array(vec![ints, others, Value::Float(self.rest), Value::Int(kind), count.into()])
-    }
-
-    fn of(parts: &[Value]) -> Option<Self> {
-        let [ints, others, rest, kind, _count] = parts else { return None };
-        let kind = match kind.as_i64()? {
-            0 => NumberType::Int,
-            1 => NumberType::Long,
-            2 => NumberType::Double,
-            _ => NumberType::Decimal,
-        };
-        let ints = ints.to_string().parse().ok()?;
-        let others = Some(others.clone()).filter(|others| !others.is_null());
-        Some(Self { ints, others, rest: rest.as_f64()?, kind })
     }
 }

@@ -41,7 +41,10 @@ impl AutoBuckets {
                         return Err(at.refuse(code, "expected a whole number"));
                     }
                     let whole = whole.and_then(|whole| u64::try_from(whole).ok());
-                    let whole = whole.filter(|whole| (1..=i32::MAX as u64).contains(whole));
+                    if whole.is_some_and(|whole| whole > i32::MAX as u64) {
+                        return Err(at.refuse(40242, "expected a whole number of 32 bits"));
+                    }
+                    let whole = whole.filter(|whole| *whole > 0);
                     let refuse = || at.refuse(40243, "expected a whole number from 1 on");
                     buckets = Some(whole.ok_or_else(refuse)?);
                 }
@@ -61,6 +64,7 @@ impl AutoBuckets {
         let (Some(input), Some(buckets)) = (input, buckets) else {
             return Err(place.refuse(40246, "expected groupBy and buckets"));
         };
+        let accumulators = accumulators.filter(|list| !list.is_empty());
         let accumulators = accumulators.unwrap_or_else(counting);
         Ok(Self { input, buckets, accumulators })
     }

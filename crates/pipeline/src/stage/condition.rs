@@ -77,9 +77,25 @@ fn has_expression(filter: &Value) -> bool {
     let Some(map) = filter.as_map() else { return false };
     map.iter().any(|(key, value)| {
         let name = name_of(key);
-        name == "$expr"
+        is_expression(name)
             || alternatives(name, value).is_some_and(|items| items.iter().any(has_expression))
     })
+}
+
+/// Returns whether a condition is an expression: `$expr`, or `$sampleRate`, which a part of all
+/// rows meets.
+fn is_expression(name: &str) -> bool {
+    matches!(name, "$expr" | "$sampleRate")
+}
+
+/// Parses `$sampleRate`.
+fn sample(rate: &Value, place: &Place<'_>, names: &mut Names) -> Result<Node> {
+    if rate.as_f64().is_none_or(|rate| !(0.0..=1.0).contains(&rate)) {
+        return Err(place.refuse(code::BAD_VALUE, "expected a number from 0 to 1"));
+    }
+    let one = |name, value| Value::Map([(name, value)].into_iter().collect());
+    let random = one("$rand", Value::Map(Map::new()));
+    parse(&one("$lt", Value::Array(vec![random, rate.clone()])), place, names)
 }
 
 /// Returns the filter of conditions that have no expressions.
@@ -124,6 +140,7 @@ pub(super) fn test(
         let at = place.field(name);
         match alternatives(name, value) {
             _ if name == "$expr" => tests.push(Test::Expression(parse(value, &at, names)?)),
+            _ if is_expression(name) => tests.push(Test::Expression(sample(value, &at, names)?)),
             Some(items) if items.iter().any(has_expression) => {
                 let items = items.iter().enumerate();
                 let items = items.map(|(n, item)| test(item, &at.item(n), names, depth + 1));
@@ -149,7 +166,7 @@ fn split(filter: &Value, place: &Place<'_>) -> Result<(Map, Map)> {
     let (mut plain_and, mut rest_and) = (Vec::new(), Vec::new());
     for (key, value) in members(filter, place)? {
         let name = name_of(key);
-        let is_rest = name == "$expr"
+        let is_rest = is_expression(name)
             || alternatives(name, value).is_some_and(|items| items.iter().any(has_expression));
         if !is_rest {
             plain.insert(key.clone(), value.clone());

@@ -85,7 +85,8 @@ impl Fields {
         match (known, rest.is_empty()) {
             (Some(Child::Inside(inner)), false) => inner.set(rest, child, kind, place),
             (Some(Child::Inside(_)), true) => Err(collision(31250)),
-            (Some(_), _) => Err(collision(31249)),
+            (Some(_), true) => Err(collision(31250)),
+            (Some(_), false) => Err(collision(31249)),
             (None, true) => {
                 self.push(name, child);
                 Ok(())
@@ -218,8 +219,8 @@ impl Fields {
 
 /// Parses `$addFields`.
 pub(super) fn parse_add(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Fields> {
-    let Some(map) = as_object(value).filter(|map| !map.is_empty()) else {
-        return Err(place.refuse(40272, "expected a map of at least one field and its expression"));
+    let Some(map) = as_object(value) else {
+        return Err(place.refuse(40272, "expected a map of fields and their expressions"));
     };
     let mut fields = Fields::empty(Kind::Add, place);
     for (key, value) in map {
@@ -257,6 +258,10 @@ fn add(
             }
         }
         None => {
+            let is_form = as_object(value).is_none();
+            if value.as_map().is_some_and(|map| map.len() > 1 && !is_form) {
+                return Err(at.refuse(40181, "expected one operator in a map"));
+            }
             let node = parse(value, &at, names)?;
             fields.set(outer, Child::Compute(node), Kind::Add, &at)?;
         }
@@ -282,10 +287,12 @@ pub(super) fn parse_unset(value: &Value, place: &Place<'_>) -> Result<Fields> {
         _ => return Err(place.refuse(31002, "expected a path, or an array of at least one")),
     };
     let mut fields = Fields::empty(Kind::Exclude, place);
-    for item in items {
-        let Some(name) = item.as_str() else {
-            return Err(place.refuse(31120, "expected paths that are text"));
-        };
+    let names: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
+    let names = names.ok_or_else(|| place.refuse(31120, "expected paths that are text"))?;
+    if names.iter().any(|name| name.contains('\0')) {
+        return Err(place.refuse(9527900, "expected paths without a zero byte"));
+    }
+    for name in names {
         let path = path_names(name, place)?;
         fields.set(&path, Child::Drop, Kind::Exclude, place)?;
     }
@@ -296,6 +303,8 @@ pub(super) fn parse_unset(value: &Value, place: &Place<'_>) -> Result<Fields> {
 struct Wanted {
     path: Vec<Box<str>>,
     what: What,
+    /// Whether an operator computes it.
+    is_operator: bool,
     place: String,
 }
 
@@ -328,7 +337,12 @@ pub(super) fn parse_project(value: &Value, place: &Place<'_>, names: &mut Names)
     for one in others() {
         if excludes(one) != is_exclusion {
             let (code, text) = if is_exclusion {
-                (31253, "expected only fields to remove, as the first one is")
+                let code = match &one.what {
+                    What::Compute(_) if one.is_operator => 31252,
+                    What::Compute(_) => 31310,
+                    _ => 31253,
+                };
+                (code, "expected only fields to remove, as the first one is")
             } else {
                 (31254, "expected only fields to keep or to compute, as the first one is")
             };
@@ -397,10 +411,14 @@ fn collect(
                 let text = format!("expected the name of an operator, found {name}");
                 return Err(at.field(name).refuse(31325, text));
             }
+            if as_object(value).is_some_and(|map| map.len() > 1) {
+                return Err(at.refuse(16410, "expected an operator alone in its map"));
+            }
             What::Compute(parse(value, &at, names)?)
         }
     };
-    wanted.push(Wanted { path: outer.clone(), what, place: at.to_string() });
+    let is_operator = value.as_map().is_some();
+    wanted.push(Wanted { path: outer.clone(), what, is_operator, place: at.to_string() });
     outer.truncate(len);
     Ok(())
 }

@@ -202,7 +202,7 @@ impl<'t, R: Rows> Reached<'t, R> {
         next: &mut Vec<Value>,
     ) -> Result<()> {
         let graph = &self.graph;
-        let (mut filter, test) = equal(values.to_vec(), &graph.connect_to, &graph.place)?;
+        let (mut filter, test) = equal(values.to_vec(), (&graph.connect_to, true), &graph.place)?;
         let mut tests: Vec<Test> = test.into_iter().collect();
         if let Some(only) = &graph.only {
             let both = only

@@ -11,7 +11,7 @@ use crate::PipelineError;
 use crate::error::{Place, Result};
 use crate::expression::{Context, Names, Node, as_object, parse};
 use crate::memory::{Hold, weight};
-use flagstone::internal::document::{Direction, sort_key};
+use flagstone::internal::document::{Direction, NumberType, sort_key};
 use flagstone::internal::{Sorted, Sorter, interrupt_check};
 use flagstone::{Database, Value};
 use std::borrow::Cow;
@@ -38,6 +38,21 @@ pub(crate) struct Group {
     pub(super) accumulators: Vec<Accumulator>,
 }
 
+/// Refuses what a projection would keep: `{"a":1}`.
+fn check_id(value: &Value, place: &Place<'_>) -> Result<()> {
+    for (name, value) in as_object(value).into_iter().flatten() {
+        let name = name.as_str().unwrap_or_default();
+        if name.is_empty() {
+            return Err(place.refuse(15998, "expected names that are not empty"));
+        }
+        let is_kept = matches!(value, Value::Bool(_)) || NumberType::of(value).is_some();
+        if is_kept && !name.starts_with('$') {
+            return Err(place.field(name).refuse(17390, "expected an expression"));
+        }
+    }
+    Ok(())
+}
+
 impl Group {
     pub(super) fn parse(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Self> {
         let Some(map) = as_object(value) else {
@@ -48,6 +63,7 @@ impl Group {
             let name = key.as_str().unwrap_or_default();
             let at = place.field(name);
             if name == "_id" {
+                check_id(value, &at)?;
                 by = Some(By::Value(parse(value, &at, names)?));
             } else {
                 accumulators.push(Accumulator::parse(name, value, &at, names)?);
@@ -352,6 +368,9 @@ pub(super) fn parse_output(
     };
     let fields = map.iter().map(|(key, value)| {
         let name = key.as_str().unwrap_or_default();
+        if name == "_id" {
+            return Err(place.refuse(15948, "expected another name than _id"));
+        }
         Accumulator::parse(name, value, &place.field(name), names)
     });
     fields.collect()

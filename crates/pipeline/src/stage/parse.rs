@@ -15,7 +15,7 @@ use super::unwind::Unwind;
 use super::window::Window;
 use crate::error::{Place, Result, code};
 use crate::expression::{Names, as_object, check_variable, parse as parse_expression, path_names};
-use crate::number::{Rounding, as_whole, round};
+use crate::number::{as_whole, to_whole};
 use flagstone::Value;
 use flagstone::doc::Map;
 use flagstone::internal::document::Direction;
@@ -29,17 +29,21 @@ const CALLING_MAX: usize = 100;
 const NESTING_MAX: usize = 20;
 
 /// Stages that belong to a server, or that no version here has.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 18] = [
     "$changeStream",
     "$changeStreamSplitLargeEvent",
     "$collStats",
     "$currentOp",
     "$geoNear",
+    "$listCatalog",
+    "$listClusterCatalog",
     "$listLocalSessions",
     "$listSampledQueries",
     "$listSearchIndexes",
     "$listSessions",
     "$planCacheStats",
+    "$querySettings",
+    "$queryStats",
     "$search",
     "$searchMeta",
     "$shardedDataDistribution",
@@ -54,7 +58,7 @@ const FIRST: [&str; 4] = ["$collStats", "$currentOp", "$documents", "$indexStats
 /// # Errors
 /// If the value is no pipeline: the error has the code that drivers know, and the place.
 pub(crate) fn parse(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Stages> {
-    let stages = pipeline(value, place, names, &Inside { depth: 0, is_facet: false })?;
+    let stages = pipeline(value, place, names, &Inside::default())?;
     let count = calling(&stages);
     if count > CALLING_MAX {
         let text = format!(
@@ -67,10 +71,13 @@ pub(crate) fn parse(value: &Value, place: &Place<'_>, names: &mut Names) -> Resu
 }
 
 /// Where a pipeline is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Inside {
     depth: usize,
     is_facet: bool,
+    /// Also if other pipelines are between.
+    has_facet_around: bool,
+    is_union: bool,
 }
 
 impl Inside {
@@ -79,7 +86,8 @@ impl Inside {
             let text = format!("expected at most {NESTING_MAX} pipelines in one another");
             return Err(place.refuse(232, text));
         }
-        Ok(Self { depth: self.depth + 1, is_facet: false })
+        let has_facet_around = self.has_facet_around || self.is_facet;
+        Ok(Self { depth: self.depth + 1, is_facet: false, has_facet_around, is_union: false })
     }
 }
 
@@ -94,7 +102,7 @@ fn pipeline(
     };
     if items.len() > STAGES_MAX {
         let text = format!("expected at most {STAGES_MAX} stages, found {}", items.len());
-        return Err(place.refuse(code::FAILED_TO_PARSE, text));
+        return Err(place.refuse(7749501, text));
     }
     let mut stages = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
@@ -175,7 +183,8 @@ fn stage(
             return Err(at.refuse(40600, format!("expected no {name} inside of $facet")));
         }
         "$out" | "$merge" if inside.depth > 0 => {
-            return Err(at.refuse(51047, format!("expected no {name} inside of another stage")));
+            let code = if inside.is_union { 31441 } else { 51047 };
+            return Err(at.refuse(code, format!("expected no {name} inside of another stage")));
         }
         "$out" | "$merge" => {
             let text = format!("expected {name} as the last stage, and in a server");
@@ -257,10 +266,13 @@ fn parse_replace(
     for (key, value) in map {
         match key.as_str() {
             Some("newRoot") => node = Some(parse_expression(value, &at.field("newRoot"), names)?),
-            _ => return Err(at.refuse(40230, format!("expected newRoot, found {key}"))),
+            _ => {
+                let text = format!("expected newRoot, found {key}");
+                return Err(at.refuse(code::UNKNOWN_FIELD, text));
+            }
         }
     }
-    let node = node.ok_or_else(|| at.refuse(40231, "expected newRoot"))?;
+    let node = node.ok_or_else(|| at.refuse(code::MISSING_FIELD, "expected newRoot"))?;
     Ok(Stage::Replace(Arc::new((node, place))))
 }
 
@@ -268,23 +280,35 @@ fn parse_sample(value: &Value, at: &Place<'_>) -> Result<u64> {
     let Some(map) = as_object(value) else {
         return Err(at.refuse(28745, "expected a map with size"));
     };
-    let mut size = None;
-    for (key, value) in map {
-        if key.as_str() != Some("size") {
-            return Err(at.refuse(28748, format!("expected size, found {key}")));
-        }
-        // A fraction is cut off.
-        let whole = round(value, 0, Rounding::Zero).unwrap_or_default();
-        size = Some(positive(&whole, &at.field("size"), (28746, 28747))?);
+    if let Some((key, _)) = map.iter().find(|(key, _)| key.as_str() != Some("size")) {
+        return Err(at.refuse(28748, format!("expected size, found {key}")));
     }
-    size.ok_or_else(|| at.refuse(28749, "expected size"))
+    let size = map.get("size").ok_or_else(|| at.refuse(28749, "expected size"))?;
+    let Some(whole) = to_whole(size) else {
+        return Err(at.field("size").refuse(28746, "expected a number"));
+    };
+    let size = u64::try_from(whole).ok().filter(|size| *size > 0);
+    size.ok_or_else(|| at.field("size").refuse(28747, "expected a number from 1 on"))
 }
 
 /// Returns the name of another collection.
 fn collection(value: &Value, at: &Place<'_>) -> Result<String> {
+    if let Some(map) = as_object(value) {
+        for (key, value) in map {
+            let (code, text) = match key.as_str() {
+                Some("db" | "coll") if value.as_str().is_some() => continue,
+                Some("db" | "coll") => (code::TYPE_MISMATCH, "expected text"),
+                _ => (code::UNKNOWN_FIELD, "expected db and coll"),
+            };
+            return Err(at.refuse(code, text));
+        }
+    }
     let text = "expected the name of a collection; those of other databases are not supported";
-    let name = value.as_str().filter(|name| !name.is_empty());
-    name.map(ToOwned::to_owned).ok_or_else(|| at.refuse(code::FAILED_TO_PARSE, text))
+    let name = value.as_str().ok_or_else(|| at.refuse(code::FAILED_TO_PARSE, text))?;
+    if name.is_empty() || name.starts_with('.') || name.contains('\0') {
+        return Err(at.refuse(code::INVALID_NAMESPACE, "expected the name of a collection"));
+    }
+    Ok(name.to_owned())
 }
 
 /// Returns the path of an argument that is text.
@@ -308,22 +332,30 @@ fn parse_lookup(
     let Some(map) = as_object(value) else {
         return Err(at.refuse(code::FAILED_TO_PARSE, "expected a map with from and as"));
     };
+    // An empty path counts as none.
+    let is_none = |value: &Value| value.is_null() || value.as_str() == Some("");
     let (mut from, mut local, mut foreign, mut into) = (None, None, None, None);
     let (mut outer, mut variables, mut inner) = (names.outer.clone(), Vec::new(), None);
+    let mut unknown = None;
     for (key, value) in map {
         let name = key.as_str().unwrap_or_default();
         let at = at.field(name);
         match name {
             "from" => from = Some(collection(value, &at)?),
+            "localField" | "foreignField" if is_none(value) => {}
+            "let" | "as" if value.is_null() => {}
             "localField" => local = Some(path_of(value, &at)?),
             "foreignField" => {
                 path_of(value, &at)?;
                 foreign = value.as_str().map(Box::from);
             }
+            "as" if value.as_str() == Some("") => {
+                return Err(at.refuse(40352, "expected a path that is not empty"));
+            }
             "as" => into = Some(path_of(value, &at)?),
             "let" => {
                 let Some(map) = as_object(value) else {
-                    return Err(at.refuse(code::FAILED_TO_PARSE, "expected a map of variables"));
+                    return Err(at.refuse(code::TYPE_MISMATCH, "expected a map of variables"));
                 };
                 for (key, value) in map {
                     let name = key.as_str().unwrap_or_default();
@@ -337,7 +369,7 @@ fn parse_lookup(
                 let text = format!(
                     "expected from, localField, foreignField, let, pipeline or as, found {other:?}"
                 );
-                return Err(at.refuse(code::FAILED_TO_PARSE, text));
+                unknown = Some(at.refuse(code::UNKNOWN_FIELD, text));
             }
         }
     }
@@ -360,10 +392,16 @@ fn parse_lookup(
         }
         None => Stages::from([]),
     };
-    if from.is_none() && !begins_with_documents(&stages) {
-        return Err(missing("from"));
+    match (&from, begins_with_documents(&stages)) {
+        (None, false) => return Err(missing("from")),
+        (Some(_), true) => return Err(missing("no from beside $documents")),
+        _ => {}
     }
-    let into = into.ok_or_else(|| missing("as"))?;
+    // A misspelled name first means that another one is missing.
+    if let Some(unknown) = unknown {
+        return Err(unknown);
+    }
+    let into = into.ok_or_else(|| at.refuse(code::MISSING_FIELD, "expected as"))?;
     let place = at.to_string().into();
     Ok(Lookup { from, equal, variables, stages, into, place })
 }
@@ -383,7 +421,8 @@ fn parse_union(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) ->
             "coll" => from = Some(collection(value, &at)?),
             "pipeline" => {
                 let mut names = Names::around(names.outer.clone());
-                stages = pipeline(value, &at, &mut names, &inside.deeper(&at)?)?;
+                let inner = Inside { is_union: true, ..inside.deeper(&at)? };
+                stages = pipeline(value, &at, &mut names, &inner)?;
             }
             other => {
                 let text = format!("expected coll or pipeline, found {other:?}");
@@ -398,7 +437,7 @@ fn parse_union(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) ->
 }
 
 fn parse_facet(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) -> Result<Stage> {
-    if inside.is_facet {
+    if inside.is_facet || inside.has_facet_around {
         return Err(at.refuse(40600, "expected no $facet inside of $facet"));
     }
     let Some(map) = as_object(value).filter(|map| !map.is_empty()) else {
@@ -408,6 +447,9 @@ fn parse_facet(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) ->
     for (key, value) in map {
         let name = key.as_str().unwrap_or_default();
         let at = at.field(name);
+        if name.is_empty() {
+            return Err(at.refuse(15998, "expected names that are not empty"));
+        }
         if path_names(name, &at)?.len() != 1 {
             return Err(at.refuse(16412, "expected the name of a field without a point"));
         }

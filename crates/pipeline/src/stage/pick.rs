@@ -5,7 +5,7 @@ use super::constant::constant;
 use super::row::RowBytes;
 use super::sort::Sort;
 use crate::error::{Place, Result, code};
-use crate::expression::{Names, Node, as_object, parse};
+use crate::expression::{Names, Node, as_object, is_null, parse, rank};
 use crate::memory::{SLOT, weight};
 use crate::number::{as_whole, percentile};
 use flagstone::Value;
@@ -117,8 +117,14 @@ impl Pick {
             Order::First if kept.len() >= self.n => return Ok(0),
             Order::First | Order::Last => {}
             Order::Value(direction) => match value.as_deref() {
-                None | Some(Value::Null) => return Ok(0),
-                Some(value) => sort_key::encode(value, *direction, &mut key),
+                None => return Ok(0),
+                Some(value) if is_null(value) => return Ok(0),
+                Some(value) => {
+                    // The types stand in the order of expressions.
+                    let rank = rank(Some(value));
+                    key.push(if *direction == Direction::Ascending { rank } else { !rank });
+                    sort_key::encode(value, *direction, &mut key);
+                }
             },
             Order::Top(sort) | Order::Bottom(sort) => {
                 sort.key(row, &mut RowBytes::default(), &mut key)?;
@@ -171,15 +177,17 @@ fn taken((key, value): &(Vec<u8>, Value)) -> isize {
     (key.len() + weight(value) + SLOT) as isize
 }
 
+/// The code of a number of values that is none.
+const N: i32 = 7548606;
+
 /// Returns a constant number of values.
 fn count(value: &Value, place: &Place<'_>) -> Result<usize> {
-    let n = constant(value, place, 5787902)?;
+    let n = constant(value, place, N)?;
     let whole = as_whole(&n).ok_or_else(|| {
-        place.refuse(5787902, format!("expected a whole number, found {}", super::row::shown(&n)))
+        place.refuse(N, format!("expected a whole number, found {}", super::row::shown(&n)))
     })?;
     let positive = usize::try_from(whole).ok().filter(|whole| *whole > 0);
-    positive
-        .ok_or_else(|| place.refuse(5787908, format!("expected a number from 1 on, found {whole}")))
+    positive.ok_or_else(|| place.refuse(N, format!("expected a number from 1 on, found {whole}")))
 }
 
 /// A `$percentile` or `$median`.

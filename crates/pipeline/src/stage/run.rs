@@ -15,7 +15,7 @@ use super::spec::{Lookup, Stage, Stages, Union, spilling};
 use super::unwind::Unwound;
 use super::window::Windowed;
 use crate::error::{PipelineError, Result};
-use crate::expression::{Context, Node, path, type_name};
+use crate::expression::{Context, Node, type_name};
 use crate::memory::{Hold, weight};
 use flagstone::doc::FieldPath;
 use flagstone::internal::interrupt_check;
@@ -446,16 +446,21 @@ impl Joined<'_> {
             }
             run.context = Arc::new(self.run.context.with_outer(outer));
         }
+        let is_stored = lookup.from.is_some();
         let (filter, test) = match &lookup.equal {
-            Some((local, foreign)) => equal(values(row, local), foreign, &lookup.place)?,
+            Some((local, foreign)) => {
+                equal(values(row, local), (foreign, is_stored), &lookup.place)?
+            }
             None => (Filter::everything(), None),
         };
         let mut rows = match test {
             None => self::run(&lookup.stages, other, filter, &run)?,
-            // Conditions inside of the primary key are tested on rows.
+            // Conditions inside of the primary key, and those on rows that are not stored, are
+            // tested on rows.
             Some(test) => {
-                let rows = self::run(&[], other, filter, &run)?;
-                staged(&lookup.stages, stepped(vec![Step::Test(test)], rows, &run), &run)
+                let (first, rest) = lookup.stages.split_at(usize::from(!is_stored));
+                let rows = self::run(first, other, filter, &run)?;
+                staged(rest, stepped(vec![Step::Test(test)], rows, &run), &run)
             }
         };
         let (mut found, mut hold) = (Vec::new(), self.run.context.memory.hold());
@@ -467,12 +472,36 @@ impl Joined<'_> {
     }
 }
 
-/// Returns the values that a field of a row stands for: those of an array are its items.
+/// Returns the values that a field of a row stands for; what is missing counts as null.
 fn values(row: &Value, local: &[Box<str>]) -> Vec<Value> {
-    match path(row, local).map(Cow::into_owned) {
-        Some(Value::Array(items)) => items,
-        Some(value) => vec![value],
-        None => vec![Value::Null],
+    const NULL: Value = Value::Null;
+    let mut values = Vec::new();
+    reach(row, local, &mut values);
+    if values.is_empty() {
+        values.push(&NULL);
+    }
+    values.into_iter().cloned().collect()
+}
+
+/// Adds the values that a path reaches. A number is a place in an array; any name is looked for in
+/// all maps of an array; an array at the end counts as its items.
+fn reach<'v>(value: &'v Value, names: &[Box<str>], found: &mut Vec<&'v Value>) {
+    match (names.split_first(), value) {
+        (None, Value::Array(items)) => found.extend(items),
+        (None, value) => found.push(value),
+        (Some((name, rest)), Value::Map(map)) => {
+            if let Some(inner) = map.get(name) {
+                reach(inner, rest, found);
+            }
+        }
+        (Some((name, rest)), Value::Array(items)) => {
+            if let Some(item) = name.parse().ok().and_then(|at: usize| items.get(at)) {
+                reach(item, rest, found);
+            }
+            let maps = items.iter().filter(|item| item.as_map().is_some());
+            maps.for_each(|item| reach(item, names, found));
+        }
+        _ => {}
     }
 }
 

@@ -3,11 +3,15 @@
 use super::row::{RowBytes, Rows, decoded, malformed_row};
 use crate::error::{Place, Result, code};
 use crate::expression::as_object;
+use crate::number::to_whole;
 use flagstone::doc::FieldPath;
 use flagstone::internal::document::{Direction, IndexKeys};
 use flagstone::internal::{Sorted, Sorter};
 use flagstone::query::{FilterError, SortSpec};
 use flagstone::{Database, Value};
+
+/// The most paths of a sort.
+const PATHS_MAX: usize = 32;
 
 /// A `$sort`.
 #[derive(Clone)]
@@ -26,11 +30,14 @@ impl Sort {
         if map.is_empty() {
             return Err(place.refuse(15976, "expected at least one path"));
         }
+        if map.len() > PATHS_MAX {
+            return Err(place.refuse(13103, format!("expected at most {PATHS_MAX} paths")));
+        }
         let mut parts = Vec::new();
         for (key, value) in map {
             let name = key.as_str().unwrap_or_default();
             let at = place.field(name);
-            let direction = match value.as_i64() {
+            let direction = match to_whole(value) {
                 Some(1) => Direction::Ascending,
                 Some(-1) => Direction::Descending,
                 None if matches!(value, Value::Map(_)) => {

@@ -81,13 +81,14 @@ impl Rows for Listed {
 }
 
 /// Returns the condition that the field `foreign` of a document equals one of `values`; null also
-/// equals what is missing. A condition inside of the primary key is tested on rows.
+/// equals what is missing. A condition inside of the primary key is tested on rows, and so is one on
+/// rows that are not stored.
 pub(super) fn equal(
     values: Vec<Value>,
-    foreign: &str,
+    (foreign, is_stored): (&str, bool),
     place: &str,
 ) -> Result<(Filter, Option<Test>)> {
-    if foreign == "_id" {
+    if foreign == "_id" && is_stored {
         return Ok((Filter::key().one_of(values), None));
     }
     let names = foreign.split('.');
@@ -96,7 +97,7 @@ pub(super) fn equal(
             PipelineError::new(code::FAILED_TO_PARSE, place, error.to_string())
         })?);
     let filter = filter.one_of(values);
-    if names.clone().next() == Some("_id") {
+    if !is_stored || names.clone().next() == Some("_id") {
         let compiled = filter.compile();
         let matcher = compiled
             .map_err(|error| PipelineError::new(code::BAD_VALUE, place, error.to_string()))?;

@@ -2,7 +2,7 @@
 
 use super::row::{Rows, get, remove, set};
 use crate::error::{Place, Result};
-use crate::expression::path_names;
+use crate::expression::{as_object, path_names};
 use flagstone::Value;
 use flagstone::internal::document::long;
 
@@ -20,7 +20,7 @@ impl Unwind {
         match value {
             Value::Text(text) if text.is_empty() => {}
             Value::Text(_) => path = Some(value),
-            Value::Map(map) => {
+            Value::Map(map) if as_object(value).is_some() => {
                 for (key, value) in map {
                     match (key.as_str().unwrap_or_default(), value) {
                         ("path", _) => path = Some(value),
@@ -59,7 +59,13 @@ impl Unwind {
         let Some(path) = path.as_str() else {
             return Err(place.field("path").refuse(28808, "expected a path that is text"));
         };
-        let Some(path) = path.strip_prefix('$').filter(|path| !path.is_empty()) else {
+        if path.is_empty() {
+            return Err(place.refuse(28812, "expected a path"));
+        }
+        if path.contains('\0') {
+            return Err(place.refuse(16419, "expected a path without a zero byte"));
+        }
+        let Some(path) = path.strip_prefix('$') else {
             return Err(place
                 .refuse(28818, format!("expected a path that begins with '$', found {path:?}")));
         };

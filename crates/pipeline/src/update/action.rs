@@ -4,6 +4,7 @@ use super::condition::Condition;
 use super::path::refusal;
 use super::push::Push;
 use crate::error::{Result, code};
+use crate::expression::{Ordered, compare};
 use crate::number;
 use crate::same::is_same;
 use flagstone::doc::{DateTime, Map};
@@ -159,8 +160,8 @@ impl Action {
             Change::PullAll(values) => {
                 let items = self.array(slot, code::BAD_VALUE)?;
                 let len = items.len();
-                let values: HashSet<&Value> = values.iter().collect();
-                items.retain(|item| !values.contains(item));
+                let values: HashSet<Ordered<&Value>> = values.iter().map(Ordered).collect();
+                items.retain(|item| !values.contains(&Ordered(item)));
                 Ok(items.len() < len)
             }
         }
@@ -249,7 +250,7 @@ fn set(slot: &mut Option<Value>, new: &Value) -> bool {
 
 fn set_if(slot: &mut Option<Value>, new: &Value, takes: fn(Ordering) -> bool) -> bool {
     match slot {
-        Some(old) if !takes(new.cmp(old)) => false,
+        Some(old) if !takes(compare(new, old)) => false,
         _ => set(slot, new),
     }
 }
@@ -258,15 +259,15 @@ fn set_if(slot: &mut Option<Value>, new: &Value, takes: fn(Ordering) -> bool) ->
 fn add_to_set(items: &mut Vec<Value>, new: &[Value]) -> bool {
     let len = items.len();
     if let [only] = new {
-        if !items.contains(only) {
+        if !items.iter().any(|item| compare(item, only).is_eq()) {
             items.push(only.clone());
         }
         return items.len() > len;
     }
     let mut added = Vec::new();
     {
-        let mut seen: HashSet<&Value> = items.iter().collect();
-        added.extend(new.iter().filter(|value| seen.insert(value)).cloned());
+        let mut seen: HashSet<Ordered<&Value>> = items.iter().map(Ordered).collect();
+        added.extend(new.iter().filter(|value| seen.insert(Ordered(value))).cloned());
     }
     items.extend(added);
     items.len() > len

@@ -2,6 +2,7 @@
 
 use super::path::refusal;
 use crate::error::{Result, code};
+use crate::expression::compare;
 use flagstone::Value;
 use std::cmp::Ordering;
 
@@ -121,7 +122,7 @@ impl Sort {
         };
         match self {
             Self::Elements { is_descending } => {
-                items.sort_by(|a, b| directed(a.cmp(b), *is_descending));
+                items.sort_by(|a, b| directed(compare(a, b), *is_descending));
             }
             Self::Fields(fields) => {
                 let field = |value: &Value, steps: &[Box<str>]| {
@@ -140,7 +141,7 @@ impl Sort {
                 keyed.sort_by(|(a, _), (b, _)| {
                     let mut orders = fields.iter().zip(a.iter().zip(b));
                     let unequal = orders.find_map(|((_, is_descending), (a, b))| {
-                        let order = directed(a.cmp(b), *is_descending);
+                        let order = directed(compare(a, b), *is_descending);
                         order.is_ne().then_some(order)
                     });
                     unequal.unwrap_or(Ordering::Equal)

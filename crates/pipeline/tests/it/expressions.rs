@@ -98,7 +98,7 @@ fn comparisons_and_logic() {
         (r#"{"$gt":["$t",100]}"#, "true"),
         (r#"{"$lt":["$none",null]}"#, "true"),
         (r#"{"$gte":["$i",7]}"#, "true"),
-        (r#"{"$lte":["$a","$m"]}"#, "true"),
+        (r#"{"$lte":["$a","$m"]}"#, "false"),
         (r#"{"$cmp":["$i",8]}"#, "-1"),
         (r#"{"$cmp":[2,1]}"#, "1"),
         (r#"{"$and":[]}"#, "true"),
@@ -132,7 +132,7 @@ fn choices() {
         (r#"{"$ifNull":[1]}"#, "error 1257300"),
         (r#"{"$switch":{"branches":[{"case":"$z","then":1},{"case":"$i","then":2}]}}"#, "2"),
         (r#"{"$switch":{"branches":[{"case":"$z","then":1}],"default":3}}"#, "3"),
-        (r#"{"$switch":{"branches":[{"case":"$z","then":1}]}}"#, "error 40066"),
+        (r#"{"$switch":{"branches":[{"case":"$z","then":1}]}}"#, "error 40069"),
         (r#"{"$switch":{"branches":[]}}"#, "error 40068"),
         (r#"{"$let":{"vars":{"x":2,"y":"$i"},"in":{"$multiply":["$$x","$$y"]}}}"#, "14"),
         (
@@ -191,7 +191,8 @@ fn arithmetic() {
         (r#"{"$ceil":"$i"}"#, "7"),
         (r#"{"$floor":-2.1}"#, "-3.0"),
         (r#"{"$round":[2.5]}"#, "2.0"),
-        (r#"{"$round":[2.345,2]}"#, "2.34"),
+        (r#"{"$round":[2.345,2]}"#, "2.35"),
+        (r#"{"$trunc":[0.29,2]}"#, "0.28"),
         (r#"{"$round":[1250,-2]}"#, "1200"),
         (r#"{"$round":["$nil",2]}"#, "null"),
         (r#"{"$round":[1,101]}"#, "error 51083"),
@@ -384,7 +385,11 @@ fn objects() {
         (r#"{"$setField":{"field":"x","input":"$m","value":5}}"#, r#"{"x":5,"y":{"z":2}}"#),
         (r#"{"$setField":{"field":"x","input":"$m","value":"$$REMOVE"}}"#, r#"{"y":{"z":2}}"#),
         (r#"{"$unsetField":{"field":"y","input":"$m"}}"#, r#"{"x":1}"#),
-        (r#"{"$setField":{"field":"$t","input":"$m","value":1}}"#, "error 4161106"),
+        (r#"{"$setField":{"field":"$t","input":"$m","value":1}}"#, "error 4161108"),
+        (r#"{"$setField":{"field":{"$concat":["$t"]},"input":1,"value":1}}"#, "error 4161106"),
+        (r#"{"$setField":{"field":{},"input":"$m","value":1}}"#, "error 4161107"),
+        (r#"{"$setField":{"field":"a\u0000","input":"$m","value":1}}"#, "error 9534700"),
+        (r#"{"$setField":{"field":"a"}}"#, "error 4161103"),
     ]);
 }
 
@@ -535,7 +540,9 @@ fn hostile_expressions_are_refused() {
     let document = value(DOCUMENT);
     let doubling = r#"{"$reduce":{"input":{"$range":[0,60]},"initialValue":"x",
         "in":{"$concat":["$$value","$$value"]}}}"#;
-    assert!(evaluated(doubling, &document).starts_with("error 146 $reduce"));
+    assert!(
+        evaluated(doubling, &document).starts_with("error 16493 $reduce.in.$concat: expected text")
+    );
     let growing =
         r#"{"$reduce":{"input":{"$range":[0,60]},"initialValue":[1],"in":["$$value","$$value"]}}"#;
     assert!(evaluated(growing, &document).starts_with("error 146 "));
@@ -546,7 +553,7 @@ fn hostile_expressions_are_refused() {
     assert!(evaluated(wide, &document).starts_with("error 146 "));
     let replaced = r#"{"$reduce":{"input":{"$range":[0,60]},"initialValue":"aa",
         "in":{"$replaceAll":{"input":"$$value","find":"a","replacement":"aa"}}}}"#;
-    assert!(evaluated(replaced, &document).starts_with("error 146 "));
+    assert!(evaluated(replaced, &document).starts_with("error 16493 "));
     let pattern = format!(r#"{{"$regexMatch":{{"input":"x","regex":"{}"}}}}"#, "(a{1000}){1000}");
     assert!(evaluated(&pattern, &document).starts_with("error 51111 "));
 }
@@ -649,5 +656,178 @@ fn binary_data_converts() {
         ),
         (r#"{"$trim":{"$code":"x","$scope":{}}}"#, "error 50696"),
         (r#"{"$let":{"vars":{"$minKey":1},"in":1}}"#, "error 10065"),
+    ]);
+}
+
+/// Before, expressions had the order of documents, where a bool is less than a number, and maps are
+/// equal in any order of their fields.
+#[test]
+fn values_stand_in_the_order_of_bson() {
+    check(&[
+        (r#"{"$gt":[true,5]}"#, "true"),
+        (r#"{"$gt":[[],{}]}"#, "true"),
+        (r#"{"$lt":[{"$minKey":1},null]}"#, "true"),
+        (r#"{"$cmp":[{"$maxKey":1},{"$regularExpression":{"pattern":"a","options":""}}]}"#, "1"),
+        (r#"{"$eq":[{"a":1,"b":2},{"b":2,"a":1}]}"#, "false"),
+        (r#"{"$in":[{"a":1,"b":2},[{"b":2,"a":1}]]}"#, "false"),
+        (r#"{"$max":[[1,true,"x",{"$literal":{"a":1}}]]}"#, "true"),
+        (r#"{"$min":[[true,"x",{"$minKey":1}]]}"#, r#"{"$minKey":1}"#),
+        (r#"{"$maxN":{"n":2,"input":[1,true,"x"]}}"#, r#"[true,"x"]"#),
+        (
+            r#"{"$sortArray":{"input":[true,[1],{"a":1},"x",2],"sortBy":1}}"#,
+            r#"[2,"x",{"a":1},[1],true]"#,
+        ),
+        (
+            r#"{"$sortArray":{"input":[{"v":[3,1]},{"v":[2]},{"v":null},{}],"sortBy":{"v":1}}}"#,
+            r#"[{"v":null},{},{"v":[2]},{"v":[3,1]}]"#,
+        ),
+        (r#"{"$sortArray":{"input":[],"sortBy":{}}}"#, "error 2942505"),
+        (r#"{"$setUnion":[[1.0,1],[{"$numberLong":"1"}]]}"#, "[1.0]"),
+        (r#"{"$setUnion":[[{"a":1,"b":2}],[{"b":2,"a":1}]]}"#, r#"[{"a":1,"b":2},{"b":2,"a":1}]"#),
+        (r#"{"$setUnion":["$i",null]}"#, "error 17043"),
+        (r#"{"$setEquals":["$i",[1]]}"#, "error 17044"),
+        (r#"{"$setEquals":[1,[1]]}"#, "error 5887502"),
+        (r#"{"$setEquals":[[1],{"a":1}]}"#, "error 5887502"),
+    ]);
+}
+
+#[test]
+fn decimals_have_34_digits_and_doubles_beside_them_15() {
+    let decimal = |text: &str| format!(r#"{{"$numberDecimal":"{text}"}}"#);
+    for (expression, expected) in [
+        (r#"{"$add":[2.5,@1.5@]}"#, "4.00000000000000"),
+        (r#"{"$multiply":[@2@,1.5]}"#, "3.00000000000000"),
+        (r#"{"$multiply":[@-0@,3]}"#, "-0"),
+        (r#"{"$divide":[10.0,@2@]}"#, "5.0000000000000"),
+        (r#"{"$sqrt":@2@}"#, "1.414213562373095048801688724209698"),
+        (r#"{"$exp":@1@}"#, "2.718281828459045235360287471352662"),
+        (r#"{"$ln":@10@}"#, "2.302585092994045684017991454684364"),
+        (r#"{"$log10":@0.001@}"#, "-3"),
+        (r#"{"$log":[@64@,2]}"#, "5.999999999999999999999999999999999"),
+        (r#"{"$pow":[2,@3@]}"#, "8.000000000000000000000000000000000"),
+        (r#"{"$sigmoid":@-1@}"#, "0.2689414213699951207488407581781638"),
+        (r#"{"$sum":[@9E+6144@,@-9E+6144@,@1@]}"#, "1"),
+        (r#"{"$avg":[@1E-6143@,@1E-6143@]}"#, "1E-6143"),
+        (r#"{"$round":[@1E-6143@,0]}"#, "0"),
+        (r#"{"$toDecimal":1.1}"#, "1.10000000000000"),
+        (
+            r#"{"$toDecimal":"12345678901234567890123456789012345"}"#,
+            "1.234567890123456789012345678901234E+34",
+        ),
+    ] {
+        let parts: Vec<&str> = expression.split('@').collect();
+        let whole: String = parts
+            .iter()
+            .enumerate()
+            .map(|(at, part)| if at % 2 == 1 { decimal(part) } else { (*part).to_owned() })
+            .collect();
+        let text = format!(r#"{{"$toString":{whole}}}"#);
+        check(&[(&text, &format!("{expected:?}"))]);
+    }
+    check(&[
+        (r#"{"$sum":[0.1,0.2,0.3]}"#, "0.6"),
+        (r#"{"$sigmoid":[1]}"#, "error 14"),
+        (r#"{"$toDecimal":"1E+6145"}"#, "error 241"),
+        (r#"{"$toDecimal":"1E-6177"}"#, "error 241"),
+        (r#"{"$pow":[0,{"$numberLong":"9223372036854775807"}]}"#, "0"),
+        (
+            r#"{"$add":[{"$date":"2020-01-01T00:00:00Z"},2.5]}"#,
+            r#"{"$date":"2020-01-01T00:00:00.003Z"}"#,
+        ),
+    ]);
+}
+
+#[test]
+fn text_is_made_of_more_than_text() {
+    check(&[
+        (r#"{"$toUpper":1000000.0}"#, r#""1E+06""#),
+        (r#"{"$toLower":{"$code":"F()"}}"#, r#""f()""#),
+        (r#"{"$toLower":{"$timestamp":{"t":1721500800,"i":7}}}"#, r#""jul 20 18:40:00:7""#),
+        (r#"{"$toUpper":{"$timestamp":{"t":1,"i":1}}}"#, r#""JAN  1 00:00:01:1""#),
+        (r#"{"$strcasecmp":[{"$numberDouble":"Infinity"},"INF"]}"#, "0"),
+        (r#"{"$substrBytes":["hello",{"$numberDecimal":"1.5"},2]}"#, r#""ll""#),
+        (r#"{"$substrBytes":["hello",0,1e20]}"#, "error 31109"),
+        (r#"{"$substrBytes":["hello",{"$numberDecimal":"1E+30"},1]}"#, "error 50752"),
+        (r#"{"$substrCP":["hello",-1,-2]}"#, "error 34454"),
+        (r#"{"$substrCP":["hello",-1,2]}"#, "error 34455"),
+        (r#"{"$substrCP":["hello",{"$numberLong":"3000000000"},2]}"#, "error 34451"),
+        (r#"{"$indexOfCP":["hello","",5]}"#, "-1"),
+        (r#"{"$indexOfCP":["hello","llo",0,4]}"#, "2"),
+        (r#"{"$indexOfBytes":["hello","l",{"$numberLong":"3000000000"}]}"#, "error 40096"),
+        (r#"{"$replaceAll":{"input":"ab","find":"","replacement":"-"}}"#, r#""-a-b-""#),
+        (r#"{"$trim":{"input":1,"chars":null}}"#, "error 50699"),
+        (r#"{"$regexMatch":{"input":1,"regex":"a","options":"q"}}"#, "error 51108"),
+        (r#"{"$regexMatch":{"input":null,"regex":"("}}"#, "error 51111"),
+        (r#"{"$regexMatch":{"input":null,"regex":"a\u0000"}}"#, "error 51109"),
+        (
+            r#"{"$regexMatch":{"input":"a","options":"",
+                "regex":{"$regularExpression":{"pattern":"a","options":"i"}}}}"#,
+            "error 51107",
+        ),
+        (
+            r#"{"$map":{"input":{"$regexFindAll":{"input":"héa","regex":"a*"}},
+                "in":"$$this.idx"}}"#,
+            "[0,1,2]",
+        ),
+    ]);
+    let long = Expression::parse(&Value::from("a".repeat(16 << 20)));
+    assert_eq!(long.err().unwrap().code(), 16493);
+}
+
+#[test]
+fn conversions_are_as_strict_as_those_of_drivers() {
+    check(&[
+        (r#"{"$toDouble":"0x1.8p1"}"#, "3.0"),
+        (r#"{"$toDouble":"1e309"}"#, "error 241"),
+        (r#"{"$toDouble":"-inf"}"#, r#"{"$numberDouble":"-Infinity"}"#),
+        (r#"{"$convert":{"input":1,"to":99}}"#, "error 9"),
+        (r#"{"$convert":{"input":1,"to":0}}"#, "error 241"),
+        (r#"{"$convert":{"input":1,"to":{"type":null}}}"#, "error 9"),
+        (r#"{"$convert":{"input":1,"to":{"type":"string","more":1}}}"#, r#""1""#),
+        (r#"{"$convert":{"input":1,"to":null,"format":5}}"#, "null"),
+        (r#"{"$convert":{"input":"x","to":"binData","format":"auto"}}"#, "error 241"),
+        (
+            r#"{"$convert":{"input":{"$date":{"$numberLong":"253402300800000"}},"to":"string"}}"#,
+            "error 18537",
+        ),
+        // Only a failure of the conversion itself counts for onError.
+        (r#"{"$convert":{"input":{"$toInt":"x"},"to":"int","onError":1}}"#, "error 241"),
+        (r#"{"$convert":{"input":"x","to":"int","onError":"$i"}}"#, "7"),
+        (r#"{"$toInt":{"$binary":{"base64":"AAAAAAAAAAA=","subType":"00"}}}"#, "error 241"),
+        (r#"{"$toString":{"$binary":{"base64":"aGVsbG8=","subType":"02"}}}"#, r#""BQAAAGhlbGxv""#),
+        (
+            r#"{"$toUUID":"12345678-1234-1234-1234-123456789012"}"#,
+            r#"{"$uuid":"12345678-1234-1234-1234-123456789012"}"#,
+        ),
+        (r#"{"$toUUID":"1234"}"#, "error 241"),
+        (r#"{"$type":{"$code":"a","$scope":{}}}"#, r#""javascriptWithScope""#),
+        (r#"{"$rand":[1]}"#, "error 3040501"),
+        (r#"{"$rand":"$i"}"#, "error 10065"),
+        (r#"{"$zip":{"inputs":[]}}"#, "error 34465"),
+        (r#"{"$let":{"vars":[],"in":1}}"#, "error 9"),
+        (r#""$$$x""#, "error 9"),
+        (r#""$$ROOT.""#, "error 40353"),
+        (r#""$m.$ref""#, "missing"),
+        (r#"{"$dateFromParts":{"isoWeekYear":2020,"month":1}}"#, "error 40525"),
+        (r#"{"$dateFromString":{"dateString":"2020","format":"%Q"}}"#, "error 18536"),
+    ]);
+}
+
+/// The sizes are those of the BSON library of drivers.
+#[test]
+fn objects_have_the_size_of_their_bson() {
+    check(&[
+        (r#"{"$bsonSize":{}}"#, "5"),
+        (r#"{"$bsonSize":{"x":10,"y":"$t"}}"#, "25"),
+        (r#"{"$bsonSize":{"a":[1,{"$numberLong":"2"},2.5,null,true]}}"#, "49"),
+        (
+            r#"{"$bsonSize":{"d":{"$date":"2020-01-01T00:00:00Z"},"m":{"$minKey":1},
+                "t":{"$timestamp":{"t":1,"i":1}},"n":{"$numberDecimal":"1.5"},
+                "r":{"$regularExpression":{"pattern":"ab","options":"i"}},
+                "c":{"$code":"f"},"b":{"$binary":{"base64":"AQI=","subType":"80"}}}}"#,
+            "76",
+        ),
+        (r#"{"$bsonSize":"$none"}"#, "null"),
+        (r#"{"$bsonSize":"$i"}"#, "error 31393"),
     ]);
 }

@@ -377,8 +377,10 @@ impl Made {
         }));
         for row in &mut self.rows {
             let wanted: Vec<Option<Value>> = match at(row, local) {
-                Some(Value::Array(items)) => items.iter().cloned().map(Some).collect(),
-                None | Some(Value::Null) => vec![Some(Value::Null), None],
+                Some(Value::Array(items)) if !items.is_empty() => {
+                    items.iter().cloned().map(Some).collect()
+                }
+                None | Some(Value::Null | Value::Array(_)) => vec![Some(Value::Null), None],
                 Some(value) => vec![Some(value.clone())],
             };
             let is_found =

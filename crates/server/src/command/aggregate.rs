@@ -92,7 +92,8 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     };
     let pipeline = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>();
     let mut pipeline = pipeline?;
-    let output = Output::take(&mut pipeline, &run.command.database)?;
+    let variables = Variables::parse(&args, "let")?;
+    let output = Output::take(&mut pipeline, &run.command.database, &variables)?;
     if let Some(output) = &output {
         let concern = args.map("readConcern")?;
         let level = concern.and_then(|concern| concern.get("level").ok().flatten());
@@ -111,15 +112,17 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         let hinted = flagstone::doc::json::parse(hinted.to_string()).unwrap_or(Value::object());
         pipeline.insert(0, self::stage("$match", hinted));
     }
-    let variables = Variables::parse(&args, "let")?;
     let (db, pipeline) = (&run.service.db, Value::Array(pipeline));
     let aggregate =
         Aggregate::with_variables(db, collection.as_ref(), pipeline, variables.values())?;
     // The other collections of a pipeline belong to the same database.
     let (opened, database) = (db.clone(), run.command.database.clone());
     let aggregate = aggregate.collections(move |name| {
-        let namespace = Namespace::new(&database, name);
-        let namespace = namespace.map_err(|failure| Error::invalid(failure.message))?;
+        let namespace = match Namespace::new(&database, name) {
+            // There is no collection of such a name.
+            Err(failure) if failure.code == Code::InvalidNamespace => return Ok(None),
+            namespace => namespace.map_err(|failure| Error::invalid(failure.message))?,
+        };
         opened.space(&namespace.keyspace()).existing().collection()
     });
     let rows: Box<dyn Rows> = match (&output, &run.transaction) {
@@ -151,9 +154,10 @@ fn rows_of_server(
     pipeline: &[Value],
     namespace: Option<&Namespace>,
 ) -> Outcome<Option<Vec<Value>>> {
+    // One with other fields is none.
+    let first = first.filter(|stage| stage.len().is_ok_and(|len| len == 1));
     let stage = |name: &str| first.and_then(|stage| stage.get(name).ok().flatten());
     if let (Some(stage), Some(namespace)) = (stage("$collStats"), namespace) {
-        let stage = Args::new(stage, "$collStats");
         return Ok(Some(vec![super::catalog::stats_row(run, &stage, namespace)?]));
     }
     // What is no stage without arguments, the pipeline refuses.

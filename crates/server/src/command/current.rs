@@ -1,9 +1,10 @@
 //! What runs now, what ends it, and how much collections were used.
 
 use super::args::{Args, COMMON};
+use super::name::Namespace;
 use super::read::put_count;
 use super::run::Run;
-use super::service::now_millis;
+use super::service::{Service, now_millis};
 use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
@@ -206,6 +207,32 @@ fn put_use(reply: &mut BsonWriter<'_>, namespace: &str, used: &Use) -> Outcome {
         reply.end()?;
     }
     Ok(reply.end()?)
+}
+
+/// Appends how often a collection was read and written, and how long that took.
+pub(super) fn put_latencies(
+    out: &mut BsonWriter<'_>,
+    service: &Service,
+    namespace: &Namespace,
+) -> Outcome {
+    let used = service.operations.used().remove(&namespace.to_string());
+    let is_of = |kind: Kind, name: &str| match name {
+        "reads" => matches!(kind, Kind::Query | Kind::GetMore),
+        "writes" => kind.writes(),
+        "commands" => kind == Kind::Other,
+        // Commands in transactions count as what they do.
+        _ => false,
+    };
+    for name in ["reads", "writes", "commands", "transactions"] {
+        let kinds = Kind::ALL.iter().map(|(kind, _)| *kind).filter(|kind| is_of(*kind, name));
+        let counts = kinds.filter_map(|kind| Some(used.as_ref()?.of(kind)));
+        let (ops, micros) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        out.begin_document(name)?;
+        out.long("latency", i64::try_from(micros).unwrap_or(i64::MAX))?;
+        out.long("ops", i64::try_from(ops).unwrap_or(i64::MAX))?;
+        out.end()?;
+    }
+    Ok(())
 }
 
 /// Ends all sessions of the users that are named, or of all.

@@ -17,8 +17,9 @@ const BEGINNING: &str = "\
 
 For programs that use a [driver](server.md).
 
-- Order of values, equality of maps, regular expressions and null in unique indexes are
-  [flagstone's](queries.md#differences-from-mongodb).
+- Filters, sorts and indexes have [flagstone's](queries.md#differences-from-mongodb) order of
+  values, equality of maps, regular expressions and null in unique indexes. Expressions,
+  accumulators and updates compare as MongoDB does.
 - The server says that it is `mongos`: drivers then use transactions without a replica set's
   members. `--replica-set NAME` says otherwise.
 - Timestamps, regular expressions, code, MinKey, MaxKey and odd binary subtypes are stored as the
@@ -98,7 +99,7 @@ const EXPRESSIONS: &str = "$abs $acos $acosh $add $allElementsTrue $and $anyElem
     $log10 $lt $lte $ltrim $map $max $maxN $median $mergeObjects $meta $millisecond $min $minN \
     $minute $mod $month $multiply $ne $not $objectToArray $or $percentile $pow $radiansToDegrees \
     $rand $range $reduce $regexFind $regexFindAll $regexMatch $replaceAll $replaceOne \
-    $reverseArray $round $rtrim $sampleRate $second $setDifference $setEquals $setField \
+    $reverseArray $round $rtrim $second $setDifference $setEquals $setField \
     $setIntersection $setIsSubset $setUnion $sin $sinh $size $slice $sortArray $split $sqrt \
     $stdDevPop $stdDevSamp $strLenBytes $strLenCP $strcasecmp $substr $substrBytes $substrCP \
     $subtract $sum $switch $tan $tanh $toBool $toDate $toDecimal $toDouble $toHashedIndexKey \

@@ -215,7 +215,7 @@ fn of_pipeline(
     let variables = Variables::parse(args, "let")?;
     // What is malformed is refused.
     let mut piped = values.clone();
-    if let Some(output) = Output::take(&mut piped, &run.command.database)? {
+    if let Some(output) = Output::take(&mut piped, &run.command.database, &variables)? {
         output.check(run)?;
     }
     let pipeline = Value::Array(piped);

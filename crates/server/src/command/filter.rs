@@ -38,7 +38,7 @@ pub(crate) fn has_expression(view: Option<&View<'_>>) -> Outcome<bool> {
     for field in view.fields()? {
         let (FieldKey::Name(name), value) = field? else { continue };
         let has = match name {
-            "$expr" => true,
+            "$expr" | "$sampleRate" => true,
             "$and" | "$or" | "$nor" if value.is_array() => {
                 let mut has = false;
                 for part in value.items()? {

@@ -3,16 +3,18 @@
 //! `$out` fills a hidden collection, and puts it into the place of the other one when all rows are
 //! there: after a failure that one is as it was. `$merge` commits a chunk of rows at a time.
 
+use super::args::FORMS;
 use super::id;
 use super::name::Namespace;
 use super::run::Run;
 use super::service::Service;
+use super::variables::Variables;
 use super::write::duplicate_key;
 use crate::access::Need;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
 use flagstone::{Collection, Database, Document, Filter, Index, Transaction, Value};
-use flagstone_pipeline::{Expression, PipelineError, RowStages};
+use flagstone_pipeline::{PipelineError, RowStages};
 use std::collections::HashMap;
 use std::sync::PoisonError;
 
@@ -93,13 +95,21 @@ enum Matched {
     Keep,
     Merge,
     Fail,
-    /// Stages make the new document; the variables are expressions over the row.
-    Stages(Vec<Value>, Vec<(String, Expression)>),
+    /// Stages make the new document; other stages make a map of their variables of the row.
+    Stages(Vec<Value>, RowStages),
 }
 
 /// The stages that may make a new document.
 const ALLOWED: [&str; 6] =
     ["$addFields", "$set", "$project", "$unset", "$replaceRoot", "$replaceWith"];
+
+/// The variable that is the row.
+const NEW: &str = "new";
+
+/// The databases that pipelines do not write into.
+const RESERVED: [&str; 3] = ["admin", "config", "local"];
+/// The most bytes of the name of a collection that `$out` makes, with that of its database.
+const NAME_BYTES_MAX: usize = 255;
 
 /// What becomes of a row that stands for no document.
 enum Unmatched {
@@ -122,7 +132,12 @@ fn wrong(code: i32, place: &str, expected: &str) -> Failure {
 
 impl Output {
     /// Takes a stage that writes from the end of a pipeline of `database`.
-    pub(super) fn take(pipeline: &mut Vec<Value>, database: &str) -> Outcome<Option<Self>> {
+    /// `variables` are those of the command.
+    pub(super) fn take(
+        pipeline: &mut Vec<Value>,
+        database: &str,
+        variables: &Variables,
+    ) -> Outcome<Option<Self>> {
         let Some(Value::Map(map)) = pipeline.last() else { return Ok(None) };
         let Some((name, value)) = map.iter().next().filter(|_| map.len() == 1) else {
             return Ok(None);
@@ -130,7 +145,9 @@ impl Output {
         let place = format!("pipeline[{}].{}", pipeline.len() - 1, name.as_str().unwrap_or(""));
         let output = match name.as_str() {
             Some("$out") => Self::Out(out_of(value, database, &place)?),
-            Some("$merge") => Self::Merge(Box::new(Merge::parse(value, database, &place)?)),
+            Some("$merge") => {
+                Self::Merge(Box::new(Merge::parse(value, (database, variables), &place)?))
+            }
             _ => return Ok(None),
         };
         pipeline.pop();
@@ -150,7 +167,11 @@ impl Output {
             let text = "$out and $merge write on their own: expected them outside of a transaction";
             return Err(Failure::new(Code::OperationNotSupportedInTransaction, text));
         }
-        run.require(Need::Write, &self.namespace().database)
+        run.require(Need::Write, &self.namespace().database)?;
+        match self {
+            Self::Out(_) => Ok(()),
+            Self::Merge(merge) => merge.has_null(run).map(drop),
+        }
     }
 
     /// Writes the rows.
@@ -168,12 +189,29 @@ impl Output {
 
 /// Parses the target of a `$out`.
 fn out_of(value: &Value, database: &str, place: &str) -> Outcome<Namespace> {
+    let target = |database: &str, name: &str| {
+        if RESERVED.contains(&database) {
+            return Err(wrong(31321, place, &format!("another database than {database}")));
+        }
+        if name.starts_with("system.") {
+            return Err(wrong(17385, place, "a collection that is not of the system"));
+        }
+        if name.starts_with('$') || database.len() + 1 + name.len() > NAME_BYTES_MAX {
+            let text = format!(
+                "{place}: expected a name of at most {NAME_BYTES_MAX} bytes with that of the \
+                 database, which does not begin with $"
+            );
+            return Err(Failure::new(Code::IllegalOperation, text));
+        }
+        Namespace::new(database, name)
+    };
     match value {
-        Value::Text(name) => Namespace::new(database, name),
+        Value::Text(name) => target(database, name),
         Value::Map(map) if !is_form(map) => {
             let (mut db, mut coll) = (None, None);
             for (name, value) in map {
                 match name.as_str() {
+                    Some("db" | "coll") if value.is_null() => {}
                     Some(name @ ("db" | "coll")) => {
                         let text = value.as_str().ok_or_else(|| {
                             Failure::new(
@@ -191,7 +229,7 @@ fn out_of(value: &Value, database: &str, place: &str) -> Outcome<Namespace> {
             }
             let db = db.ok_or_else(|| wrong(40414, place, "db"))?;
             let coll = coll.ok_or_else(|| wrong(40414, place, "coll"))?;
-            Namespace::new(db, coll)
+            target(db, coll)
         }
         _ => Err(wrong(16990, place, "the name of a collection, or a map with db and coll")),
     }
@@ -251,7 +289,7 @@ fn fill(
         }
         collection.create_index(&info.name, index)?;
     }
-    in_chunks(run, rows, |tx, row| {
+    in_chunks(run, rows, None, |tx, row| {
         let (key, document) = stored(row.clone())?;
         if tx.get(&collection, &key)?.is_some() {
             return Err(duplicate_key(into, &key));
@@ -261,16 +299,33 @@ fn fill(
     .map_err(|failure| super::write::with_index(failure, (into, &collection), None))
 }
 
-/// Calls `work` with each row; a chunk of rows is one commit.
+/// Calls `work` with each row; a chunk of rows is one commit. With `failed` a row that fails does
+/// not hold up those behind it, and the first such failure is put there.
 fn in_chunks(
     run: &mut Run<'_, '_>,
     rows: impl Iterator<Item = Result<Document, PipelineError>>,
+    mut failed: Option<&mut Option<Failure>>,
     work: impl Fn(&mut Transaction, &Value) -> Outcome,
 ) -> Outcome {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     run.has_one_commit = false;
-    let mut commit =
-        |chunk: &[Value]| run.atomically(|_run, tx| chunk.iter().try_for_each(|row| work(tx, row)));
+    let mut commit = |chunk: &[Value]| {
+        let done = run.atomically(|_run, tx| chunk.iter().try_for_each(|row| work(tx, row)));
+        match (done, &mut failed) {
+            (Err(failure), Some(failed)) if is_of_row(&failure) => {
+                for row in chunk {
+                    match run.atomically(|_run, tx| work(tx, row)) {
+                        Err(failure) if is_of_row(&failure) => {
+                            failed.get_or_insert(failure);
+                        }
+                        done => done?,
+                    }
+                }
+                Ok(())
+            }
+            (done, _) => done,
+        }
+    };
     for row in rows {
         let row = row?;
         bytes += row.as_bytes().len();
@@ -297,12 +352,21 @@ fn stored(row: Value) -> Outcome<(Value, Document)> {
 }
 
 impl Merge {
-    fn parse(value: &Value, database: &str, place: &str) -> Outcome<Self> {
+    fn parse(value: &Value, (database, outer): (&str, &Variables), place: &str) -> Outcome<Self> {
+        let target = |database: &str, name: &str| {
+            if RESERVED.contains(&database) {
+                return Err(wrong(31320, place, &format!("another database than {database}")));
+            }
+            if name.starts_with("system.") {
+                return Err(wrong(31319, place, "a collection that is not of the system"));
+            }
+            Namespace::new(database, name)
+        };
         let into = |value: &Value| match value {
-            Value::Text(name) => Namespace::new(database, name),
+            Value::Text(name) => target(database, name),
             Value::Map(map) if !is_form(map) => {
                 let part = |name: &str| match map.get(name) {
-                    None => Ok(None),
+                    None | Some(Value::Null) => Ok(None),
                     Some(Value::Text(text)) => Ok(Some(text.as_str())),
                     Some(other) => Err(Failure::new(
                         Code::TypeMismatch,
@@ -314,9 +378,11 @@ impl Merge {
                     let expected = format!("db and coll, found {name}");
                     return Err(wrong(40415, &format!("{place}.into"), &expected));
                 }
+                let db = part("db")?.filter(|name| !name.is_empty());
+                let code = if map.get("coll").is_some() { 5786801 } else { 51178 };
                 let coll = part("coll")?;
-                let coll = coll.ok_or_else(|| wrong(51178, &format!("{place}.into"), "coll"))?;
-                Namespace::new(part("db")?.unwrap_or(database), coll)
+                let coll = coll.ok_or_else(|| wrong(code, &format!("{place}.into"), "coll"))?;
+                target(db.unwrap_or(database), coll)
             }
             _ => Err(wrong(51178, place, "into to be a name, or a map with db and coll")),
         };
@@ -332,12 +398,16 @@ impl Merge {
                 return Err(Failure::new(Code::TypeMismatch, text));
             }
         };
-        let (mut target, mut on) = (None, vec![ID.to_owned()]);
+        let (mut named, mut on) = (None, vec![ID.to_owned()]);
         let (mut matched, mut unmatched, mut variables) = (None, Unmatched::Insert, None);
         for (name, value) in map {
             match name.as_str().unwrap_or_default() {
-                "into" => target = Some(into(value)?),
+                "into" if value.as_str() == Some("") => {
+                    return Err(wrong(5786800, place, "into to be a name that is not empty"));
+                }
+                "into" => named = Some(into(value)?),
                 "on" => on = fields(value, place)?,
+                "let" | "whenNotMatched" if value.is_null() => {}
                 "let" => variables = Some(value),
                 "whenMatched" => matched = Some(value),
                 "whenNotMatched" => {
@@ -366,9 +436,36 @@ impl Merge {
                 }
             }
         }
-        let into = target.ok_or_else(|| wrong(40414, place, "into"))?;
-        let matched = Matched::parse(matched, variables, place)?;
+        let into = named.ok_or_else(|| wrong(40414, place, "into"))?;
+        let matched = Matched::parse(matched, (variables, outer), place)?;
+        let keeps = matches!(matched, Matched::Keep | Matched::Fail);
+        if keeps && !matches!(unmatched, Unmatched::Insert) {
+            let expected = "whenNotMatched insert beside whenMatched fail or keepExisting";
+            return Err(wrong(51181, place, expected));
+        }
         Ok(Self { into, on, matched, unmatched })
+    }
+
+    /// Checks that a unique index has the fields of `on`. Returns whether these may be missing.
+    fn has_null(&self, run: &Run<'_, '_>) -> Outcome<bool> {
+        if self.on == [ID] {
+            return Ok(false);
+        }
+        let mut wanted: Vec<&str> = self.on.iter().map(String::as_str).collect();
+        wanted.sort_unstable();
+        let existing = run.existing(&self.into)?;
+        let indexes = existing.iter().flat_map(Collection::indexes);
+        let mut unique = indexes.filter(|index| {
+            let fields = index.fields.iter().map(|field| field.trim_start_matches('-'));
+            let mut fields: Vec<&str> = fields.collect();
+            fields.sort_unstable();
+            index.is_unique && index.is_ready && index.only.is_none() && fields == wanted
+        });
+        let Some(first) = unique.next() else {
+            let text = format!("$merge: expected a unique index on {}", self.on.join(", "));
+            return Err(Failure::numbered(51183, text));
+        };
+        Ok(!first.is_sparse || unique.any(|index| !index.is_sparse))
     }
 
     fn write(
@@ -376,25 +473,27 @@ impl Merge {
         run: &mut Run<'_, '_>,
         rows: impl Iterator<Item = Result<Document, PipelineError>>,
     ) -> Outcome {
-        if self.on != [ID] {
-            let existing = run.existing(&self.into)?;
-            let mut wanted: Vec<&str> = self.on.iter().map(String::as_str).collect();
-            wanted.sort_unstable();
-            let is_unique = existing.iter().flat_map(Collection::indexes).any(|index| {
-                let fields = index.fields.iter().map(|field| field.trim_start_matches('-'));
-                let mut fields: Vec<&str> = fields.collect();
-                fields.sort_unstable();
-                index.is_unique && index.is_ready && index.only.is_none() && fields == wanted
-            });
-            if !is_unique {
-                let text = format!("$merge: expected a unique index on {}", self.on.join(", "));
-                return Err(Failure::numbered(51183, text));
-            }
+        let (existing, has_null) = (run.existing(&self.into)?, self.has_null(run)?);
+        let mut rows = rows.peekable();
+        if rows.peek().is_none() {
+            return Ok(());
         }
-        let collection = run.created(&self.into)?;
+        let collection = match (existing, &self.unmatched) {
+            (Some(collection), _) => collection,
+            (None, Unmatched::Insert) => run.created(&self.into)?,
+            (None, Unmatched::Discard) => return rows.try_for_each(|row| Ok(row.map(drop)?)),
+            (None, Unmatched::Fail) => {
+                let row = rows.next().transpose()?;
+                return Err(unmatched(row.map(|row| row.to_value()).unwrap_or_default()));
+            }
+        };
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
-        in_chunks(run, rows, |tx, row| self.one(tx, &collection, row, now))
-            .map_err(|failure| super::write::with_index(failure, (&self.into, &collection), None))
+        let mut failed = None;
+        in_chunks(run, rows, Some(&mut failed), |tx, row| {
+            self.one(tx, &collection, row, (now, has_null))
+        })
+        .and_then(|()| failed.map_or(Ok(()), Err))
+        .map_err(|failure| super::write::with_index(failure, (&self.into, &collection), None))
     }
 
     /// Writes a row.
@@ -403,7 +502,7 @@ impl Merge {
         tx: &mut Transaction,
         collection: &Collection,
         row: &Value,
-        now: DateTime,
+        (now, has_null): (DateTime, bool),
     ) -> Outcome {
         let mut filter = Filter::everything();
         let mut found = None;
@@ -415,6 +514,11 @@ impl Merge {
                     return Err(Failure::numbered(51185, text));
                 }
                 (value, true) => found = value.cloned(),
+                (None | Some(Value::Null), false) if has_null => {
+                    let mut null = Map::new();
+                    null.insert(path.as_str(), Value::Null);
+                    filter = filter.and(Filter::from_value(&Value::Map(null))?);
+                }
                 (None | Some(Value::Null), false) => {
                     let text = format!("$merge: expected a value in the field {path} of each row");
                     return Err(Failure::numbered(51132, text));
@@ -442,11 +546,7 @@ impl Merge {
         let Some((key, document)) = old else {
             return match self.unmatched {
                 Unmatched::Discard => Ok(()),
-                Unmatched::Fail => {
-                    let text =
-                        format!("$merge: expected a document for each row, found none: {row}");
-                    Err(Failure::numbered(13113, text))
-                }
+                Unmatched::Fail => Err(unmatched(row.clone())),
                 Unmatched::Insert => {
                     let (key, document) = stored(row.clone())?;
                     if tx.get(collection, &key)?.is_some() {
@@ -479,10 +579,39 @@ impl Merge {
     }
 }
 
+/// The failure of a row that stands for no document.
+fn unmatched(row: Value) -> Failure {
+    Failure::numbered(13113, format!("$merge: expected a document for each row, found none: {row}"))
+}
+
+/// Returns whether a row alone has failed, before anything was written of it.
+fn is_of_row(failure: &Failure) -> bool {
+    failure.is_numbered() || matches!(failure.code, Code::DuplicateKey | Code::ImmutableField)
+}
+
 /// Returns whether a map stands for a value of another type.
 fn is_form(map: &Map) -> bool {
     let first = map.iter().next().and_then(|(name, _)| name.as_str());
-    first.is_some_and(|name| name.starts_with('$'))
+    first.is_some_and(|name| FORMS.contains(&name))
+        && (map.len() == 1 || map.get("$scope").is_some())
+}
+
+/// Checks the path of a field of `on`.
+fn check_path(path: &str, place: &str) -> Outcome {
+    let code = if path.is_empty() {
+        40352
+    } else if path.ends_with('.') {
+        40353
+    } else if path.split('.').any(str::is_empty) {
+        15998
+    } else if path.split('.').any(|name| name.starts_with('$')) {
+        16410
+    } else if path.contains('\0') {
+        16411
+    } else {
+        return Ok(());
+    };
+    Err(wrong(code, place, &format!("paths of fields, found {path:?}")))
 }
 
 /// Parses the fields of `on`.
@@ -497,6 +626,7 @@ fn fields(value: &Value, place: &str) -> Outcome<Vec<String>> {
         }
         _ => return Err(wrong(51186, &place, "the name of a field, or an array of names")),
     };
+    names.iter().try_for_each(|name| check_path(name, &place))?;
     if names.is_empty() {
         return Err(wrong(51187, &place, "at least one field"));
     }
@@ -510,7 +640,11 @@ fn fields(value: &Value, place: &str) -> Outcome<Vec<String>> {
 }
 
 impl Matched {
-    fn parse(value: Option<&Value>, variables: Option<&Value>, place: &str) -> Outcome<Self> {
+    fn parse(
+        value: Option<&Value>,
+        (variables, outer): (Option<&Value>, &Variables),
+        place: &str,
+    ) -> Outcome<Self> {
         let stages = match value {
             Some(Value::Array(stages)) => stages,
             _ if variables.is_some() => {
@@ -536,20 +670,33 @@ impl Matched {
                 return Err(wrong(51191, &format!("{place}.whenMatched"), "text or a pipeline"));
             }
         };
-        for stage in stages {
-            let name = stage.as_map().and_then(|map| map.iter().next()?.0.as_str());
+        for one in stages {
+            if one.as_map().is_none_or(is_form) {
+                let text = format!("{place}.whenMatched: expected stages, found {one}");
+                return Err(Failure::new(Code::TypeMismatch, text));
+            }
+            let name = one.as_map().and_then(|map| map.iter().next()?.0.as_str());
             if name.is_none_or(|name| !ALLOWED.contains(&name)) {
                 let text = format!("{place}.whenMatched: expected one of {}", ALLOWED.join(" "));
                 return Err(Failure::new(Code::InvalidOptions, text));
             }
         }
-        let mut parsed = Vec::new();
+        let mut given = Map::new();
+        given.insert(NEW, "$$ROOT");
         match variables {
-            None => parsed.push(("new".to_owned(), Expression::parse(&Value::from("$$ROOT"))?)),
-            Some(Value::Map(map)) => {
+            None => {}
+            Some(Value::Map(map)) if !is_form(map) => {
                 for (name, value) in map {
-                    let name = name.as_str().unwrap_or_default().to_owned();
-                    parsed.push((name, Expression::parse(value)?));
+                    let name = name.as_str().unwrap_or_default();
+                    let place = format!("{place}.let");
+                    if name == NEW && value.as_str() != Some("$$ROOT") {
+                        return Err(wrong(51273, &place, "no other value of new than $$ROOT"));
+                    }
+                    if name.contains(['$', '.']) {
+                        let text = format!("{place}: expected names of variables, found {name:?}");
+                        return Err(Failure::new(Code::FailedToParse, text));
+                    }
+                    given.insert(name, value.clone());
                 }
             }
             Some(other) => {
@@ -557,6 +704,8 @@ impl Matched {
                 return Err(Failure::new(Code::TypeMismatch, text));
             }
         }
+        let parsed = Value::Array(vec![stage("$replaceWith", Value::Map(given))]);
+        let parsed = RowStages::parse(&parsed, &["$replaceWith"], outer.values())?;
         Ok(Self::Stages(stages.clone(), parsed))
     }
 
@@ -588,11 +737,9 @@ impl Matched {
                 Ok(Some(Value::Map(new.into_iter().collect())))
             }
             Self::Stages(stages, variables) => {
-                let mut values = Map::new();
-                for (name, expression) in variables {
-                    let value = expression.evaluate(row, now)?;
-                    values.insert(name.as_str(), value.unwrap_or_default());
-                }
+                // What is missing is no variable.
+                let values = variables.apply(row, now)?;
+                let values = values.as_ref().and_then(Value::as_map).cloned().unwrap_or_default();
                 let stages = RowStages::parse(&Value::Array(stages.clone()), &ALLOWED, &values)?;
                 Ok(stages.apply(old, now)?)
             }

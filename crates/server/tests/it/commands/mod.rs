@@ -123,7 +123,7 @@ fn documents_of_many_fields_are_changed_in_the_time_of_one_pass() {
         update(&format!(r#"{{"_id":1,{}}}"#, fields("f", 2))),
         update(&format!(r#"{{"$rename":{{{renames}}}}}"#)),
         update(&format!(r#"[{{"$set":{{{}}}}}]"#, fields("g", 3))),
-        format!(r#"{{"aggregate":"w","pipeline":[{{"$merge":"w"}}],"cursor":{{}}}}"#),
+        r#"{"aggregate":"w","pipeline":[{"$merge":"w"}],"cursor":{}}"#.to_owned(),
     ];
     for command in &commands {
         let reply = fixture.run("test", command);
