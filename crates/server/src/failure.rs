@@ -203,7 +203,7 @@ impl Failure {
 }
 
 /// What the database says of a document that has arrays at several fields of an index.
-const ONE_PATH: &str = "an index has at most one path with arrays";
+const ONE_PATH: &str = "the paths of an index may pass through one array";
 
 impl From<flagstone::Error> for Failure {
     #[cold]

@@ -221,7 +221,8 @@ fn change_value(
         }
         "$min" | "$max" => {
             let is_taken = slot.as_ref().is_none_or(|old| {
-                let order = compare(Some(operand), Some(old));
+                let of_types = bson_rank(operand).cmp(&bson_rank(old));
+                let order = of_types.then_with(|| compare(Some(operand), Some(old)));
                 if operator == "$min" { order.is_lt() } else { order.is_gt() }
             });
             if is_taken {
@@ -237,6 +238,22 @@ fn change_value(
         }
     }
     Ok(())
+}
+
+/// Returns the place of a type in the order of BSON, which updates keep to.
+const fn bson_rank(value: &Bson) -> u8 {
+    match value {
+        Bson::Null => 0,
+        Bson::Int32(_) | Bson::Int64(_) | Bson::Double(_) | Bson::Decimal128(_) => 1,
+        Bson::String(_) => 2,
+        Bson::Document(_) => 3,
+        Bson::Array(_) => 4,
+        Bson::Binary(_) => 5,
+        Bson::ObjectId(_) => 6,
+        Bson::Boolean(_) => 7,
+        Bson::DateTime(_) => 8,
+        _ => 9,
+    }
 }
 
 /// Adds or multiplies; the result has the wider type.
