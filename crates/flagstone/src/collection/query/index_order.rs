@@ -1,4 +1,5 @@
-//! The order of a sort that the entries of an index have, and positions in it.
+//! The order of a sort that the entries of an index have, positions in it, and the order of
+//! documents with one sort key.
 //!
 //! Entries of one value of each field of the sort are in the order of the fields after these, then
 //! of the stored keys. If the sort has all fields, a position is a sort key and a stored key,
@@ -8,11 +9,11 @@
 use super::known::Known;
 use super::spec::key_direction;
 use super::token::{PageToken, Ties};
-use crate::collection::index::IndexScan;
-use crate::index::{Computed, IndexField};
+use crate::collection::index::{IndexScan, UsableIndex};
+use crate::index::{Computed, DocumentEntries, IndexField, Refusal};
 use flagstone_base::Malformed;
 use flagstone_doc::sort_key::{self, MISSING};
-use flagstone_doc::{Direction, FieldPath, SortSpec};
+use flagstone_doc::{Direction, FieldPath, SortSpec, View};
 
 /// In which direction entries are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,50 @@ impl From<Order> for Direction {
             Order::Forward => Self::Ascending,
             Order::Reverse => Self::Descending,
         }
+    }
+}
+
+/// The order of documents with one sort key. All plans of a query have the same one: pages by skip
+/// and limit may have different plans.
+#[derive(Clone)]
+pub(super) enum TieOrder {
+    /// That of their stored keys.
+    Keys(Direction),
+    /// That of their entries in an index with more fields than the sort, read in a direction.
+    Entries(UsableIndex, Direction),
+}
+
+impl Default for TieOrder {
+    fn default() -> Self {
+        Self::Keys(Direction::Ascending)
+    }
+}
+
+impl TieOrder {
+    /// The direction of the stored keys of documents that are equal otherwise.
+    pub(super) const fn direction(&self) -> Direction {
+        match self {
+            Self::Keys(direction) | Self::Entries(_, direction) => *direction,
+        }
+    }
+
+    /// Appends to a sort key what is before the stored key of the document `root`.
+    ///
+    /// # Errors
+    /// If the document is malformed.
+    pub(super) fn put(&self, root: &View<'_>, key: &mut Vec<u8>) -> Result<(), Malformed> {
+        let Self::Entries(index, direction) = self else { return Ok(()) };
+        let Some(definition) = index.definition() else { return Ok(()) };
+        let entries = match DocumentEntries::of(definition, root, &[], None) {
+            Ok(entries) => entries,
+            Err(Refusal::Malformed(malformed)) => return Err(malformed),
+            Err(Refusal::Unfit(_)) => return Ok(()),
+        };
+        // Each component marks its own end, so inverted bytes have the other order.
+        let mask = if *direction == Direction::Descending { 0xFF } else { 0 };
+        let first = entries.iter().next();
+        key.extend(first.into_iter().flat_map(|(entry, _)| entry).map(|byte| byte ^ mask));
+        Ok(())
     }
 }
 
@@ -118,6 +163,15 @@ impl IndexOrder {
     pub(super) fn ties(&self) -> Ties {
         let index = if self.is_whole { 0 } else { self.index };
         Ties { index, is_reverse: self.ties == Direction::Descending }
+    }
+
+    /// The same, for plans that sort. `index` is that of the entries.
+    pub(super) fn tie_order(&self, index: &UsableIndex) -> TieOrder {
+        if self.is_whole {
+            TieOrder::Keys(self.ties)
+        } else {
+            TieOrder::Entries(index.clone(), self.ties)
+        }
     }
 
     /// What a token has in the place of the sort key, of the document of `entry`.

@@ -1,7 +1,8 @@
 //! The documents that match, in the order of a sort.
 //!
 //! ```text
-//! key in the sorter     sort key | stored key of the document | its length u16, big-endian
+//! key in the sorter     sort key | components of an entry, if these order documents with one sort
+//!                       key | stored key of the document | its length u32, big-endian
 //! value                 the document, or its projection
 //! ```
 //! The stored key decides between documents with one sort key, ascending or descending. It ends the
@@ -9,12 +10,12 @@
 
 use super::ask::Ask;
 use super::cover::CoveredField;
-use super::index_order::IndexOrder;
+use super::index_order::{IndexOrder, TieOrder};
 use super::plan;
 use super::projector::Projector;
 use super::rows::{Rows, Work};
 use super::source::QuerySource;
-use super::spec::{Spec, key_direction};
+use super::spec::Spec;
 use super::token::{PageToken, Ties};
 use super::values::ValueRow;
 use crate::collection::index::IndexScan;
@@ -49,6 +50,8 @@ pub(super) struct SortJob<'a> {
     pub(super) sort: &'a SortSpec,
     /// Only documents after the position of this token count.
     pub(super) after: Option<&'a PageToken>,
+    /// The order of documents with one sort key.
+    pub(super) ties: TieOrder,
     pub(super) options: SortOptions,
     /// Projects each document before it is sorted.
     pub(super) projector: Option<&'a mut Projector>,
@@ -60,15 +63,13 @@ impl SortJob<'_> {
         let mut sorter = Sorter::new(self.stored.bytes().scratch(), self.options);
         let (mut key, mut keys) = (Vec::new(), IndexKeys::new());
         let is_projected = rows.is_projected();
-        let ties = match self.after {
-            Some(token) => token.ties.direction(),
-            None => key_direction(self.sort).unwrap_or(Direction::Ascending),
-        };
+        let ties = self.ties.direction();
         let after = self.after.map(PageToken::position);
         while rows.advance()? {
             key.clear();
             decode::look(self.stored, rows.bytes(), |root| {
-                self.sort.key(root, &mut keys, &mut key)
+                self.sort.key(root, &mut keys, &mut key)?;
+                self.ties.put(root, &mut key)
             })?;
             let start = key.len();
             sort_key::directed(rows.key(), ties, &mut key);
@@ -119,7 +120,8 @@ impl<'t> Ordered<'t> {
         (spec, ask): (&Spec, Ask),
         projector: Option<&mut Projector>,
     ) -> Result<Self> {
-        let plan::Found { rows, order, is_sorted } = plan::rows(stored, source, spec, ask)?;
+        let is_paged = ask.is_paged;
+        let plan::Found { rows, order, is_sorted, ties } = plan::rows(stored, source, spec, ask)?;
         let sort = match spec.by_fields() {
             _ if is_sorted => return Ok(Self::Streamed(Box::new(rows), order)),
             None => return Ok(Self::Streamed(Box::new(rows), None)),
@@ -132,7 +134,9 @@ impl<'t> Ordered<'t> {
             share: 1,
         };
         let after = spec.after.as_ref();
-        let job = SortJob { stored, sort, after, options, projector };
+        // A token of a sort in memory has a sort key and a stored key, with which any plan goes on.
+        let ties = if is_paged { TieOrder::Keys(ties.direction()) } else { ties };
+        let job = SortJob { stored, sort, after, ties, options, projector };
         job.run(rows).map(Self::Sorted)
     }
 

@@ -364,3 +364,47 @@ fn a_sort_is_given_as_a_value_too_and_groups_have_no_key() {
     assert_eq!(keys(&collection.find("{}").sort("-$['$key']").limit(1)), [500]);
     assert_eq!(keys(&collection.find("{}").sort("-$key").limit(1)), [999]);
 }
+
+/// Small skips read an index on `status` backwards, so documents of one value came by descending
+/// keys; large ones were cheaper as a scan with a sort, which had them by ascending keys. So the
+/// pages of 20,000 documents had 18,000 of them, and others twice.
+#[test]
+fn pages_by_skip_have_every_document_whatever_the_plan_of_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = flagstone::Database::open(dir.path()).unwrap();
+    let all = db.collection("all").unwrap();
+    for n in 0..2000 {
+        let text = format!(r#"{{"status":{},"kind":{},"pad":"xxxx"}}"#, n % 5, n % 7);
+        all.put(n, flagstone::Json(text)).unwrap();
+    }
+    let indexes = [
+        ("status", Index::on("status")),
+        ("kind_status", Index::on("-kind").then("status")),
+        ("lengths", Index::on("status").then("-length(pad)").then("kind")),
+    ];
+    let sorts = ["status", "-status", "kind", "-kind", "-kind,-status", "kind,status"];
+    for (name, index) in indexes {
+        all.create_index(name, index).unwrap();
+        let mut plans = std::collections::BTreeSet::new();
+        for (sort, project) in sorts.iter().flat_map(|sort| [(sort, ""), (sort, "kind,status")]) {
+            let find = || {
+                let find = all.find("{}").sort(*sort);
+                if project.is_empty() { find } else { find.project(project) }
+            };
+            let keys = |find: flagstone::Find<'_>| -> Vec<Value> {
+                find.run().unwrap().map(|entry| entry.unwrap().0).collect()
+            };
+            let mut found = Vec::new();
+            for skip in (0..2000).step_by(100) {
+                let page = find().skip(skip).limit(100);
+                plans.insert(page.explain().unwrap().sorts);
+                found.extend(keys(page));
+            }
+            assert_eq!(found, keys(find()), "{sort} {project} with {name}");
+            assert_eq!(found, keys(find().hint(Hint::Scan)), "{sort} {project} with {name}");
+            found.sort();
+            assert_eq!(found, (0..2000).map(Value::from).collect::<Vec<_>>());
+        }
+        assert_eq!(plans.len(), 2, "both an index and a sort served");
+    }
+}

@@ -12,11 +12,13 @@ use crate::collection::index::usable;
 use crate::collection::query::access::{IndexAccess, IndexPremise, Refused, index_accesses};
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::explain::PlanInfo;
+use crate::collection::query::index_order::TieOrder;
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::source::{Ordering, QuerySource};
-use crate::collection::query::spec::{Hint, Spec};
+use crate::collection::query::spec::{Hint, Spec, key_direction};
 use flagstone_base::{Error, Result};
 use flagstone_doc::Direction;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 /// Of the keys, a range is estimated to have one part in this many, unless few are found in it.
@@ -63,7 +65,7 @@ impl<'a, 't> Chooser<'a, 't> {
         } else {
             index_accesses(stored, source, (spec, ask), all).map_err(Some)
         };
-        let (accesses, refused, keys) = match (found, KeyAccess::of(&spec.filter)) {
+        let (mut accesses, refused, keys) = match (found, KeyAccess::of(&spec.filter)) {
             (Ok((accesses, refused)), Some(keys)) => (accesses, refused, keys),
             (found, keys) => {
                 self.check_name()?;
@@ -72,6 +74,7 @@ impl<'a, 't> Chooser<'a, 't> {
             }
         };
         self.check_hint(&accesses, &refused)?;
+        let ties = self.settle_ties(&mut accesses);
         let ranges: usize = accesses.iter().map(|access| access.ranges.len()).sum();
         let indexes = accesses.len() + refused.len();
         let work = self.weight(indexes) + ranges as u64 * RANGE_WORK;
@@ -98,7 +101,7 @@ impl<'a, 't> Chooser<'a, 't> {
         }
         let infos = self.infos(&plans, refused);
         let chosen = plans.into_iter().next().map_or(Chosen::Nothing(None), |plan| plan.chosen);
-        Ok(Choice { chosen, plans: infos, work })
+        Ok(Choice { chosen, ties, plans: infos, work })
     }
 
     /// What it takes to look at the filter for the keys and for each of so many indexes.
@@ -125,6 +128,46 @@ impl<'a, 't> Chooser<'a, 't> {
             cost: 0,
         }));
         infos
+    }
+
+    /// Chooses the order of documents with one sort key, by what pages of one query share: neither
+    /// skip nor limit counts, nor what is estimated. An index with another order of them serves as
+    /// one without the order of the sort.
+    fn settle_ties(&self, accesses: &mut [IndexAccess]) -> TieOrder {
+        let Planner { spec, ask, .. } = self.0;
+        if let Some(token) = &spec.after {
+            return TieOrder::Keys(token.ties.direction());
+        }
+        if let Some(direction) = spec.sort.as_ref().and_then(key_direction) {
+            return TieOrder::Keys(direction);
+        }
+        if ask.need != Need::Sort {
+            return TieOrder::default();
+        }
+        let hinted = match &spec.hint {
+            Some(Hint::Index(name)) => Some(name.as_str()),
+            _ => None,
+        };
+        let rank = |access: &&IndexAccess| {
+            let is_hinted = hinted == Some(access.name());
+            let id = access.index.core().id().0;
+            (is_hinted, access.cover.is_some(), access.fields, Reverse(id))
+        };
+        let best = accesses.iter().filter(|access| access.order.is_some()).max_by_key(rank);
+        let Some((access, order)) = best.and_then(|best| Some((best, best.order.as_ref()?))) else {
+            return TieOrder::default();
+        };
+        let (ties, tie_order) = (order.ties(), order.tie_order(&access.index));
+        for access in accesses {
+            if access.order.as_ref().is_some_and(|order| order.ties() == ties) {
+                continue;
+            }
+            // Entries that cover the query may lack what orders the documents.
+            if access.order.take().is_some() || matches!(tie_order, TieOrder::Entries(..)) {
+                access.cover = None;
+            }
+        }
+        tie_order
     }
 
     /// Unions and intersections of indexes.
@@ -260,5 +303,6 @@ impl<'a, 't> Chooser<'a, 't> {
 fn nothing(work: u64, premise: Option<IndexPremise>) -> Choice {
     let notes = vec!["no document can match the filter".to_owned()];
     let info = PlanInfo { access: "nothing".to_owned(), notes, rows: 0, cost: 0 };
-    Choice { chosen: Chosen::Nothing(premise), plans: vec![info], work }
+    let ties = TieOrder::default();
+    Choice { chosen: Chosen::Nothing(premise), ties, plans: vec![info], work }
 }

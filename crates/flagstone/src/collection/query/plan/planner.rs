@@ -4,6 +4,7 @@ use crate::collection::Stored;
 use crate::collection::query::access::{IndexAccess, IndexPremise};
 use crate::collection::query::ask::{Ask, Wanted};
 use crate::collection::query::explain::PlanInfo;
+use crate::collection::query::index_order::TieOrder;
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::key_list::KeyList;
 use crate::collection::query::source::QuerySource;
@@ -52,6 +53,8 @@ pub(super) enum GatheredPlan {
 /// The chosen plan, and all plans, the chosen one first.
 pub(in crate::collection::query) struct Choice {
     pub(super) chosen: Chosen,
+    /// The order of documents with one sort key.
+    pub(super) ties: TieOrder,
     pub(in crate::collection::query) plans: Vec<PlanInfo>,
     /// What the choice took: the conditions and values of the filter that were looked at, once for
     /// each index, and the ranges of indexes in which entries may have been read, which are dearer.

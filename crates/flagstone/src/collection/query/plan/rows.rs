@@ -7,7 +7,7 @@ use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::covered::Covered;
-use crate::collection::query::index_order::IndexOrder;
+use crate::collection::query::index_order::{IndexOrder, TieOrder};
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::key_list::KeyList;
 use crate::collection::query::keys::{Keys, RangeEntries};
@@ -25,6 +25,8 @@ pub(in crate::collection::query) struct Found<'t> {
     pub(in crate::collection::query) is_sorted: bool,
     /// How an index gives that order.
     pub(in crate::collection::query) order: Option<IndexOrder>,
+    /// The order of documents with one sort key.
+    pub(in crate::collection::query) ties: TieOrder,
 }
 
 /// Returns the documents that match, or what an index says of them if no more is asked for.
@@ -37,8 +39,8 @@ pub(in crate::collection::query) fn rows<'t>(
     if let Some(token) = &spec.after {
         token.check(spec.hash(stored), source.history(stored))?;
     }
-    let Choice { chosen, .. } = Chooser::new(stored, &source.probing(), spec, &ask).choose()?;
-    found(stored, source, (spec, &ask), chosen)
+    let choice = Chooser::new(stored, &source.probing(), spec, &ask).choose()?;
+    found(stored, source, (spec, &ask), (choice.chosen, choice.ties))
 }
 
 /// A part of a plan, which a thread of its own may run.
@@ -64,7 +66,7 @@ impl Part {
         source: &QuerySource<'t>,
         (spec, ask): (&Spec, &Ask),
     ) -> Result<Rows<'t>> {
-        Ok(found(stored, source, (spec, ask), self.0)?.rows)
+        Ok(found(stored, source, (spec, ask), (self.0, TieOrder::default()))?.rows)
     }
 }
 
@@ -72,7 +74,7 @@ fn found<'t>(
     stored: &Stored,
     source: &QuerySource<'t>,
     (spec, ask): (&Spec, &Ask),
-    chosen: Chosen,
+    (chosen, ties): (Chosen, TieOrder),
 ) -> Result<Found<'t>> {
     let matcher = |filter: &Filter| {
         if filter.is_everything() { Ok(None) } else { filter.compile_with_key().map(Some) }
@@ -84,14 +86,14 @@ fn found<'t>(
     match chosen {
         Chosen::Nothing(premise) => {
             premise.iter().for_each(|premise| premise.note(source));
-            Ok(Found { rows: Rows::nothing(stored), is_sorted: true, order: None })
+            Ok(Found { rows: Rows::nothing(stored), is_sorted: true, order: None, ties })
         }
         Chosen::Keys(KeyAccess::Points(points)) => {
             let points: KeyList = points.iter().map(Vec::as_slice).collect();
             let points = points.sorted(by_key.unwrap_or(Direction::Ascending));
             let fetch = Fetch::new(source, Keys::Known(points, 0), true, true);
             let rows = Rows::fetch(stored, fetch, matcher(&spec.filter)?);
-            Ok(Found { rows, is_sorted: false, order: None })
+            Ok(Found { rows, is_sorted: false, order: None, ties })
         }
         Chosen::Keys(keys) => {
             let ordered = match by_key {
@@ -101,7 +103,7 @@ fn found<'t>(
             };
             let scan = source.scan(stored, keys.into_ranges(), ordered)?;
             let rows = Rows::scan(stored, scan, matcher(&spec.filter)?);
-            Ok(Found { rows, is_sorted: false, order: None })
+            Ok(Found { rows, is_sorted: false, order: None, ties })
         }
         Chosen::Several(several) => {
             let is_exact = several.is_exact && !ask.wanted.reads_documents();
@@ -109,7 +111,7 @@ fn found<'t>(
             let fetch = Fetch::new(source, keys, true, !is_exact).after(position);
             let left = if is_exact { &everything } else { &spec.filter };
             let rows = Rows::fetch(stored, fetch, matcher(left)?);
-            Ok(Found { rows, is_sorted: false, order: None })
+            Ok(Found { rows, is_sorted: false, order: None, ties })
         }
         Chosen::Index { access, has_order, .. } if access.cover.is_some() => {
             let entries = RangeEntries::new(&access, source, access.direction(ask.need));
@@ -121,7 +123,7 @@ fn found<'t>(
             let left = access.unproven(&spec.filter);
             let rows = Rows::covered(stored, covered, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
-            Ok(Found { rows, is_sorted: has_order, order })
+            Ok(Found { rows, is_sorted: has_order, order, ties })
         }
         Chosen::Index { access, known, has_order } => {
             let keys = if has_order {
@@ -136,7 +138,7 @@ fn found<'t>(
             let left = access.unproven(&spec.filter);
             let rows = Rows::fetch(stored, fetch, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
-            Ok(Found { rows, is_sorted: has_order, order })
+            Ok(Found { rows, is_sorted: has_order, order, ties })
         }
     }
 }
