@@ -6,7 +6,7 @@ use super::field::{Computed, IndexField};
 use flagstone_base::key::KEY_BYTES_MAX;
 use flagstone_base::{Error, Malformed, Moment};
 use flagstone_doc::sort_key::{self, MISSING};
-use flagstone_doc::{Arrays, Direction, IndexKeys, Reached, Value, View};
+use flagstone_doc::{Arrays, Direction, FieldPath, IndexKeys, Reached, Value, View};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
@@ -64,8 +64,8 @@ impl DocumentEntries {
     /// bytes that the keys of a new document's entries may take; it is `None` for a stored one.
     ///
     /// # Errors
-    /// If the document is malformed, has more than [`ENTRIES_MAX`] entries, arrays on two fields of
-    /// the index, or an entry whose key is too long.
+    /// If the document is malformed, has more than [`ENTRIES_MAX`] entries, different arrays on two
+    /// fields of the index, or an entry whose key is too long.
     pub(crate) fn of(
         index: &Definition,
         root: &View<'_>,
@@ -82,20 +82,10 @@ impl DocumentEntries {
         if index.is_sparse && !fields.iter().any(|field| field.has_value) {
             return Ok(Self::default());
         }
-        let multi = multi_field(index, &fields)?;
+        let multi = multi_fields(index, &fields)?;
         let mut entries = Self { seen: seen(&fields), ..Self::default() };
-        // They are counted before they take memory: each has the primary key and all components.
-        let distinct = |at: usize| fields[at].distinct(index.is_unique).map(move |nth| (at, nth));
-        let count = multi.map_or(1, |at| distinct(at).count());
-        if count > ENTRIES_MAX {
-            return Err(Refusal::Unfit(Error::invalid(format!(
-                "the document has {count} entries in index {:?}: expected at most {ENTRIES_MAX}",
-                index.name
-            ))));
-        }
-        let owner = (index.is_unique, primary_key);
-        let mut push = |multi| {
-            entries.push(&fields, multi, owner)?;
+        let push = |entries: &mut Self, fields: &[Components], multi: Option<(usize, usize)>| {
+            entries.push(fields, multi, (index.is_unique, primary_key))?;
             match bytes_max {
                 Some(most) if entries.bytes.len() as u64 > most => {
                     Err(Refusal::Unfit(Error::invalid(format!(
@@ -107,12 +97,77 @@ impl DocumentEntries {
                 _ => Ok(()),
             }
         };
+        let multi = match multi {
+            MultiFields::None => None,
+            MultiFields::One(field) => Some(field),
+            MultiFields::OfElements(steps) => {
+                entries.of_elements((index, root), fields, steps, &mut keys, push)?;
+                return Ok(entries);
+            }
+        };
+        // They are counted before they take memory: each has the primary key and all components.
+        let distinct = |at: usize| fields[at].distinct(index.is_unique).map(move |nth| (at, nth));
+        check_count(index, multi.map_or(1, |at| distinct(at).count()))?;
         match multi {
-            Some(at) => distinct(at).try_for_each(|nth| push(Some(nth)))?,
-            None => push(None)?,
+            Some(at) => distinct(at).try_for_each(|nth| push(&mut entries, &fields, Some(nth)))?,
+            None => push(&mut entries, &fields, None)?,
         }
         sort(&entries.bytes, &mut entries.places);
         Ok(entries)
+    }
+
+    /// Adds the entries of a document in which several paths of the index pass through one array,
+    /// which is `steps` steps away: those of each element that is a map. `fields` are the
+    /// components in the whole document.
+    fn of_elements(
+        &mut self,
+        (index, root): (&Definition, &View<'_>),
+        mut fields: Vec<Components>,
+        steps: usize,
+        keys: &mut IndexKeys,
+        push: impl Fn(&mut Self, &[Components], Option<(usize, usize)>) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let (mut way, mut inner) = (None, Vec::new());
+        for (at, field) in index.fields.iter().enumerate() {
+            if !fields[at].arrays.is_none() {
+                let names = field.path.names();
+                let (outside, inside) = names.split_at(steps.min(names.len()));
+                way.get_or_insert_with(|| FieldPath::of_names(outside));
+                inner.push((at, IndexField { path: FieldPath::of_names(inside), ..field.clone() }));
+            }
+        }
+        let array = way.map_or(Ok(None), |way| way.get(root))?.filter(View::is_array);
+        for item in array.as_ref().map(View::items).transpose()?.into_iter().flatten() {
+            let item = item?;
+            if !item.is_map() {
+                continue;
+            }
+            let mut multi = None;
+            for (at, field) in &inner {
+                // The paths in the whole document have not too many values.
+                let mut part = Components::of((index, field), &item, keys, usize::MAX)?;
+                part.list.iter_mut().for_each(|(_, flags)| *flags = flags.with(Flags::ELEMENT));
+                multi = multi.or((part.list.len() > 1).then_some(*at));
+                fields[*at] = part;
+            }
+            match multi {
+                Some(at) => {
+                    let mut distinct = fields[at].distinct(index.is_unique);
+                    distinct.try_for_each(|nth| push(self, &fields, Some((at, nth))))?;
+                }
+                None => push(self, &fields, None)?,
+            }
+            // Several elements may have the same entries.
+            if self.places.len() > VALUES_MAX {
+                sort(&self.bytes, &mut self.places);
+                check_count(index, self.places.len())?;
+            }
+        }
+        if self.places.is_empty() {
+            push(self, &fields, None)?;
+        }
+        sort(&self.bytes, &mut self.places);
+        check_count(index, self.places.len())
     }
 
     /// Adds the entry of the component `multi` of its field, and the one of each other field.
@@ -182,18 +237,56 @@ fn seen(fields: &[Components]) -> Seen {
     seen
 }
 
-/// Returns the one field that has arrays, if there is one.
-fn multi_field(index: &Definition, fields: &[Components]) -> Result<Option<usize>, Refusal> {
-    let mut multi = (0..fields.len()).filter(|at| !fields[*at].arrays.is_none());
-    let (first, second) = (multi.next(), multi.next());
-    if let (Some(first), Some(second)) = (first, second) {
-        return Err(Refusal::Unfit(Error::invalid(format!(
-            "index {:?} cannot hold a document with arrays at both {} and {}: an index has at most \
-             one path with arrays",
-            index.name, index.fields[first].path, index.fields[second].path
-        ))));
+/// Refuses a document with so many entries, if these are too many.
+fn check_count(index: &Definition, count: usize) -> Result<(), Refusal> {
+    if count <= ENTRIES_MAX {
+        return Ok(());
     }
-    Ok(first)
+    Err(Refusal::Unfit(Error::invalid(format!(
+        "the document has {count} entries in index {:?}: expected at most {ENTRIES_MAX}",
+        index.name
+    ))))
+}
+
+/// The fields of an index that have arrays in a document.
+enum MultiFields {
+    None,
+    One(usize),
+    /// Several, whose paths pass through one array this many steps away. Its elements give the
+    /// entries.
+    OfElements(usize),
+}
+
+/// Returns the fields that have arrays.
+///
+/// # Errors
+/// If their arrays are different ones: an entry for each combination would be too many.
+fn multi_fields(index: &Definition, fields: &[Components]) -> Result<MultiFields, Refusal> {
+    let mut multi = (0..fields.len()).filter(|at| !fields[*at].arrays.is_none());
+    let (first, second) = match (multi.next(), multi.next()) {
+        (None, _) => return Ok(MultiFields::None),
+        (Some(first), None) => return Ok(MultiFields::One(first)),
+        (Some(first), Some(second)) => (first, second),
+    };
+    let steps = fields[first].arrays.bits().trailing_zeros() as usize;
+    let way = index.fields[first].path.names();
+    let (mut is_shared, mut deeper) = (true, 0);
+    for at in [first, second].into_iter().chain(multi) {
+        let (names, bits) = (index.fields[at].path.names(), fields[at].arrays.bits());
+        // Digits lead to one element.
+        let is_name = names.get(steps).is_some_and(|name| name.parse::<usize>().is_err());
+        is_shared &= is_name && bits.trailing_zeros() as usize == steps && steps < 63;
+        is_shared &= names.get(..steps) == way.get(..steps);
+        deeper += usize::from(bits.count_ones() > 1);
+    }
+    if is_shared && deeper <= 1 {
+        return Ok(MultiFields::OfElements(steps));
+    }
+    Err(Refusal::Unfit(Error::invalid(format!(
+        "index {:?} cannot hold a document with arrays at both {} and {}: the paths of an index \
+         may pass through one array",
+        index.name, index.fields[first].path, index.fields[second].path
+    ))))
 }
 
 /// The ascending components of one field, before they are cut.
@@ -448,6 +541,62 @@ mod tests {
         let long = format!(r#"{{"a":"{}"}}"#, "x".repeat(1022));
         assert_eq!(flags(Index::on("a"), &long), [Flags::CUT.with(Flags::INEXACT)]);
         assert_eq!(flags(Index::on("a"), &long.replacen('x', "", 1)), [exact]);
+    }
+
+    /// MongoDB has such indexes, of the fields of one list of maps.
+    #[test]
+    fn paths_through_one_array_give_an_entry_for_each_element() {
+        let index = Index::on("n").then("l.x").then("-l.y");
+        let decoded = |json: &str| -> Vec<String> {
+            let definition = Definition::new("a", &index).unwrap();
+            let found = entries(&index, json);
+            let values = |(key, flags): (&[u8], Flags)| {
+                let (mut at, mut shown) = (0, Vec::new());
+                for direction in definition.directions() {
+                    let (len, _) =
+                        super::super::entry::component_len(&key[at..], direction).unwrap();
+                    let component = &key[at..at + len];
+                    let value =
+                        super::super::entry::decode_component(component, direction).unwrap();
+                    shown.push(value.map_or("none".to_owned(), |value| value.to_string()));
+                    at += len;
+                }
+                assert_eq!(&key[at..], key_of(7));
+                assert_eq!(flags.has(Flags::ELEMENT), json.contains('['), "{json}");
+                shown.join(" ")
+            };
+            found.iter().map(values).collect()
+        };
+        for (json, expected) in [
+            (r#"{"n":1,"l":[{"x":2,"y":3},{"x":1,"y":4},{"x":2,"y":3}]}"#, &["1 1 4", "1 2 3"][..]),
+            (
+                r#"{"n":1,"l":[{"x":2},{"y":4},{},5,[{"x":7}]]}"#,
+                &["1 none 4", "1 none none", "1 2 none"],
+            ),
+            (r#"{"n":1,"l":[{"x":2,"y":[3,4]},{"x":1,"y":[]}]}"#, &["1 1 []", "1 2 4", "1 2 3"]),
+            (r#"{"n":1,"l":[{"x":[2,3]},{"y":1}]}"#, &["1 none 1", "1 2 none", "1 3 none"]),
+            (r#"{"n":1,"l":{"x":1,"y":2}}"#, &["1 1 2"]),
+            (r#"{"n":1,"l":[]}"#, &["1 none none"]),
+            (r#"{"n":1,"l":[1,2]}"#, &["1 none none"]),
+        ] {
+            assert_eq!(decoded(json), expected, "{json}");
+        }
+        let refused = |index: Index, json: &str| {
+            let definition = Definition::new("a", &index).unwrap();
+            let document = Document::from_json(json).unwrap();
+            DocumentEntries::of(&definition, &document.root(), &key_of(7), None).is_err()
+        };
+        let pair = |a: &str, b: &str| Index::on(a).then(b);
+        assert!(refused(pair("a", "b"), r#"{"a":[1,2],"b":[3,4]}"#));
+        assert!(refused(pair("l.x", "m.x"), r#"{"l":[{"x":1}],"m":[{"x":1}]}"#));
+        assert!(refused(pair("l.x", "l.y"), r#"{"l":[{"x":[1],"y":[2]}]}"#));
+        assert!(refused(pair("l", "l.y"), r#"{"l":[{"y":2}]}"#));
+        assert!(refused(pair("l.0.x", "l.y"), r#"{"l":[{"x":1,"y":2}]}"#));
+        assert!(!refused(pair("o.l.x", "o.l.y"), r#"{"o":{"l":[{"x":1,"y":2}]}}"#));
+        let many: Vec<String> = (0..20_000).map(|n| format!(r#"{{"x":{n},"y":{n}}}"#)).collect();
+        let json = |count: usize| format!(r#"{{"l":[{}]}}"#, many[..count].join(","));
+        assert!(!refused(pair("l.x", "l.y"), &json(ENTRIES_MAX)));
+        assert!(refused(pair("l.x", "l.y"), &json(ENTRIES_MAX + 1)));
     }
 
     #[test]

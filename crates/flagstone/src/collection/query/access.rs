@@ -137,10 +137,19 @@ fn check_serves(
 fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
     let Known { index, definition, .. } = known;
     let mut bounded = Prefixes { prefixes: vec![Vec::new()], ranges: None, fields: 0 };
-    let mut are_exact = true;
+    let (mut are_exact, mut crossing) = (true, Vec::new());
     for (at, field) in definition.fields.iter().enumerate() {
         if field.computed != Computed::Value || bounded.ranges.is_some() {
             break;
+        }
+        if !known.arrays(at).is_none() {
+            // Paths with one beginning may pass through one array. An entry is of one element, and
+            // several elements together may meet the conditions on both paths.
+            let begin = field.path.names().into_iter().next();
+            if crossing.contains(&begin) {
+                break;
+            }
+            crossing.push(begin);
         }
         let bounds = spec.filter.bounds(&field.path, known.arrays(at));
         if bounds.is_nothing() {

@@ -90,7 +90,7 @@ pub(super) fn compare(a: &[Reached], b: &[Reached], sort: &[(&str, bool)]) -> st
 }
 
 /// The fields of [`document`].
-pub(super) const PATHS: [&str; 7] = ["a", "n", "tags", "in.b", "k", "o.x", "at"];
+pub(super) const PATHS: [&str; 9] = ["a", "n", "tags", "in.b", "k", "o.x", "at", "l.x", "l.y"];
 
 /// A random document with fields of several types, arrays and gaps; now and then no map.
 pub(super) fn document(rng: &mut Rng) -> Value {
@@ -126,7 +126,26 @@ pub(super) fn document(rng: &mut Rng) -> Value {
     if rng.percent(70) {
         map.insert("at", date(rng));
     }
+    if rng.percent(40) {
+        let maps: Vec<Value> = (0..rng.below(4)).map(|_| pair(rng)).collect();
+        map.insert("l", maps);
+    }
     map.insert("pad", "x".repeat(rng.index(40)));
+    Value::Map(map)
+}
+
+/// An element of a list of maps; now and then another one, or with an array in it.
+fn pair(rng: &mut Rng) -> Value {
+    if rng.percent(5) {
+        return value(rng);
+    }
+    let mut map = flagstone::doc::Map::new();
+    if rng.percent(80) {
+        map.insert("x", value(rng));
+    }
+    if rng.percent(80) {
+        map.insert("y", number(rng));
+    }
     Value::Map(map)
 }
 
@@ -189,6 +208,15 @@ pub(super) fn filter(rng: &mut Rng, depth: u32) -> Filter {
             1 => Filter::key().one_of([key, key / 2, key + 1]),
             2 => Filter::key().gte(key),
             _ => Filter::key().lt(key),
+        };
+    }
+    if rng.percent(6) {
+        let (x, y) = (value(rng), number(rng));
+        let both = Filter::field("x").eq(x.clone()).and(Filter::field("y").gte(y.clone()));
+        return match rng.below(3) {
+            0 => Filter::field("l").elem_match(both),
+            1 => Filter::field("l.x").eq(x).and(Filter::field("l.y").gte(y)),
+            _ => Filter::field("l.x").gte(x).and(Filter::field("l.y").eq(y)),
         };
     }
     let path = *rng.pick(&PATHS);
