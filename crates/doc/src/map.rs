@@ -2,13 +2,17 @@
 
 use crate::sort_key;
 use crate::value::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+
+/// The most pairs that are searched one by one while others are added.
+const FEW: usize = 32;
 
 /// Pairs of a key and a value, in the order in which the keys were first inserted. A key may be
 /// any value.
 ///
 /// Equality, order and hash ignore the order of the pairs. A lookup walks the pairs: documents
-/// have tens of fields, and for so few a walk is faster than hashing.
+/// have tens of fields, and for so few a walk is faster than hashing. Many pairs are added by
+/// [`Map::extend`] or collected, in the time of one walk.
 ///
 /// ```
 /// use flagstone_doc::{Map, Value, doc};
@@ -156,6 +160,35 @@ impl<K: Into<Value>, V: Into<Value>> FromIterator<(K, V)> for Map {
     }
 }
 
+impl<K: Into<Value>, V: Into<Value>> Extend<(K, V)> for Map {
+    /// Sets each key to its value, as [`Map::insert`] does.
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, pairs: I) {
+        let new: Vec<(Value, Value)> =
+            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        if self.len() + new.len() <= FEW {
+            new.into_iter().for_each(|(key, value)| drop(self.insert(key, value)));
+            return;
+        }
+        let places: Vec<usize> = {
+            let mut next = self.len();
+            let known = self.pairs.iter().enumerate().map(|(at, (key, _))| (key, at));
+            let mut known: HashMap<&Value, usize> = known.collect();
+            let mut place = |key| {
+                let at = *known.entry(key).or_insert(next);
+                next += usize::from(at == next);
+                at
+            };
+            new.iter().map(|(key, _)| place(key)).collect()
+        };
+        for ((key, value), at) in new.into_iter().zip(places) {
+            match self.pairs.get_mut(at) {
+                Some((_, old)) => *old = value,
+                None => self.pairs.push((key, value)),
+            }
+        }
+    }
+}
+
 impl IntoIterator for Map {
     type Item = (Value, Value);
     type IntoIter = std::vec::IntoIter<(Value, Value)>;
@@ -187,6 +220,18 @@ mod tests {
         assert_eq!(map.insert(1, "x"), None);
         assert_eq!(map.insert(Value::number("1.0").unwrap(), "y"), Some(Value::from("x")));
         assert!(!map.has_only_names());
+    }
+
+    #[test]
+    fn extending_sets_keys_as_inserting_does() {
+        for (old, new) in [(0, 3), (5, 20), (20, 40), (100, 7)] {
+            let pairs = |from: i64, count: i64| (from..from + count).map(|n| (n % 50, n));
+            let mut inserted = Map::from_iter(pairs(0, old));
+            let mut extended = inserted.clone();
+            extended.extend(pairs(old / 2, new));
+            pairs(old / 2, new).for_each(|(key, value)| drop(inserted.insert(key, value)));
+            assert!(inserted.iter().eq(extended.iter()), "{old} {new}");
+        }
     }
 
     #[test]

@@ -7,6 +7,10 @@ use flagstone::Value;
 use flagstone::doc::Map;
 use flagstone::internal::document::NumberType;
 use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// The most children that are searched one by one.
+const FEW: usize = 16;
 
 /// What becomes of the fields of a map.
 #[derive(Clone)]
@@ -14,6 +18,8 @@ pub(crate) struct Fields {
     /// Fields that are not named stay.
     keeps_others: bool,
     children: Vec<(Box<str>, Child)>,
+    /// Where each name is among the children, if there are many.
+    places: HashMap<Box<str>, usize>,
     place: Box<str>,
 }
 
@@ -37,7 +43,29 @@ enum Kind {
 impl Fields {
     fn empty(kind: Kind, place: &Place<'_>) -> Self {
         let keeps_others = kind != Kind::Include;
-        Self { keeps_others, children: Vec::new(), place: place.to_string().into() }
+        let (children, places) = (Vec::new(), HashMap::new());
+        Self { keeps_others, children, places, place: place.to_string().into() }
+    }
+
+    /// Returns where the child of this name is.
+    fn position(&self, name: &str) -> Option<usize> {
+        if self.places.is_empty() {
+            return self.children.iter().position(|(known, _)| **known == *name);
+        }
+        self.places.get(name).copied()
+    }
+
+    fn push(&mut self, name: &str, child: Child) {
+        self.children.push((name.into(), child));
+        if self.places.is_empty() {
+            if self.children.len() <= FEW {
+                return;
+            }
+            let places = self.children.iter().enumerate();
+            self.places = places.map(|(at, (name, _))| (name.clone(), at)).collect();
+        } else {
+            self.places.insert(name.into(), self.children.len() - 1);
+        }
     }
 
     /// Sets what becomes of the field at a path.
@@ -53,19 +81,19 @@ impl Fields {
             place.refuse(if kind == Kind::Add { 40176 } else { code }, text)
         };
         let Some((name, rest)) = names.split_first() else { return Ok(()) };
-        let known = self.children.iter_mut().find(|(known, _)| known == name);
+        let known = self.position(name).map(|at| &mut self.children[at].1);
         match (known, rest.is_empty()) {
-            (Some((_, Child::Inside(inner))), false) => inner.set(rest, child, kind, place),
-            (Some((_, Child::Inside(_))), true) => Err(collision(31250)),
+            (Some(Child::Inside(inner)), false) => inner.set(rest, child, kind, place),
+            (Some(Child::Inside(_)), true) => Err(collision(31250)),
             (Some(_), _) => Err(collision(31249)),
             (None, true) => {
-                self.children.push((name.clone(), child));
+                self.push(name, child);
                 Ok(())
             }
             (None, false) => {
                 let mut inner = Self::empty(kind, place);
                 inner.set(rest, child, kind, place)?;
-                self.children.push((name.clone(), Child::Inside(inner)));
+                self.push(name, Child::Inside(inner));
                 Ok(())
             }
         }
@@ -94,8 +122,7 @@ impl Fields {
         let mut done = vec![false; self.children.len()];
         for (key, value) in map {
             let name = key.as_str();
-            let child = self.children.iter().position(|(child, _)| Some(&**child) == name);
-            let Some(at) = child else {
+            let Some(at) = name.and_then(|name| self.position(name)) else {
                 if self.keeps_others {
                     pairs.push((key.clone(), value.clone()));
                 }
@@ -310,7 +337,9 @@ pub(super) fn parse_project(value: &Value, place: &Place<'_>, names: &mut Names)
     }
     let kind = if is_exclusion { Kind::Exclude } else { Kind::Include };
     let mut fields = Fields::empty(kind, place);
-    let names_id = wanted.iter().any(|one| &*one.path[0] == "_id");
+    if kind == Kind::Include && !wanted.iter().any(|one| &*one.path[0] == "_id") {
+        fields.push("_id", Child::Keep);
+    }
     for one in wanted {
         let child = match one.what {
             What::Keep if is_exclusion => continue,
@@ -324,9 +353,6 @@ pub(super) fn parse_project(value: &Value, place: &Place<'_>, names: &mut Names)
             What::Compute(node) => Child::Compute(node),
         };
         fields.set(&one.path, child, kind, &Place::Root(&one.place))?;
-    }
-    if kind == Kind::Include && !names_id {
-        fields.children.insert(0, ("_id".into(), Child::Keep));
     }
     Ok(fields)
 }

@@ -11,8 +11,9 @@ use crate::same::is_same;
 use crate::stage::row_of;
 use flagstone::Value;
 use flagstone::doc::{DateTime, Map};
+use flagstone::internal::interrupt_check;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What an update needs to know besides the document.
 #[derive(Clone, Copy, Debug, Default)]
@@ -122,14 +123,29 @@ impl Operators {
         let Context { is_insert, now, .. } = *context;
         let mut around = Surroundings { is_insert, now, renamed: Vec::new() };
         let mut is_changed = false;
+        // The paths of an update do not overlap, so taking one field changes nothing for others.
+        let is_many = self.renames.len() >= MANY;
+        let mut early = HashMap::new();
+        if is_many {
+            let names = self.renames.iter().filter_map(|rename| match &*rename.from {
+                [name] => Some(&**name),
+                _ => None,
+            });
+            early = taken_at_once(document, &names.collect());
+        }
         for rename in &self.renames {
+            interrupt_check()?;
             let refuse = |code, path: &[Box<str>], text: &str| {
                 let text = format!("{text}, found {:?}", path.join("."));
                 refusal(code, "$rename", &rename.from.join("."), text)
             };
             let in_array =
                 |path| refuse(code::BAD_VALUE, path, "expected fields outside of arrays");
-            let taken = taken(document, &rename.from).map_err(|blocked| match blocked {
+            let found = match &*rename.from {
+                [name] if is_many => Ok(early.remove(&**name)),
+                path => taken(document, path),
+            };
+            let taken = found.map_err(|blocked| match blocked {
                 Blocked::Array => in_array(&rename.from),
                 Blocked::Scalar => {
                     let text = "expected a path through maps alone";
@@ -153,6 +169,22 @@ impl Operators {
         *document = slot.unwrap_or_else(Value::object);
         Ok(applied? || is_changed)
     }
+}
+
+/// Takes fields out of a document in the time of one pass over them.
+fn taken_at_once(document: &mut Value, names: &HashSet<&str>) -> HashMap<String, Value> {
+    let mut found = HashMap::with_capacity(names.len());
+    if let Value::Map(map) = document {
+        let mut kept = Vec::with_capacity(map.len());
+        for (name, value) in std::mem::take(map) {
+            match name.as_str().filter(|name| names.contains(name)) {
+                Some(name) => drop(found.insert(name.to_owned(), value)),
+                None => kept.push((name, value)),
+            }
+        }
+        *map = Map::from_distinct(kept);
+    }
+    found
 }
 
 /// What is on the way of a field that is to be renamed.
@@ -285,6 +317,7 @@ impl Walk<'_> {
             }
         }
         for (name, child) in self.named(fields)? {
+            interrupt_check()?;
             let text = &*name.text;
             match places.get(text) {
                 Some(place) => is_changed |= self.node(child, &mut pairs[*place].1)?,
@@ -308,6 +341,7 @@ impl Walk<'_> {
     fn positions(&self, fields: &Fields, items: &mut Vec<Value>) -> Result<bool> {
         let mut is_changed = false;
         for (name, child) in self.named(fields)? {
+            interrupt_check()?;
             let Some(index) = name.index else {
                 match self.refusing(child) {
                     None => continue,
@@ -344,6 +378,7 @@ impl Walk<'_> {
     fn elements(&self, parts: &BTreeMap<Elements, Node>, items: &mut [Value]) -> Result<bool> {
         let mut is_changed = false;
         for item in items {
+            interrupt_check()?;
             let mut changes: Vec<&Node> = Vec::new();
             for (which, child) in parts {
                 let is_one = match which {

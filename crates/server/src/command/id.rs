@@ -201,15 +201,14 @@ fn stored_again(key: &Value) -> Outcome<Value> {
 
 /// Returns the document that drivers see, as a value.
 pub(crate) fn with_id(key: &Value, document: Map) -> Value {
-    let mut map = Map::default();
     let kept = document.get(ID).filter(|kept| is_key(kept, key)).cloned();
-    map.insert(ID, kept.unwrap_or_else(|| key.clone()));
-    for (name, value) in document {
-        if name.as_str() != Some(ID) {
-            map.insert(name, value);
-        }
-    }
-    Value::Map(map)
+    Value::Map(id_first(kept.unwrap_or_else(|| key.clone()), document))
+}
+
+/// Returns a document with this `_id` as its first field.
+pub(super) fn id_first(id: Value, document: Map) -> Map {
+    let others = document.into_iter().filter(|(name, _)| name.as_str() != Some(ID));
+    Map::from_distinct([(ID.into(), id)].into_iter().chain(others).collect())
 }
 
 fn is_key(value: &Value, key: &Value) -> bool {
@@ -313,12 +312,7 @@ pub(crate) fn without_id(document: Value) -> Outcome<(Option<Value>, Value)> {
         check_key(key)?;
         if is_changed_by_storing(key)? {
             // First, as drivers send it.
-            let mut with = Map::default();
-            with.insert(ID, key.clone());
-            for (name, value) in map {
-                with.insert(name, value);
-            }
-            return Ok((Some(key.clone()), Value::Map(with)));
+            return Ok((Some(key.clone()), Value::Map(id_first(key.clone(), map))));
         }
     }
     Ok((key, Value::Map(map)))

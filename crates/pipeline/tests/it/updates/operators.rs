@@ -150,6 +150,28 @@ fn rename_moves_a_field() {
 }
 
 #[test]
+fn many_fields_are_renamed_at_once_and_an_update_can_be_interrupted() {
+    let renames: Vec<String> = (0..100).map(|n| format!(r#""f{n:02}":"g{n:02}""#)).collect();
+    let renames = format!(r#"{{"$rename":{{{},"a.b":"c","none":"d"}}}}"#, renames.join(","));
+    let change = update(&renames, "[]").unwrap();
+    let fields = |name: &str| -> String {
+        (0..100).map(|n| format!(r#","{name}{n:02}":{n}"#)).collect::<Vec<_>>().concat()
+    };
+    let document = format!(r#"{{"x":1,"a":{{"b":2}}{},"y":3}}"#, fields("f"));
+    let found = applied(&document, &change, &Context::default()).unwrap();
+    assert_eq!(found, format!(r#"{{"x":1,"a":{{}},"y":3,"c":2{}}}"#, fields("g")));
+    for text in [&renames, r#"{"$inc":{"l.$[]":1}}"#] {
+        let change = update(text, "[]").unwrap();
+        let mut document = parse(r#"{"f01":1,"l":[1,2]}"#);
+        let before = document.clone();
+        let apply = || change.apply(&mut document, &Context::default());
+        let interrupted = flagstone::internal::interruptible(|| true, apply).unwrap_err();
+        assert_eq!(interrupted.code(), 11601, "{interrupted}");
+        assert_eq!(document, before);
+    }
+}
+
+#[test]
 fn push_adds_elements_sorts_and_cuts() {
     check(&[
         (r#"{"a":[1]}"#, r#"{"$push":{"a":2}}"#, r#"{"a":[1,2]}"#),
