@@ -1,7 +1,8 @@
 //! Pipelines.
 
 use super::args::Args;
-use super::filter::Fields;
+use super::filter::{Fields, is_backwards};
+use super::id::ID;
 use super::name::Namespace;
 use super::output::{Output, stage};
 use super::read::{Listed, batch_size, first_batch};
@@ -80,7 +81,7 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         None => None,
     };
     if let Some(collection) = &collection {
-        super::filter::hint(&args, collection)?;
+        super::index::hint(&args, collection)?;
     }
     let pipeline = stages.iter().map(flagstone::View::to_value).collect::<Result<Vec<_>, _>>();
     let mut pipeline = pipeline?;
@@ -99,6 +100,11 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     if let (Some(stage), None) = (first, &namespace) {
         let rows = super::current::rows_of_stage(run, &Args::new(stage, "$currentOp"))?;
         pipeline[0] = self::stage("$documents", literal(rows));
+    }
+    if is_backwards(&args)? && collection.is_some() {
+        let is_match = |stage: &Value| stage.get("$match").is_some();
+        let at = pipeline.iter().take_while(|stage| is_match(stage)).count();
+        pipeline.insert(at, backwards());
     }
     let variables = Variables::parse(&args, "let")?;
     let (db, pipeline) = (&run.service.db, Value::Array(pipeline));
@@ -138,6 +144,11 @@ fn literal(rows: Vec<Value>) -> Value {
     stage("$literal", Value::Array(rows))
 }
 
+/// Returns the stage that passes documents from the last to the first.
+fn backwards() -> Value {
+    stage("$sort", Value::Map([(ID, -1)].into_iter().collect()))
+}
+
 /// Returns the stages that do what a find or a count does, whose filter has expressions.
 fn stages_of(args: &Args<'_>, filter: &str) -> Outcome<Vec<Value>> {
     let mut stages = Vec::new();
@@ -146,6 +157,8 @@ fn stages_of(args: &Args<'_>, filter: &str) -> Outcome<Vec<Value>> {
     }
     if let Some(sort) = args.filled_map("sort")? {
         stages.push(stage("$sort", sort.to_value()?));
+    } else if is_backwards(args)? {
+        stages.push(backwards());
     }
     if let Some(skip) = args.count("skip")?.filter(|skip| *skip > 0) {
         stages.push(stage("$skip", skip));

@@ -1,17 +1,13 @@
-//! Filters, sorts, projections and hints of drivers in the library's terms: `_id` is the primary
-//! key.
+//! Filters, sorts and projections of drivers in the library's terms: `_id` is the primary key.
 
-use super::args::{Args, is_document};
+use super::args::Args;
 use super::id::ID;
 use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::{DateTime, FieldKey, FieldPath, Map};
-use flagstone::query::{Direction, Hint, Matcher, Projection, SortSpec};
-use flagstone::{Collection, Filter, Value, View};
+use flagstone::doc::{DateTime, FieldKey, FieldPath};
+use flagstone::query::{Direction, Matcher, Projection, SortSpec};
+use flagstone::{Filter, Value, View};
 use flagstone_pipeline::{Condition, FindProjection};
-
-/// The name of the primary key in filters of the library.
-const KEY: &str = "$key";
 
 /// Returns the filter that a document is. Expressions are refused.
 pub(crate) fn filter(view: Option<&View<'_>>) -> Outcome<Filter> {
@@ -28,7 +24,8 @@ pub(super) fn split(
 ) -> Outcome<(Filter, Option<Condition>)> {
     let Some(view) = view else { return Ok((Filter::everything(), None)) };
     let (plain, condition) = Condition::split(&variables.in_filter(view.to_value()?)?)?;
-    Ok((Filter::from_value(&by_key(plain)?)?, condition))
+    check(&plain)?;
+    Ok((Filter::of_driver(&plain, Some(ID))?, condition))
 }
 
 /// Returns whether a filter has conditions that are expressions.
@@ -54,42 +51,34 @@ pub(crate) fn has_expression(view: Option<&View<'_>>) -> Outcome<bool> {
     Ok(false)
 }
 
-/// Replaces `_id` by the primary key, in the filter and in those it consists of.
-fn by_key(filter: Value) -> Outcome<Value> {
-    let Value::Map(map) = filter else { return Ok(filter) };
-    let mut out = Map::default();
-    for (name, value) in map {
-        let Value::Text(text) = &name else {
-            return Err(Failure::new(Code::BadValue, "a filter with a name that is no text"));
-        };
-        match text.as_str() {
-            ID => {
-                out.insert(KEY, value);
+/// Refuses operators that are known and not supported, in the filter and in those it consists of.
+fn check(filter: &Value) -> Outcome {
+    for (name, value) in filter.as_map().into_iter().flatten() {
+        match name.as_str() {
+            Some("$and" | "$or" | "$nor") => {
+                value.as_array().into_iter().flatten().try_for_each(check)?;
             }
-            "$and" | "$or" | "$nor" => {
-                let value = match value {
-                    Value::Array(parts) => {
-                        Value::Array(parts.into_iter().map(by_key).collect::<Outcome<_>>()?)
-                    }
-                    other => other,
-                };
-                out.insert(name, value);
-            }
-            "$where" | "$text" | "$jsonSchema" => {
+            Some(text @ ("$where" | "$text" | "$jsonSchema")) => {
                 return Err(Failure::unsupported(format_args!("the operator {text}")));
             }
-            "$comment" => {}
-            _ => {
-                out.insert(name, value);
-            }
+            _ => {}
         }
     }
-    Ok(Value::Map(out))
+    Ok(())
 }
 
-/// Returns the order that a document is; `None` for no order.
+/// Returns whether a hint asks for the documents from the last to the first.
+pub(super) fn is_backwards(args: &Args<'_>) -> Outcome<bool> {
+    let Some(hint) = args.get("hint")?.filter(View::is_map) else { return Ok(false) };
+    Ok(hint.get("$natural")?.and_then(|direction| direction.as_f64()) == Some(-1.0))
+}
+
+/// Returns the order that a document is, or a hint without one; `None` for no order.
 pub(crate) fn sort(args: &Args<'_>) -> Outcome<Option<SortSpec>> {
-    let Some(sort) = args.filled_map("sort")? else { return Ok(None) };
+    let Some(sort) = args.filled_map("sort")? else {
+        let backwards = [(FieldPath::primary_key(), Direction::Descending)];
+        return Ok(if is_backwards(args)? { Some(SortSpec::new(backwards)?) } else { None });
+    };
     let mut parts = Vec::new();
     for field in sort.fields()? {
         let (FieldKey::Name(name), direction) = field? else {
@@ -175,46 +164,4 @@ impl Fields {
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
         Ok(projection.apply(document, position, now)?)
     }
-}
-
-/// Returns the index that a hint names, or a scan.
-pub(crate) fn hint(args: &Args<'_>, collection: &Collection) -> Outcome<Option<Hint>> {
-    let Some(hint) = args.get("hint")? else { return Ok(None) };
-    if let Some(name) = hint.as_str() {
-        return match name {
-            "_id_" => Ok(Some(Hint::Scan)),
-            name if collection.indexes().iter().any(|index| index.name == name) => {
-                Ok(Some(Hint::index(name)))
-            }
-            name => Err(no_index(name)),
-        };
-    }
-    if !is_document(&hint)? {
-        let text = format!("hint: expected the name or the keys of an index, found {hint}");
-        return Err(Failure::new(Code::FailedToParse, text));
-    }
-    if hint.is_empty()? {
-        return Ok(None);
-    }
-    let fields = super::index::fields_of(&hint).map_err(|_wrong| no_index(&hint.to_string()))?;
-    if fields == ["$natural"] || fields == ["-$natural"] {
-        let direction = hint.get("$natural")?.and_then(|direction| direction.as_f64());
-        if direction.is_none_or(|direction| direction.abs() != 1.0) {
-            let text = format!("hint.$natural: expected 1 or -1, found {hint}");
-            return Err(Failure::new(Code::BadValue, text));
-        }
-        return Ok(Some(Hint::Scan));
-    }
-    if fields == [ID] {
-        return Ok(Some(Hint::Scan));
-    }
-    match collection.indexes().iter().find(|index| index.fields == fields) {
-        Some(index) => Ok(Some(Hint::index(index.name.clone()))),
-        None => Err(no_index(&hint.to_string())),
-    }
-}
-
-fn no_index(hint: &str) -> Failure {
-    let text = format!("hint {hint} does not correspond to an existing index");
-    Failure::new(Code::BadValue, text)
 }

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::filter::{self, Fields};
 use super::id::{self, ID};
+use super::index;
 use super::name::Namespace;
 use super::run::Run;
 use super::service::Counters;
@@ -180,7 +181,7 @@ fn query<'t>(
     if let Some(sort) = filter::sort(args)? {
         find = find.sort(sort);
     }
-    if let Some(hint) = filter::hint(args, collection)? {
+    if let Some(hint) = index::hint(args, collection)? {
         find = find.hint(hint);
     }
     if let Some(skip) = args.count("skip")? {
@@ -424,7 +425,7 @@ pub(super) fn count(run: &mut Run<'_, '_>) -> Outcome {
             None => collection.find(filter),
         };
         let mut find = find.skip(args.count("skip")?.unwrap_or(0));
-        if let Some(hint) = filter::hint(&args, &collection)? {
+        if let Some(hint) = index::hint(&args, &collection)? {
             find = find.hint(hint);
         }
         match limit(&args)? {
@@ -466,7 +467,7 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
             Some(tx) => tx.find(&collection, filter),
             None => collection.find(filter),
         };
-        if let Some(hint) = filter::hint(&args, &collection)? {
+        if let Some(hint) = index::hint(&args, &collection)? {
             find = find.hint(hint);
         }
         let start = run.reply.len();

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::filter;
 use super::id;
+use super::index;
 use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
@@ -39,7 +40,7 @@ impl<'a> Target<'a> {
         let (filter, condition) = filter::split(q.as_ref(), variables)?;
         let is_all = filter.is_everything();
         let matcher = if is_all { None } else { Some(filter.compile_with_key()?) };
-        let hint = filter::hint(args, collection)?;
+        let hint = index::hint(args, collection)?;
         let key = match (&q, &hint) {
             (Some(q), None) => id::only_key(q)?,
             _ => None,
