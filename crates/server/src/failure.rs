@@ -58,6 +58,7 @@ codes! {
     UnsatisfiableWriteConcern = 100,
     WriteConflict = 112,
     CommandNotSupported = 115,
+    CannotIndexParallelArrays = 171,
     QueryPlanKilled = 175,
     InterruptedAtShutdown = 11600,
     Interrupted = 11601,
@@ -187,10 +188,16 @@ impl Failure {
     }
 }
 
+/// What the library says of a document that an index cannot hold for its arrays.
+const PARALLEL_ARRAYS: &str = "cannot hold a document with arrays at both";
+
 impl From<flagstone::Error> for Failure {
     #[cold]
     fn from(error: flagstone::Error) -> Self {
         let code = match error.kind() {
+            ErrorKind::InvalidInput if error.to_string().contains(PARALLEL_ARRAYS) => {
+                Code::CannotIndexParallelArrays
+            }
             ErrorKind::InvalidInput | ErrorKind::TooOld => Code::BadValue,
             ErrorKind::Busy | ErrorKind::Conflict => Code::WriteConflict,
             ErrorKind::ConditionFailed => Code::OperationFailed,

@@ -73,7 +73,7 @@ impl Listing<'_> {
 /// Returns what tests the documents of a list.
 fn matcher(args: &Args<'_>) -> Outcome<Option<Matcher>> {
     let Some(filter) = args.filled_map("filter")? else { return Ok(None) };
-    Ok(Some(flagstone::Filter::from_value(&filter.to_value()?)?.compile()?))
+    Ok(Some(flagstone::Filter::of_driver(&filter.to_value()?, None)?.compile()?))
 }
 
 pub(super) fn list_databases(run: &mut Run<'_, '_>) -> Outcome {
@@ -297,7 +297,7 @@ pub(super) fn drop_indexes(run: &mut Run<'_, '_>) -> Outcome {
         names.push(name.to_owned());
     } else if which.is_map() {
         let fields = index::fields_of(&which)?;
-        match indexes.iter().find(|index| index.fields == fields) {
+        match indexes.iter().find(|index| index::fields_given(index) == fields) {
             Some(index) => names.push(index.name.clone()),
             None => {
                 let text = format!("can't find index with key: {which}");
