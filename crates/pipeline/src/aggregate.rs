@@ -109,10 +109,12 @@ impl Aggregate<'static> {
         collection: Option<&Collection>,
         pipeline: impl IntoPipeline,
     ) -> Result<Self> {
-        Self::with_variables(database, collection, pipeline, &Map::new())
+        Self::parsed((database, collection), pipeline, &Map::new(), Names::of_text())
     }
 
-    /// As [`Aggregate::new`], with variables: `{"low":5}` is `$$low` in expressions.
+    /// As [`Aggregate::new`], of a pipeline that a driver sends: its values stand for themselves,
+    /// `{"$oid":..}` too, and its filters are MongoDB's. `variables` are around it: `{"low":5}` is
+    /// `$$low` in expressions.
     ///
     /// # Errors
     /// As [`Aggregate::new`].
@@ -123,7 +125,16 @@ impl Aggregate<'static> {
         variables: &Map,
     ) -> Result<Self> {
         let name = |(key, _): &(Value, Value)| key.as_str().unwrap_or_default().to_owned();
-        let mut names = Names::around(variables.iter().map(name).collect());
+        let names = Names::around(variables.iter().map(name).collect());
+        Self::parsed((database, collection), pipeline, variables, names)
+    }
+
+    fn parsed(
+        (database, collection): (&Database, Option<&Collection>),
+        pipeline: impl IntoPipeline,
+        variables: &Map,
+        mut names: Names,
+    ) -> Result<Self> {
         let (pipeline, place) = (pipeline.into_pipeline()?, Place::Root("pipeline"));
         check_depth(&pipeline, &place)?;
         let stages = parse(&pipeline, &place, &mut names)?;

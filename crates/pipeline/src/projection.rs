@@ -378,7 +378,7 @@ fn element(path: &str, operand: &Value) -> Result<Matcher> {
     }
     let condition: Map = [("$elemMatch", operand.clone())].into_iter().collect();
     let filter = Value::Map([(ARRAY, condition)].into_iter().collect());
-    let matcher = Filter::from_value(&filter).and_then(|filter| filter.compile());
+    let matcher = Filter::of_driver(&filter, None).and_then(|filter| filter.compile());
     matcher.or_else(|error| refused(code::BAD_VALUE, path, error.to_string()))
 }
 

@@ -202,14 +202,14 @@ impl Failure {
     }
 }
 
-/// What the database says of a document that has arrays at several fields of an index.
-const ONE_PATH: &str = "the paths of an index may pass through one array";
+/// What the library says of a document that an index cannot hold for its arrays.
+const PARALLEL_ARRAYS: &str = "cannot hold a document with arrays at both";
 
 impl From<flagstone::Error> for Failure {
     #[cold]
     fn from(error: flagstone::Error) -> Self {
         let code = match error.kind() {
-            ErrorKind::InvalidInput if error.to_string().contains(ONE_PATH) => {
+            ErrorKind::InvalidInput if error.to_string().contains(PARALLEL_ARRAYS) => {
                 Code::CannotIndexParallelArrays
             }
             ErrorKind::InvalidInput | ErrorKind::TooOld => Code::BadValue,

@@ -20,9 +20,20 @@ enum NestedStep<'v> {
     Item(usize),
 }
 
+/// How values are written, and which names have a meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// As texts have them: with the forms of Extended JSON for what JSON lacks.
+    Text,
+    /// As drivers send them: they stand for themselves, and only the names of MongoDB have a
+    /// meaning. The field of this name, if there is one, is the primary key.
+    Driver(Option<&'static str>),
+}
+
 /// A value, and the way that led to it.
 pub(crate) struct Cursor<'v> {
     what: &'static str,
+    form: Form,
     text: Option<&'v str>,
     value: &'v Value,
     steps: Vec<NestedStep<'v>>,
@@ -46,7 +57,20 @@ pub(crate) fn parse_json(what: &'static str, text: &str) -> Result<Value, Filter
 impl<'v> Cursor<'v> {
     /// Begins at the whole value, which was parsed from `text` if there is one.
     pub(crate) const fn new(what: &'static str, text: Option<&'v str>, value: &'v Value) -> Self {
-        Self { what, text, value, steps: Vec::new() }
+        Self { what, form: Form::Text, text, value, steps: Vec::new() }
+    }
+
+    /// Begins at the whole value, as drivers send it.
+    pub(crate) const fn of_driver(
+        what: &'static str,
+        value: &'v Value,
+        key: Option<&'static str>,
+    ) -> Self {
+        Self { what, form: Form::Driver(key), text: None, value, steps: Vec::new() }
+    }
+
+    pub(crate) const fn form(&self) -> Form {
+        self.form
     }
 
     pub(crate) const fn value(&self) -> &'v Value {

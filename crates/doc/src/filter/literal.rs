@@ -3,7 +3,7 @@
 //! A map with any name that begins with a dollar sign is written as `$literal`, since most such
 //! names are operators.
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, Form};
 use super::error::FilterError;
 use super::value_test::REGEX_FORM;
 use crate::json::{
@@ -13,13 +13,17 @@ use crate::map::Map;
 use crate::value::Value;
 use std::fmt::{self, Write};
 
-/// Returns whether a map is a value in a form of Extended JSON. A regular expression is none: it is
-/// a condition.
-pub(super) fn is_special(map: &Map) -> bool {
-    let first = map.iter().next().and_then(|(key, _)| key.as_str());
-    first.is_some_and(|name| {
-        name == REFERENCE || is_form(name) || name != REGEX_FORM && StoredForm::has_name(map)
-    })
+/// Returns whether a map is one of operators. It is not if it is a value in a form of Extended
+/// JSON. A regular expression is none: it is a condition.
+pub(super) fn has_operators(map: &Map, form: Form) -> bool {
+    let first = map.iter().next().and_then(|(key, _)| key.as_str()).unwrap_or_default();
+    if first == REFERENCE || first != REGEX_FORM && StoredForm::has_name(map) {
+        return false;
+    }
+    match form {
+        Form::Text => has_dollar(map) && !is_form(first),
+        Form::Driver(_) => first.starts_with('$'),
+    }
 }
 
 /// The first name of a reference to another document, which Extended JSON leaves as the map that it
@@ -27,13 +31,14 @@ pub(super) fn is_special(map: &Map) -> bool {
 const REFERENCE: &str = "$ref";
 
 /// Returns whether a name of a map begins with a dollar sign.
-pub(super) fn has_dollar(map: &Map) -> bool {
+fn has_dollar(map: &Map) -> bool {
     map.iter().any(|(key, _)| key.as_str().is_some_and(|name| name.starts_with('$')))
 }
 
 /// Reads a value.
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Value, FilterError> {
     match cursor.value() {
+        value if cursor.form() != Form::Text => Ok(value.clone()),
         Value::Array(items) => {
             let read_item = |i| cursor.inside_item(i, read);
             (0..items.len()).map(read_item).collect::<Result<_, _>>().map(Value::Array)

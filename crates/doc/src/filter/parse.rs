@@ -1,7 +1,7 @@
 //! Parses the document form of a filter.
 
 use super::build::{FILTER_NESTING_MAX, Filter};
-use super::cursor::{Cursor, parse_json};
+use super::cursor::{Cursor, Form, parse_json};
 use super::error::FilterError;
 use super::literal;
 use super::model::{Comparison, Node, Operand, Test, all, any, not, one_of};
@@ -70,7 +70,7 @@ const OPERATORS: &[(&str, ParseOperator)] = &[
         Ok(field.test(Test::element(node?)))
     }),
     ("$not", |parser, cursor, field| match cursor.value() {
-        Value::Map(map) if literal::has_dollar(map) && !literal::is_special(map) => parser
+        Value::Map(map) if literal::has_operators(map, cursor.form()) => parser
             .nested(cursor, |parser, cursor| parser.operators(cursor, map, field.path).map(not)),
         _ => Err(cursor.refuse("a map of operators")),
     }),
@@ -114,10 +114,19 @@ impl FieldOperators<'_> {
     }
 }
 
+/// The members and the operators that MongoDB lacks.
+const OWN: [&str; 3] = ["$key", "$prefix", "$contains"];
+
+/// Returns whether a name is a member or an operator in filters of this form.
+fn is_known(form: Form, name: &str) -> bool {
+    form == Form::Text || !OWN.contains(&name)
+}
+
 /// Returns the names of all operators of a field.
-fn operator_names() -> impl Iterator<Item = &'static str> {
+fn operator_names(form: Form) -> impl Iterator<Item = &'static str> {
     let of_values = ValueTest::OPERATORS.iter().map(|(name, _)| *name);
-    OPERATORS.iter().map(|(name, _)| *name).chain(of_values)
+    let names = OPERATORS.iter().map(|(name, _)| *name).chain(of_values);
+    names.filter(move |name| is_known(form, name))
 }
 
 /// Returns the row of a name.
@@ -165,6 +174,16 @@ impl Filter {
     /// If the value is no filter. The error names the place in it.
     pub fn from_value(value: &Value) -> Result<Self, FilterError> {
         Self::read(&mut Cursor::new("filter", None, value))
+    }
+
+    /// Reads a filter as a driver sends it. A value stands for itself, `{"$oid":..}` too, and the
+    /// library's own names mean nothing. `key` is the name of the primary key.
+    ///
+    /// # Errors
+    /// As [`Filter::from_value`].
+    #[doc(hidden)]
+    pub fn of_driver(value: &Value, key: Option<&'static str>) -> Result<Self, FilterError> {
+        Self::read(&mut Cursor::of_driver("filter", value, key))
     }
 
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, FilterError> {
@@ -239,11 +258,17 @@ impl Parser {
     }
 
     fn member(&mut self, cursor: &mut Cursor<'_>, name: &str) -> Result<Node, FilterError> {
-        if let Some(parse) = row(MEMBERS, name) {
+        let form = cursor.form();
+        if let Some(parse) = row(MEMBERS, name).filter(|_| is_known(form, name)) {
             return parse(self, cursor);
         }
-        if name.starts_with('$') && !is_path(name) {
-            let names: Vec<_> = MEMBERS.iter().map(|(name, _)| *name).collect();
+        let is_key = matches!(form, Form::Driver(Some(key)) if key == name);
+        if is_key && self.elements == 0 {
+            return self.condition(cursor, &FieldPath::primary_key());
+        }
+        if name.starts_with('$') && !(form == Form::Text && is_path(name)) {
+            let names = MEMBERS.iter().map(|(name, _)| *name);
+            let names: Vec<_> = names.filter(|name| is_known(form, name)).collect();
             return Err(cursor.refuse_name(format!("a path or one of {}", names.join(" "))));
         }
         let path = FieldPath::parse(name)
@@ -270,7 +295,7 @@ impl Parser {
         path: &FieldPath,
     ) -> Result<Node, FilterError> {
         match cursor.value() {
-            Value::Map(map) if literal::has_dollar(map) && !literal::is_special(map) => {
+            Value::Map(map) if literal::has_operators(map, cursor.form()) => {
                 self.operators(cursor, map, path)
             }
             _ => {
@@ -305,8 +330,10 @@ impl Parser {
         if let Some(parse) = row(OPERATORS, name) {
             return parse(self, cursor, field);
         }
-        let Some(parse) = row(ValueTest::OPERATORS, name) else {
-            let names: Vec<_> = operator_names().collect();
+        let form = cursor.form();
+        let parse = row(ValueTest::OPERATORS, name).filter(|_| is_known(form, name));
+        let Some(parse) = parse else {
+            let names: Vec<_> = operator_names(form).collect();
             return Err(cursor.refuse_name(format!("one of the operators {}", names.join(" "))));
         };
         let test = parse(cursor, field.operators)?;
@@ -342,7 +369,7 @@ impl Parser {
                     Ok(())
                 }
                 _ => {
-                    operands.push(operand(cursor)?);
+                    operands.push(listed(cursor)?);
                     Ok(())
                 }
             })?;
@@ -370,7 +397,7 @@ impl Parser {
                 Value::Map(map) if matches!(first_name(map), Some(REGEX_FORM | "$elemMatch")) => {
                     self.operators(cursor, map, field.path)
                 }
-                _ => field.compare(cursor, Comparison::Equal),
+                _ => listed(cursor).map(|it| field.test(Test::Compare(Comparison::Equal, it))),
             })?);
         }
         Ok(if parts.is_empty() { field.test(Test::never()) } else { all(parts) })
@@ -382,7 +409,8 @@ impl Parser {
         match cursor.value() {
             Value::Map(map) => {
                 let first = map.iter().next().and_then(|(key, _)| key.as_str());
-                if first.is_some_and(|first| operator_names().any(|name| name == first)) {
+                let mut names = operator_names(cursor.form());
+                if first.is_some_and(|first| names.any(|name| name == first)) {
                     self.operators(cursor, map, &FieldPath::root())
                 } else {
                     self.document(cursor)
@@ -407,6 +435,18 @@ fn name<'v>(cursor: &Cursor<'_>, map: &'v Map, index: usize) -> Result<&'v str, 
 fn operand(cursor: &mut Cursor<'_>) -> Result<Operand, FilterError> {
     let value = literal::read(cursor)?;
     Operand::new(value).map_err(|expected| cursor.refuse(expected))
+}
+
+/// Reads a value in a list of values, which has no operators.
+fn listed(cursor: &mut Cursor<'_>) -> Result<Operand, FilterError> {
+    match cursor.value() {
+        Value::Map(map)
+            if cursor.form() != Form::Text && literal::has_operators(map, cursor.form()) =>
+        {
+            Err(cursor.refuse("a value: a list of values has no operators"))
+        }
+        _ => operand(cursor),
+    }
 }
 
 /// Refuses a regular expression where it would be compared as a value: whoever writes
@@ -465,9 +505,60 @@ mod tests {
             _ => r#"{"x":1}"#,
         };
         let written = |name: &&str| !matches!(*name, "$options" | REGEX_FORM);
-        for name in operator_names().filter(written) {
+        for name in operator_names(Form::Text).filter(written) {
             let text = format!(r#"{{"a":{{"{name}":{}}}}}"#, operand(name));
             assert_eq!(Filter::parse(&text).unwrap().to_string(), text);
+        }
+    }
+
+    /// A driver's `{"a":{"$oid":".."}}` found the identifier, a stored map of this name could not
+    /// be found at all, and `$prefix` and `$key` could be reached.
+    #[test]
+    fn what_a_driver_sends_is_not_read_again_as_a_text() {
+        let parsed = |text: &str| {
+            let value = parse_json("filter", text).unwrap();
+            Filter::of_driver(&value, Some("_id")).map(|filter| filter.to_string())
+        };
+        let refused = [
+            r#"{"a":{"$oid":"0123456789abcdef01234567"}}"#,
+            r#"{"a":{"$numberLong":"5"}}"#,
+            r#"{"a":{"$date":"2020-01-01T00:00:00Z"}}"#,
+            r#"{"a":{"$literal":{"b":1}}}"#,
+            r#"{"a":{"$pairs":[]}}"#,
+            r#"{"a":{"$prefix":"x"}}"#,
+            r#"{"a":{"$contains":"x"}}"#,
+            r#"{"a":{"$not":{"$prefix":"x"}}}"#,
+            r#"{"a":{"$elemMatch":{"$prefix":"x"}}}"#,
+            r#"{"a":{"$in":[{"$oid":"0123456789abcdef01234567"}]}}"#,
+            r#"{"a":{"$all":[{"$gt":1}]}}"#,
+            r#"{"$key":1}"#,
+            r#"{"a":{"$key":1}}"#,
+            r#"{"$['a']":1}"#,
+            r#"{"$.a":1}"#,
+            r#"{"$or":[{"$key":1}]}"#,
+        ];
+        for text in refused {
+            assert!(parsed(text).is_err(), "{text}");
+        }
+        let same = [
+            r#"{"a":{"$timestamp":{"t":1,"i":2}}}"#,
+            r#"{"a":{"$ref":"x","$id":1}}"#,
+            r#"{"a":{"$gt":1},"b":{"$in":[1,{"c":1}]}}"#,
+        ];
+        for text in same {
+            assert_eq!(parsed(text).unwrap(), Filter::parse(text).unwrap().to_string(), "{text}");
+        }
+        let written = [
+            (r#"{"_id":1}"#, r#"{"$key":1}"#),
+            (r#"{"$nor":[{"_id":{"$gt":1}}]}"#, r#"{"$nor":[{"$key":{"$gt":1}}]}"#),
+            (r#"{"a":{"$elemMatch":{"_id":1}}}"#, r#"{"a":{"$elemMatch":{"_id":1}}}"#),
+            (r#"{"a":{"$eq":{"$oid":"x"}}}"#, r#"{"a":{"$literal":{"$oid":"x"}}}"#),
+            (r#"{"a":{"b":{"$oid":"x"}}}"#, r#"{"a":{"b":{"$literal":{"$oid":"x"}}}}"#),
+            (r#"{"a":{"b":1,"$c":2}}"#, r#"{"a":{"$literal":{"b":1,"$c":2}}}"#),
+        ];
+        for (text, expected) in written {
+            let found = Filter::parse(&parsed(text).unwrap()).unwrap().to_string();
+            assert_eq!(found, Filter::parse(expected).unwrap().to_string(), "{text}");
         }
     }
 }

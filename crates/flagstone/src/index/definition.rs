@@ -6,11 +6,11 @@ use flagstone_doc::{Direction, FieldPath, Filter, Matcher, View};
 use std::time::Duration;
 
 /// The most fields of an index.
-pub(crate) const FIELDS_MAX: usize = 16;
+pub(crate) const FIELDS_MAX: usize = 32;
 /// The longest time that documents may live after their date: 1,000 years.
 const AFTER_MAX: Duration = Duration::from_secs(1000 * 366 * 86_400);
 /// The longest name of an index in bytes.
-const NAME_BYTES_MAX: usize = 128;
+const NAME_BYTES_MAX: usize = 255;
 
 /// What an index holds: one field or several, each a path and a direction, and which documents.
 /// [`Collection::create_index`](crate::Collection::create_index) takes it, and checks it.
@@ -33,17 +33,19 @@ pub struct Index {
     is_sparse: bool,
     only: Option<Filter>,
     expires: Option<Duration>,
+    label: Option<String>,
 }
 
 impl Index {
     /// An index on `field`. Of an array each distinct element gets an entry.
     pub fn on(field: impl Into<String>) -> Self {
         let fields = vec![field.into()];
-        Self { fields, is_unique: false, is_sparse: false, only: None, expires: None }
+        let (is_unique, is_sparse) = (false, false);
+        Self { fields, is_unique, is_sparse, only: None, expires: None, label: None }
     }
 
     /// Adds a field, which orders the entries that are equal in the fields before it. An index has
-    /// at most 16 fields, and arrays on the path of one of them.
+    /// at most 32 fields. In a document one array may be on their paths.
     pub fn then(mut self, field: impl Into<String>) -> Self {
         self.fields.push(field.into());
         self
@@ -101,6 +103,14 @@ impl Index {
         self
     }
 
+    /// Keeps a text with the definition, which
+    /// [`IndexInfo::label`](crate::report::IndexInfo::label) returns. It changes nothing else.
+    #[doc(hidden)]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
     /// Holds only documents that match `filter`.
     pub fn only(mut self, filter: Filter) -> Self {
         self.only = Some(filter);
@@ -117,6 +127,8 @@ pub(crate) struct Definition {
     pub(crate) only: Option<Only>,
     /// Documents expire this long after the date in the first field.
     pub(crate) expires: Option<Duration>,
+    /// What its creator keeps with it.
+    pub(crate) label: Option<String>,
 }
 
 /// The documents of a partial index.
@@ -144,15 +156,15 @@ impl Definition {
     /// # Errors
     /// InvalidInput for a name, a field or a filter that cannot be.
     pub(crate) fn new(name: &str, index: &Index) -> Result<Self> {
-        let Index { fields, is_unique, is_sparse, only, expires } = index;
+        let Index { fields, is_unique, is_sparse, only, expires, label } = index;
         let refused = |error: Error| error.context(format_args!("index {name:?}"));
         let fields = fields.iter().map(|field| IndexField::parse(field)).collect::<Result<_>>();
         let only = only.as_ref().map(Only::of_user).transpose().map_err(refused)?;
         let (is_unique, is_sparse, expires) = (*is_unique, *is_sparse, *expires);
-        let name = name.to_owned();
+        let (name, label) = (name.to_owned(), label.clone());
         let fields =
             fields.map_err(|error: Error| error.context(format_args!("index {name:?}")))?;
-        Self { name, fields, is_unique, is_sparse, only, expires }.checked()
+        Self { name, fields, is_unique, is_sparse, only, expires, label }.checked()
     }
 
     /// Refuses a definition that cannot be.

@@ -38,7 +38,7 @@ pub(crate) struct Built {
 /// # Errors
 /// InvalidInput if the filter of a partial index is too long for a document.
 pub(crate) fn encode(definition: &Definition, status: &Status) -> Result<Vec<u8>> {
-    let Definition { fields, is_unique, is_sparse, only, expires, .. } = definition;
+    let Definition { fields, is_unique, is_sparse, only, expires, label, .. } = definition;
     let texts: Value = fields.iter().map(|field| field.to_string()).collect();
     let mut note = doc!({ "index": VERSION, "fields": (texts) });
     let flags = [("unique", *is_unique), ("sparse", *is_sparse), ("cut", status.seen.cut)];
@@ -50,6 +50,9 @@ pub(crate) fn encode(definition: &Definition, status: &Status) -> Result<Vec<u8>
     }
     if let Some(time) = expires {
         note.set("expires_after", u64::try_from(time.as_millis()).unwrap_or(u64::MAX))?;
+    }
+    if let Some(label) = label {
+        note.set("label", label.as_str())?;
     }
     let arrays = &status.seen.arrays[..fields.len()];
     if arrays.iter().any(|arrays| !arrays.is_none()) {
@@ -94,6 +97,7 @@ pub(crate) fn decode(name: &str, note: &[u8]) -> Result<(Definition, Status)> {
         is_sparse: flag("sparse"),
         only: only.map_err(|error: Error| damaged(&format!("a filter: {error}")))?,
         expires: number("expires_after").map(Duration::from_millis),
+        label: document.get("label").and_then(|view| view.as_str()).map(str::to_owned),
     };
     let definition = definition
         .checked()
@@ -170,8 +174,12 @@ mod tests {
         let golden = r#"{"index":1,"fields":["at"],"expires_after":90000}"#;
         let expiring = text(&expiring, &Status::default());
         assert_eq!(expiring, golden);
+        let labelled = Definition::new("a", &Index::on("a").label("x\"y")).unwrap();
+        let golden = r#"{"index":1,"fields":["a"],"label":"x\"y"}"#;
+        let labelled = text(&labelled, &Status::default());
+        assert_eq!(labelled, golden);
         let plain = [text(&plain, &Status::default()), text(&plain, &building)];
-        for note in plain.into_iter().chain([text(&all, &status), expiring]) {
+        for note in plain.into_iter().chain([text(&all, &status), expiring, labelled]) {
             let (definition, status) = decode("a", note.as_bytes()).unwrap();
             assert_eq!(text(&definition, &status), note);
         }

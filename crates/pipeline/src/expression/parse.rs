@@ -14,9 +14,12 @@ const DEPTH_MAX: usize = 100;
 /// The most names of a path.
 const PATH_MAX: usize = 200;
 
-/// The variables that an expression may name.
+/// What an expression is parsed with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
+    /// Values are written as in texts, with the forms of Extended JSON. Those of drivers stand for
+    /// themselves.
+    reads_forms: bool,
     /// Those that a stage has defined around the pipeline.
     pub(crate) outer: Vec<String>,
     /// Those that operators have defined, a list for each scope.
@@ -27,7 +30,22 @@ pub(crate) struct Names {
 impl Names {
     /// The variables around a pipeline.
     pub(crate) const fn around(outer: Vec<String>) -> Self {
-        Self { outer, scopes: Vec::new(), depth: 0 }
+        Self { reads_forms: false, outer, scopes: Vec::new(), depth: 0 }
+    }
+
+    /// Those of a text without variables around it.
+    pub(crate) fn of_text() -> Self {
+        Self { reads_forms: true, ..Self::default() }
+    }
+
+    /// The variables around a pipeline in this one.
+    pub(crate) fn inner(&self, outer: Vec<String>) -> Self {
+        Self { reads_forms: self.reads_forms, ..Self::around(outer) }
+    }
+
+    /// Whether values are written as in texts.
+    pub(crate) const fn reads_forms(&self) -> bool {
+        self.reads_forms
     }
 
     fn variable(&self, name: &str) -> Option<Variable> {
@@ -78,7 +96,7 @@ fn parse_one(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<Node
             Ok(Node::Array(parse_items(items, place, names)?, place.to_string().into()))
         }
         Value::Map(map) => parse_map(value, map, place, names),
-        scalar => literal(scalar, place).map(Node::Literal),
+        scalar => literal(scalar, place, names).map(Node::Literal),
     }
 }
 
@@ -155,8 +173,11 @@ fn parse_path(text: &str, place: &Place<'_>, names: &Names) -> Result<Node> {
 ///
 /// # Errors
 /// If it is malformed.
-pub(crate) fn extended(value: &Value, place: &Place<'_>) -> Result<Option<Value>> {
+fn extended(value: &Value, place: &Place<'_>, names: &Names) -> Result<Option<Value>> {
     let Some(map) = value.as_map() else { return Ok(None) };
+    if !names.reads_forms {
+        return Ok(is_form(value).then(|| value.clone()));
+    }
     let Some((name, inner)) =
         map.iter().next().and_then(|(key, inner)| Some((key.as_str()?, inner)))
     else {
@@ -179,30 +200,31 @@ pub(crate) fn extended(value: &Value, place: &Place<'_>) -> Result<Option<Value>
     Ok(is_form(value).then(|| value.clone()))
 }
 
-/// Returns a literal value with the forms of Extended JSON in it read.
-pub(crate) fn literal(value: &Value, place: &Place<'_>) -> Result<Value> {
+/// Returns a literal value, with the forms of Extended JSON in it read if texts have them.
+fn literal(value: &Value, place: &Place<'_>, names: &Names) -> Result<Value> {
     match value {
-        Value::Array(items) => {
-            let items = items.iter().enumerate();
-            items
-                .map(|(at, item)| literal(item, &place.item(at)))
-                .collect::<Result<_>>()
-                .map(Value::Array)
-        }
-        Value::Map(map) => match extended(value, place)? {
-            Some(value) => Ok(value),
-            None => {
-                let read = |(key, value): &(Value, Value)| {
-                    let name = key.as_str().unwrap_or_default();
-                    Ok((key.clone(), literal(value, &place.field(name))?))
-                };
-                Ok(Value::Map(map.iter().map(read).collect::<Result<Map>>()?))
-            }
-        },
         Value::Text(text) if text.len() >= TEXT_END => {
             let text = format!("expected text below 16 MiB, found {} bytes", text.len());
             Err(place.refuse(TEXT_TOO_LONG, text))
         }
+        _ if !names.reads_forms => Ok(value.clone()),
+        Value::Array(items) => {
+            let items = items.iter().enumerate();
+            items
+                .map(|(at, item)| literal(item, &place.item(at), names))
+                .collect::<Result<_>>()
+                .map(Value::Array)
+        }
+        Value::Map(map) => match extended(value, place, names)? {
+            Some(value) => Ok(value),
+            None => {
+                let read = |(key, value): &(Value, Value)| {
+                    let name = key.as_str().unwrap_or_default();
+                    Ok((key.clone(), literal(value, &place.field(name), names)?))
+                };
+                Ok(Value::Map(map.iter().map(read).collect::<Result<Map>>()?))
+            }
+        },
         scalar => Ok(scalar.clone()),
     }
 }
@@ -212,7 +234,7 @@ fn parse_map(value: &Value, map: &Map, place: &Place<'_>, names: &mut Names) -> 
     if let Some((name, argument)) = first
         && name.starts_with('$')
     {
-        if let Some(value) = extended(value, place)? {
+        if let Some(value) = extended(value, place, names)? {
             return Ok(Node::Literal(value));
         }
         if map.len() > 1 {
@@ -255,8 +277,8 @@ type Special = fn(&Value, &Place<'_>, &mut Names) -> Result<Node>;
 
 /// The operators that do not evaluate all their arguments, or in a scope of their own.
 const SPECIAL: [(&str, Special); 18] = [
-    ("$literal", |value, place, _| literal(value, place).map(Node::Literal)),
-    ("$const", |value, place, _| literal(value, place).map(Node::Literal)),
+    ("$literal", |value, place, names| literal(value, place, names).map(Node::Literal)),
+    ("$const", |value, place, names| literal(value, place, names).map(Node::Literal)),
     ("$expr", parse),
     ("$and", |value, place, names| arguments(value, place, names).map(Node::All)),
     ("$or", |value, place, names| arguments(value, place, names).map(Node::Any)),
@@ -635,7 +657,7 @@ fn parse_sorted(value: &Value, place: &Place<'_>, names: &mut Names) -> Result<N
     let known = [("input", 2942502), ("sortBy", 2942503)];
     let found = fields("$sortArray", &known, value, place, codes("$sortArray"))?;
     let input = parse(found[0].unwrap_or(&Value::Null), &place.field("input"), names)?;
-    let by = literal(found[1].unwrap_or(&Value::Null), &place.field("sortBy"))?;
+    let by = literal(found[1].unwrap_or(&Value::Null), &place.field("sortBy"), names)?;
     Ok(call(operator, vec![Some(input), Some(Node::Literal(by))], place))
 }
 

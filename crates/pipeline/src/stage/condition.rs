@@ -1,6 +1,6 @@
 //! Filters with `$expr`, and filters on rows, whose primary key is their field `_id`.
 
-use super::row::RowBytes;
+use super::row::{RowBytes, map_of};
 use crate::error::{Place, Result, code};
 use crate::expression::{Context, Names, Node, as_object, check_depth, is_true, parse};
 use crate::memory::Memory;
@@ -102,13 +102,20 @@ fn sample(rate: &Value, place: &Place<'_>, names: &mut Names) -> Result<Node> {
 ///
 /// # Errors
 /// If they are no filter.
-pub(super) fn filter_of(value: &Value, place: &Place<'_>) -> Result<Filter> {
-    let filter = Filter::from_value(value).and_then(|filter| filter.check().map(|()| filter));
+fn filter_of(
+    value: &Value,
+    place: &Place<'_>,
+    names: &Names,
+    key: Option<&'static str>,
+) -> Result<Filter> {
+    let filter =
+        if names.reads_forms() { Filter::from_value(value) } else { Filter::of_driver(value, key) };
+    let filter = filter.and_then(|filter| filter.check().map(|()| filter));
     filter.map_err(|error| place.refuse(code::BAD_VALUE, error.to_string()))
 }
 
-fn matcher_of(value: &Value, place: &Place<'_>) -> Result<Test> {
-    let compiled = filter_of(value, place)?.compile();
+fn matcher_of(value: &Value, place: &Place<'_>, names: &Names) -> Result<Test> {
+    let compiled = filter_of(value, place, names, None)?.compile();
     let matcher = compiled.map_err(|error| place.refuse(code::BAD_VALUE, error.to_string()))?;
     Ok(Test::Filter(Arc::new(matcher)))
 }
@@ -132,9 +139,9 @@ pub(super) fn test(
         return Err(place.refuse(code::BAD_VALUE, text));
     }
     if !has_expression(filter) {
-        return matcher_of(filter, place);
+        return matcher_of(filter, place, names);
     }
-    let (mut plain, mut tests) = (Map::new(), Vec::new());
+    let (mut plain, mut tests) = (Vec::new(), Vec::new());
     for (key, value) in map {
         let name = name_of(key);
         let at = place.field(name);
@@ -151,25 +158,25 @@ pub(super) fn test(
                     _ => Test::None(items),
                 });
             }
-            _ => drop(plain.insert(key.clone(), value.clone())),
+            _ => plain.push((key.clone(), value.clone())),
         }
     }
     if !plain.is_empty() {
-        tests.insert(0, matcher_of(&Value::Map(plain), place)?);
+        tests.insert(0, matcher_of(&map_of(plain), place, names)?);
     }
     Ok(Test::All(tests))
 }
 
 /// Splits a filter into the conditions that the library can test, as a value, and the others.
 fn split(filter: &Value, place: &Place<'_>) -> Result<(Map, Map)> {
-    let (mut plain, mut rest) = (Map::new(), Map::new());
+    let (mut plain, mut rest) = (Vec::new(), Vec::new());
     let (mut plain_and, mut rest_and) = (Vec::new(), Vec::new());
     for (key, value) in members(filter, place)? {
         let name = name_of(key);
         let is_rest = is_expression(name)
             || alternatives(name, value).is_some_and(|items| items.iter().any(has_expression));
         if !is_rest {
-            plain.insert(key.clone(), value.clone());
+            plain.push((key.clone(), value.clone()));
         } else if let ("$and", Some(items)) = (name, alternatives(name, value)) {
             for (index, item) in items.iter().enumerate() {
                 let (a, b) = split(item, &place.field(name).item(index))?;
@@ -177,15 +184,16 @@ fn split(filter: &Value, place: &Place<'_>) -> Result<(Map, Map)> {
                 rest_and.extend((!b.is_empty()).then_some(Value::Map(b)));
             }
         } else {
-            rest.insert(key.clone(), value.clone());
+            rest.push((key.clone(), value.clone()));
         }
     }
-    for (map, items) in [(&mut plain, plain_and), (&mut rest, rest_and)] {
+    for (pairs, items) in [(&mut plain, plain_and), (&mut rest, rest_and)] {
         if !items.is_empty() {
-            map.insert("$and", items);
+            // A name of the filter comes once, and what `$and` had was divided.
+            pairs.push(("$and".into(), items.into()));
         }
     }
-    Ok((plain, rest))
+    Ok((Map::from_distinct(plain), Map::from_distinct(rest)))
 }
 
 /// The conditions of a filter that are expressions, such as `{"$expr":{"$gt":["$a","$b"]}}`.
@@ -213,7 +221,7 @@ impl Condition {
     ///
     /// # Errors
     /// If `filter` is no map, or an expression is malformed. Errors of the first part are those of
-    /// [`Filter::from_value`].
+    /// the filter that it is.
     pub fn split(filter: &Value) -> Result<(Value, Option<Self>)> {
         let place = Place::Root("");
         check_depth(filter, &place)?;
@@ -254,13 +262,16 @@ impl Match {
                 let rest = Value::Map(rest);
                 let is_empty = rest.as_map().is_some_and(Map::is_empty);
                 let rest = (!is_empty).then(|| test(&rest, place, names, 0)).transpose()?;
-                filter_of(&plain, place).ok().map(|filter| (filter, rest))
+                filter_of(&plain, place, names, Some(KEY)).ok().map(|filter| (filter, rest))
             }
             None => None,
         };
         Ok(Self { test: test_all, planned })
     }
 }
+
+/// The name of the primary key in filters as drivers send them, of which [`with_key`] has it.
+const KEY: &str = "$key";
 
 /// Returns a filter with `$key` for the field `_id`; `None` if it looks into `_id`.
 fn with_key(filter: &Value) -> Option<Value> {
@@ -272,7 +283,7 @@ fn with_key(filter: &Value) -> Option<Value> {
                 let items = items.iter().map(with_key).collect::<Option<Vec<_>>>()?;
                 (key.clone(), Value::Array(items))
             }
-            None if name == "_id" => (Value::from("$key"), value.clone()),
+            None if name == "_id" => (Value::from(KEY), value.clone()),
             None if name.starts_with("_id.") || name == "$" || name.starts_with("$[") => {
                 return None;
             }

@@ -10,9 +10,14 @@ use std::borrow::Cow;
 /// The most memory of a constant.
 const MEMORY: usize = 1 << 20;
 
-/// Returns the value of an expression without fields.
-pub(super) fn constant(value: &Value, place: &Place<'_>, code: i32) -> Result<Value> {
-    let node = parse(value, place, &mut Names::default())?;
+/// Returns the value of an expression without fields. Of `names` only the form of values counts.
+pub(super) fn constant(
+    value: &Value,
+    place: &Place<'_>,
+    names: &Names,
+    code: i32,
+) -> Result<Value> {
+    let node = parse(value, place, &mut names.inner(Vec::new()))?;
     let mut has_field = false;
     node.each_field(&mut |_field| has_field = true);
     if has_field {

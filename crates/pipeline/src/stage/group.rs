@@ -313,8 +313,8 @@ pub(super) fn parse_bucket(value: &Value, place: &Place<'_>, names: &mut Names) 
         let at = place.field(name);
         match name {
             "groupBy" => input = Some(parse_input(value, &at, names, 40202)?),
-            "boundaries" => boundaries = Some(parse_boundaries(value, &at)?),
-            "default" => default = Some(constant(value, &at, 40195)?),
+            "boundaries" => boundaries = Some(parse_boundaries(value, &at, names)?),
+            "default" => default = Some(constant(value, &at, names, 40195)?),
             "output" => accumulators = Some(parse_output(value, &at, names, 40196)?),
             other => {
                 let text =
@@ -376,12 +376,12 @@ pub(super) fn parse_output(
     fields.collect()
 }
 
-fn parse_boundaries(value: &Value, place: &Place<'_>) -> Result<Vec<Value>> {
+fn parse_boundaries(value: &Value, place: &Place<'_>, names: &Names) -> Result<Vec<Value>> {
     let Some(items) = value.as_array() else {
         return Err(place.refuse(40200, "expected an array of values"));
     };
     let items = items.iter().enumerate();
-    let items = items.map(|(at, item)| constant(item, &place.item(at), 40191));
+    let items = items.map(|(at, item)| constant(item, &place.item(at), names, 40191));
     let boundaries = items.collect::<Result<Vec<_>>>()?;
     if boundaries.len() < 2 {
         return Err(place.refuse(40192, "expected at least 2 boundaries"));

@@ -387,7 +387,7 @@ fn parse_lookup(
     }
     let stages = match inner {
         Some(value) => {
-            let mut names = Names::around(outer);
+            let mut names = names.inner(outer);
             pipeline(value, &at.field("pipeline"), &mut names, &inside.deeper(at)?)?
         }
         None => Stages::from([]),
@@ -420,7 +420,7 @@ fn parse_union(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) ->
         match name {
             "coll" => from = Some(collection(value, &at)?),
             "pipeline" => {
-                let mut names = Names::around(names.outer.clone());
+                let mut names = names.inner(names.outer.clone());
                 let inner = Inside { is_union: true, ..inside.deeper(&at)? };
                 stages = pipeline(value, &at, &mut names, &inner)?;
             }
@@ -457,7 +457,7 @@ fn parse_facet(value: &Value, at: &Place<'_>, names: &Names, inside: &Inside) ->
             return Err(at.refuse(40170, "expected an array of stages"));
         }
         let inner = Inside { is_facet: true, ..inside.deeper(&at)? };
-        let mut names = Names::around(names.outer.clone());
+        let mut names = names.inner(names.outer.clone());
         facets.push((name.into(), pipeline(value, &at, &mut names, &inner)?));
     }
     Ok(Stage::Facet(facets.into()))

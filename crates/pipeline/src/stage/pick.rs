@@ -78,7 +78,7 @@ impl Pick {
         let n = match n {
             None if is_single => 1,
             None => return Err(missing(codes[2], "n")),
-            Some(n) => count(n, &place.field("n"))?,
+            Some(n) => count(n, &place.field("n"), names)?,
         };
         let (field, input) = input.ok_or_else(|| missing(codes[3], "an argument to keep"))?;
         let node = parse(input, &place.field(field), names)?;
@@ -181,8 +181,8 @@ fn taken((key, value): &(Vec<u8>, Value)) -> isize {
 const N: i32 = 7548606;
 
 /// Returns a constant number of values.
-fn count(value: &Value, place: &Place<'_>) -> Result<usize> {
-    let n = constant(value, place, N)?;
+fn count(value: &Value, place: &Place<'_>, names: &Names) -> Result<usize> {
+    let n = constant(value, place, names, N)?;
     let whole = as_whole(&n).ok_or_else(|| {
         place.refuse(N, format!("expected a whole number, found {}", super::row::shown(&n)))
     })?;
@@ -213,7 +213,7 @@ impl Percentiles {
         for (key, value) in map {
             match key.as_str().unwrap_or_default() {
                 "input" => input = Some(parse(value, &place.field("input"), names)?),
-                "p" if !is_single => of = Some(shares(value, &place.field("p"))?),
+                "p" if !is_single => of = Some(shares(value, &place.field("p"), names)?),
                 "method" => method = Some(value),
                 other => {
                     let text = format!("{name} expected input, p and method, found {other:?}");
@@ -248,8 +248,8 @@ impl Percentiles {
     }
 }
 
-fn shares(value: &Value, place: &Place<'_>) -> Result<Vec<f64>> {
-    let shares = constant(value, place, 7750300)?;
+fn shares(value: &Value, place: &Place<'_>, names: &Names) -> Result<Vec<f64>> {
+    let shares = constant(value, place, names, 7750300)?;
     let items = shares.as_array().filter(|items| !items.is_empty());
     let items = items.ok_or_else(|| place.refuse(7750301, "expected an array of numbers"))?;
     let share = |item: &Value| match item.as_f64() {

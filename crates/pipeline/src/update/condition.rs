@@ -57,7 +57,7 @@ impl Condition {
 const FIELD: &str = "element";
 
 fn matcher(filter: &Value) -> Result<Matcher, flagstone::query::FilterError> {
-    Filter::from_value(filter)?.compile()
+    Filter::of_driver(filter, None)?.compile()
 }
 
 fn matches(matcher: &Matcher, value: &Value) -> Result<bool> {

@@ -5,6 +5,7 @@
 use flagstone::Value;
 use flagstone::doc::json::{append_value_json_as, parse};
 use flagstone::doc::{DateTime, JsonMode};
+use flagstone::internal::document::{decimal, extended_scalar, long};
 use flagstone_pipeline::Expression;
 
 /// The document of the cases: what the operators read.
@@ -20,6 +21,23 @@ fn value(text: &str) -> Value {
     parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
+/// Reads the forms of Extended JSON, as a driver would before it sends an expression.
+fn typed(value: Value) -> Value {
+    match value {
+        Value::Array(items) => Value::Array(items.into_iter().map(typed).collect()),
+        Value::Map(map) => {
+            let text = |name: &str| map.get(name).and_then(Value::as_str);
+            let number = text("$numberLong").and_then(|text| text.parse().ok()).map(long);
+            let number = number.or_else(|| text("$numberDecimal").and_then(decimal));
+            match number.or_else(|| extended_scalar(&map)?.ok()) {
+                Some(value) => value,
+                None => Value::Map(map.into_iter().map(|(key, it)| (key, typed(it))).collect()),
+            }
+        }
+        other => other,
+    }
+}
+
 fn shown(value: Option<Value>) -> String {
     let Some(value) = value else { return "missing".to_owned() };
     let mut out = Vec::new();
@@ -29,7 +47,7 @@ fn shown(value: Option<Value>) -> String {
 
 fn evaluated(expression: &str, document: &Value) -> String {
     let now = DateTime::parse_rfc3339("2024-05-06T07:08:09Z").unwrap();
-    let found = Expression::parse(&value(expression));
+    let found = Expression::parse(&typed(value(expression)));
     match found.and_then(|expression| expression.evaluate(document, now)) {
         Ok(found) => shown(found),
         Err(error) => format!("error {} {error}", error.code()),

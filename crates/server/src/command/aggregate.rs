@@ -1,7 +1,8 @@
 //! Pipelines.
 
 use super::args::Args;
-use super::filter::Fields;
+use super::filter::{Fields, is_backwards};
+use super::id::ID;
 use super::name::Namespace;
 use super::output::{Output, stage};
 use super::read::{Listed, batch_size, first_batch};
@@ -13,7 +14,7 @@ use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Rows;
-use flagstone::doc::{FieldKey, FieldPath, ValueType};
+use flagstone::doc::{FieldKey, FieldPath, JsonMode, JsonOptions, ValueType};
 use flagstone::internal::document::{Direction, IndexKeys, sort_key};
 use flagstone::{Document, Error, Filter, Value, View};
 use flagstone_pipeline::{Aggregate, Aggregation, PipelineError, RowStages};
@@ -109,8 +110,14 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     }
     if !hinted.is_everything() && collection.is_some() {
         // The index of the hint leaves documents out.
-        let hinted = flagstone::doc::json::parse(hinted.to_string()).unwrap_or(Value::object());
-        pipeline.insert(0, self::stage("$match", hinted));
+        let options = JsonOptions::new().mode(JsonMode::Extended);
+        let hinted = Document::from_json_with(hinted.to_string(), options).map_err(Error::from)?;
+        pipeline.insert(0, self::stage("$match", hinted.to_value()));
+    }
+    if is_backwards(&args)? && collection.is_some() {
+        let is_match = |stage: &Value| stage.get("$match").is_some();
+        let at = pipeline.iter().take_while(|stage| is_match(stage)).count();
+        pipeline.insert(at, backwards());
     }
     let (db, pipeline) = (&run.service.db, Value::Array(pipeline));
     let aggregate =
@@ -232,6 +239,11 @@ fn literal(rows: Vec<Value>) -> Value {
     stage("$literal", Value::Array(rows))
 }
 
+/// Returns the stage that passes documents from the last to the first.
+fn backwards() -> Value {
+    stage("$sort", Value::Map([(ID, -1)].into_iter().collect()))
+}
+
 /// Returns the stages that do what a find or a count does, whose filter has expressions.
 fn stages_of(args: &Args<'_>, filter: &str) -> Outcome<Vec<Value>> {
     let mut stages = Vec::new();
@@ -240,6 +252,8 @@ fn stages_of(args: &Args<'_>, filter: &str) -> Outcome<Vec<Value>> {
     }
     if let Some(sort) = args.filled_map("sort")? {
         stages.push(stage("$sort", sort.to_value()?));
+    } else if is_backwards(args)? {
+        stages.push(backwards());
     }
     if let Some(skip) = args.count("skip")?.filter(|skip| *skip > 0) {
         stages.push(stage("$skip", skip));

@@ -54,7 +54,10 @@ impl Matching {
     fn parse(args: &Args<'_>) -> Outcome<Option<Self>> {
         let Some(filter) = args.filled_map("filter")? else { return Ok(None) };
         let (plain, condition) = Condition::split(&filter.to_value()?)?;
-        Ok(Some(Self { matcher: flagstone::Filter::from_value(&plain)?.compile()?, condition }))
+        Ok(Some(Self {
+            matcher: flagstone::Filter::of_driver(&plain, None)?.compile()?,
+            condition,
+        }))
     }
 
     fn holds(&self, document: &Document) -> Outcome<bool> {
@@ -450,7 +453,7 @@ pub(super) fn drop_indexes(run: &mut Run<'_, '_>) -> Outcome {
         names.push(name.to_owned());
     } else if is_document(&which)? {
         let fields = index::fields_of(&which)?;
-        let mut found = indexes.iter().filter(|index| index.fields == fields);
+        let mut found = indexes.iter().filter(|index| index::fields_given(index) == fields);
         match (found.next(), found.next()) {
             (Some(index), None) => names.push(index.name.clone()),
             (Some(_), Some(_)) => {

@@ -42,7 +42,7 @@ pub(super) fn current_op(run: &mut Run<'_, '_>) -> Outcome {
     let matcher = if rest.is_empty() {
         None
     } else {
-        Some(Filter::from_value(&Value::Map(rest))?.compile()?)
+        Some(Filter::of_driver(&Value::Map(rest), None)?.compile()?)
     };
     let all_users = !args.is("$ownOps")?;
     let rows = rows(run, &Wanted { all_users, idle: args.is("$all")?, matcher })?;

@@ -28,6 +28,8 @@ For programs that use a [driver](server.md).
   and the counts so far. `count` is exact.
 - Change streams report a replacement as an `update` event with the difference.
 - Reads with the concern `snapshot` need a transaction.
+- A document has at most 10,000 [entries](indexes.md) in an index, and a name of an index 255 bytes.
+  An index whose first field is `_id` is listed, and the collection serves instead.
 
 ## Arguments
 
@@ -157,7 +159,7 @@ fn has_accumulator(name: &str) -> bool {
 
 fn has_condition(name: &str) -> bool {
     let says = |name: &str| {
-        let parsed = Filter::from_value(&one("a", one(name, Value::Null)));
+        let parsed = Filter::of_driver(&one("a", one(name, Value::Null)), None);
         let error = parsed.and_then(|filter| filter.check()).err();
         error.map(|error| error.to_string().replace(name, ""))
     };

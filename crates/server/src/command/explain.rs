@@ -368,7 +368,8 @@ impl Shown<'_> {
         let info = index.flatten().and_then(|name| infos.iter().find(|info| info.name == name));
         match info {
             Some(info) => {
-                super::index::put_keys(reply, "keyPattern", &info.fields)?;
+                let fields = super::index::fields_given(info);
+                super::index::put_keys(reply, "keyPattern", &fields)?;
                 reply.text("indexName", &info.name)?;
                 reply.bool("isUnique", info.is_unique)?;
                 reply.bool("isSparse", info.is_sparse)?;

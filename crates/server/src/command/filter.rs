@@ -1,18 +1,15 @@
-//! Filters, sorts, projections and hints of drivers in the library's terms: `_id` is the primary
-//! key.
+//! Filters, sorts and projections of drivers in the library's terms: `_id` is the primary key.
 
-use super::args::{Args, FORMS, is_document};
+use super::args::{Args, is_document};
 use super::id::ID;
+use super::index;
 use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::{DateTime, FieldKey, FieldPath, Map};
+use flagstone::doc::{DateTime, FieldKey, FieldPath};
 use flagstone::query::{Direction, Hint, Matcher, Projection, SortSpec};
 use flagstone::report::IndexInfo;
 use flagstone::{Collection, Filter, Value, View};
 use flagstone_pipeline::{Condition, FindProjection};
-
-/// The name of the primary key in filters of the library.
-const KEY: &str = "$key";
 
 /// Returns the filter that a document is. Expressions are refused.
 pub(crate) fn filter(view: Option<&View<'_>>) -> Outcome<Filter> {
@@ -29,7 +26,8 @@ pub(super) fn split(
 ) -> Outcome<(Filter, Option<Condition>)> {
     let Some(view) = view else { return Ok((Filter::everything(), None)) };
     let (plain, condition) = Condition::split(&variables.in_filter(view.to_value()?)?)?;
-    Ok((Filter::from_value(&by_key(plain)?)?, condition))
+    check(&plain)?;
+    Ok((Filter::of_driver(&plain, Some(ID))?, condition))
 }
 
 /// Returns whether a filter has conditions that are expressions.
@@ -55,71 +53,34 @@ pub(crate) fn has_expression(view: Option<&View<'_>>) -> Outcome<bool> {
     Ok(false)
 }
 
-/// Replaces `_id` by the primary key, in the filter and in those it consists of.
-fn by_key(filter: Value) -> Outcome<Value> {
-    let Value::Map(map) = filter else { return Ok(filter) };
-    let mut out = Map::default();
-    for (name, value) in map {
-        let Value::Text(text) = &name else {
-            return Err(Failure::new(Code::BadValue, "a filter with a name that is no text"));
-        };
-        match text.as_str() {
-            ID => {
-                out.insert(KEY, literal(value));
+/// Refuses operators that are known and not supported, in the filter and in those it consists of.
+fn check(filter: &Value) -> Outcome {
+    for (name, value) in filter.as_map().into_iter().flatten() {
+        match name.as_str() {
+            Some("$and" | "$or" | "$nor") => {
+                value.as_array().into_iter().flatten().try_for_each(check)?;
             }
-            "$and" | "$or" | "$nor" => {
-                let value = match value {
-                    Value::Array(parts) => {
-                        Value::Array(parts.into_iter().map(by_key).collect::<Outcome<_>>()?)
-                    }
-                    other => other,
-                };
-                out.insert(name, value);
-            }
-            "$where" | "$text" | "$jsonSchema" => {
+            Some(text @ ("$where" | "$text" | "$jsonSchema")) => {
                 return Err(Failure::unsupported(format_args!("the operator {text}")));
             }
-            "$comment" => {}
-            _ => {
-                out.insert(name, literal(value));
-            }
+            _ => {}
         }
     }
-    Ok(Value::Map(out))
+    Ok(())
 }
 
-/// Operators whose operands are values, also if these look like operators.
-const COMPARING: &[&str] = &["$eq", "$ne", "$gt", "$gte", "$lt", "$lte"];
-
-/// Marks the operands of a condition that are values although they look like operators, as the
-/// library wants it: `{$eq: {$gt: 1}}` compares with a map.
-fn literal(condition: Value) -> Value {
-    let Value::Map(operators) = condition else { return condition };
-    let is_operand = |name: &Value| name.as_str().is_some_and(|name| COMPARING.contains(&name));
-    let looks = |value: &Value| {
-        let first = value.as_map().and_then(|map| map.iter().next());
-        let first = first.and_then(|(name, _)| name.as_str()).unwrap_or_default();
-        first.starts_with('$') && !FORMS.contains(&first) && !REFERENCE.contains(&first)
-    };
-    let marked = operators.into_iter().map(|(name, value)| {
-        let value = if is_operand(&name) && looks(&value) {
-            let mut map = Map::default();
-            map.insert("$literal", value);
-            Value::Map(map)
-        } else {
-            value
-        };
-        (name, value)
-    });
-    Value::Map(marked.collect())
+/// Returns whether a hint asks for the documents from the last to the first.
+pub(super) fn is_backwards(args: &Args<'_>) -> Outcome<bool> {
+    let Some(hint) = args.get("hint")?.filter(View::is_map) else { return Ok(false) };
+    Ok(hint.get("$natural")?.and_then(|direction| direction.as_f64()) == Some(-1.0))
 }
 
-/// What references of drivers begin with: they are values anyway.
-const REFERENCE: &[&str] = &["$ref", "$id", "$db"];
-
-/// Returns the order that a document is; `None` for no order.
+/// Returns the order that a document is, or a hint without one; `None` for no order.
 pub(crate) fn sort(args: &Args<'_>) -> Outcome<Option<SortSpec>> {
-    let Some(sort) = args.filled_map("sort")? else { return Ok(None) };
+    let Some(sort) = args.filled_map("sort")? else {
+        let backwards = [(FieldPath::primary_key(), Direction::Descending)];
+        return Ok(if is_backwards(args)? { Some(SortSpec::new(backwards)?) } else { None });
+    };
     let mut parts = Vec::new();
     for field in sort.fields()? {
         let (FieldKey::Name(name), direction) = field? else {
@@ -242,11 +203,12 @@ pub(crate) fn hint(
 fn hinted(hint: &View<'_>, collection: &Collection) -> Outcome<Option<IndexInfo>> {
     let indexes = collection.indexes();
     if let Some(name) = hint.as_str() {
-        if name == super::index::ID_INDEX {
+        if name == index::ID_INDEX {
             return Ok(None);
         }
         let found = indexes.into_iter().find(|index| index.name == name);
-        return found.ok_or_else(|| no_index(name)).map(Some);
+        let found = found.ok_or_else(|| no_index(name))?;
+        return Ok((!index::is_of_key(&found)).then_some(found));
     }
     if !is_document(hint)? {
         let text = format!("hint: expected the name or the keys of an index, found {hint}");
@@ -255,7 +217,7 @@ fn hinted(hint: &View<'_>, collection: &Collection) -> Outcome<Option<IndexInfo>
     if hint.is_empty()? {
         return Ok(None);
     }
-    let fields = super::index::fields_of(hint).map_err(|_wrong| no_index(&hint.to_string()))?;
+    let fields = index::fields_of(hint).map_err(|_wrong| no_index(&hint.to_string()))?;
     let is_one = |field: &str| {
         let direction = hint.get(field.trim_start_matches('-')).ok().flatten();
         direction.and_then(|direction| direction.as_f64()).is_some_and(|number| number.abs() == 1.0)
@@ -270,9 +232,10 @@ fn hinted(hint: &View<'_>, collection: &Collection) -> Outcome<Option<IndexInfo>
     if fields == [ID] {
         return Ok(None);
     }
-    let found = indexes.into_iter().find(|index| index.fields == fields);
+    let found = indexes.into_iter().find(|index| index::fields_given(index) == fields);
     let found = found.filter(|_index| fields.iter().all(|field| is_one(field)));
-    found.ok_or_else(|| no_index(&hint.to_string())).map(Some)
+    let found = found.ok_or_else(|| no_index(&hint.to_string()))?;
+    Ok((!index::is_of_key(&found)).then_some(found))
 }
 
 fn no_index(hint: &str) -> Failure {

@@ -1,11 +1,12 @@
-//! Indexes, as drivers define and see them.
+//! Indexes, as drivers define, see and name them.
 
 use super::args::Args;
 use super::filter;
 use super::id::{ID, write_value};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::{FieldKey, ValueType};
+use flagstone::doc::json::append_value_json_as;
+use flagstone::doc::{FieldKey, JsonMode, Map, ValueType};
 use flagstone::internal::{interrupt_check, interrupted};
 use flagstone::report::{BuildProgress, IndexInfo};
 use flagstone::{Collection, ErrorKind, Filter, Index, Value, View};
@@ -126,6 +127,80 @@ pub(super) fn check_id(definition: &View<'_>) -> Outcome {
     args.refuse_collation().map_err(|failure| failure.with_code(Code::BadValue))
 }
 
+/// Returns whether a field in the library's spelling is the primary key.
+fn is_id(field: &str) -> bool {
+    field.trim_start_matches('-') == ID
+}
+
+/// Returns the index that stands for one whose field at this place is the primary key.
+///
+/// Entries with equal components are in the order of the keys, so a key at the end needs no
+/// component. It ascends there: if it is to descend, all other fields are turned, and the index is
+/// read from its end. What comes after a key orders nothing. If the key is the first field, the
+/// collection itself has that order, and the index is empty.
+fn without_id(fields: &[String], at: usize) -> Index {
+    let is_turned = fields[at].starts_with('-');
+    let turned = |field: &String| match field.strip_prefix('-') {
+        _ if !is_turned => field.clone(),
+        Some(name) => name.to_owned(),
+        None => format!("-{field}"),
+    };
+    let mut kept = fields[..at].iter().map(turned);
+    match kept.next() {
+        Some(first) => kept.fold(Index::on(first), Index::then),
+        None => Index::on(ID).only(Filter::none([Filter::everything()])),
+    }
+}
+
+/// Returns the definition of an index with the primary key, as it was given.
+fn label_of(args: &Args<'_>, fields: &[String]) -> Outcome<String> {
+    let direction = |field: &String| match field.strip_prefix('-') {
+        Some(name) => (name.to_owned(), -1),
+        None => (field.clone(), 1),
+    };
+    let mut label = Map::new();
+    label.insert("key", Value::Map(fields.iter().map(direction).collect()));
+    for name in ["unique", "sparse"] {
+        if args.is(name)? {
+            label.insert(name, true);
+        }
+    }
+    if let Some(only) = args.map("partialFilterExpression")? {
+        label.insert("partialFilterExpression", only.to_value()?);
+    }
+    let mut text = Vec::new();
+    append_value_json_as(&Value::Map(label), JsonMode::Extended, &mut text);
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Returns what an index with the primary key was defined as; `None` for others.
+fn given(index: &IndexInfo) -> Option<Map> {
+    let label = flagstone::Document::from_json_with(
+        index.label.as_ref()?.as_str(),
+        flagstone::doc::JsonOptions::new().mode(JsonMode::Extended),
+    );
+    match label.ok()?.to_value() {
+        Value::Map(map) => Some(map),
+        _ => None,
+    }
+}
+
+/// Returns the fields of an index as they were defined, in the library's spelling.
+pub(super) fn fields_given(index: &IndexInfo) -> Vec<String> {
+    let Some(given) = given(index) else { return index.fields.clone() };
+    let keys = given.get("key").and_then(Value::as_map).into_iter().flatten();
+    let field = |(name, direction): &(Value, Value)| {
+        let name = name.as_str().unwrap_or_default();
+        if direction.as_i64() == Some(-1) { format!("-{name}") } else { name.to_owned() }
+    };
+    keys.map(field).collect()
+}
+
+/// Returns whether an index is empty, since the collection has its order.
+pub(super) fn is_of_key(index: &IndexInfo) -> bool {
+    index.label.is_some() && fields_given(index).first().is_some_and(|field| is_id(field))
+}
+
 /// An index to create.
 pub(super) struct Definition {
     pub(super) name: String,
@@ -134,6 +209,8 @@ pub(super) struct Definition {
     is_sparse: bool,
     only: Option<Filter>,
     expires: Option<Duration>,
+    /// The definition of an index with the primary key, as it was given.
+    label: Option<String>,
 }
 
 impl Definition {
@@ -178,6 +255,7 @@ impl Definition {
             is_sparse: args.is("sparse")?,
             only: None,
             expires: seconds(&args)?.map(Duration::from_secs),
+            label: None,
         };
         if made.is_of_id() {
             let others = ["unique", "sparse", "expireAfterSeconds", "partialFilterExpression"];
@@ -194,9 +272,6 @@ impl Definition {
         }
         for field in &made.fields {
             let path = field.trim_start_matches('-');
-            if path == ID {
-                return Err(Failure::unsupported(format_args!("an index of {field} and others")));
-            }
             if path.contains('$') {
                 return Err(Failure::unsupported(format_args!("an index of {field}")));
             }
@@ -204,8 +279,15 @@ impl Definition {
                 return refuse(Code::CannotCreateIndex, "names of fields that are not empty");
             }
         }
-        if made.expires.is_some() && made.fields.len() > 1 {
-            return refuse(Code::CannotCreateIndex, "one field beside expireAfterSeconds");
+        let has_id = made.id_at().is_some();
+        if made.expires.is_some() && (has_id || made.fields.len() > 1) {
+            return refuse(
+                Code::CannotCreateIndex,
+                "one field, not _id, beside expireAfterSeconds",
+            );
+        }
+        if has_id {
+            made.label = Some(label_of(&args, &made.fields)?);
         }
         if let Some(only) = args.map("partialFilterExpression")? {
             made.only = Some(filter::filter(Some(&only))?);
@@ -218,7 +300,20 @@ impl Definition {
         self.fields == [ID]
     }
 
+    /// Returns the place of the primary key among the fields.
+    fn id_at(&self) -> Option<usize> {
+        self.fields.iter().position(|field| is_id(field))
+    }
+
     fn index(&self) -> Index {
+        if let (Some(at), Some(label)) = (self.id_at(), &self.label) {
+            let index = without_id(&self.fields, at);
+            let index = match (&self.only, at) {
+                (Some(only), 1..) => index.only(only.clone()),
+                _ => index,
+            };
+            return index.label(label.as_str());
+        }
         let rest = self.fields.iter().skip(1);
         let first = Index::on(self.fields.first().map_or("", String::as_str));
         let mut index = rest.fold(first, |index, field| index.then(field.as_str()));
@@ -241,10 +336,13 @@ impl Definition {
     /// cost.
     fn check_others(&self, others: &[IndexInfo]) -> Outcome {
         let only = self.only.as_ref().map(Filter::to_string);
-        let is_same = |other: &&IndexInfo| {
-            other.fields == self.fields
-                && (other.is_unique, other.is_sparse) == (self.is_unique, self.is_sparse)
-                && other.only == only
+        let is_same = |other: &&IndexInfo| match (&self.label, &other.label) {
+            (None, None) => {
+                other.fields == self.fields
+                    && (other.is_unique, other.is_sparse) == (self.is_unique, self.is_sparse)
+                    && other.only == only
+            }
+            (label, given) => label == given,
         };
         match others.iter().find(is_same) {
             Some(other) if other.name != self.name || other.expires_after != self.expires => {
@@ -327,8 +425,14 @@ fn after_others<T>(mut create: impl FnMut() -> flagstone::Result<T>) -> flagston
 /// Appends the fields of an index to the document that is open.
 pub(super) fn put(reply: &mut BsonWriter<'_>, index: &IndexInfo) -> Outcome {
     reply.int("v", 2)?;
-    put_keys(reply, "key", &index.fields)?;
+    put_keys(reply, "key", &fields_given(index))?;
     reply.text("name", &index.name)?;
+    if let Some(given) = given(index) {
+        for (name, value) in given.iter().skip(1) {
+            write_value(reply, name.as_str().unwrap_or_default(), value)?;
+        }
+        return Ok(());
+    }
     if index.is_unique {
         reply.bool("unique", true)?;
     }

@@ -15,7 +15,6 @@ use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
 use flagstone::{Collection, Database, Document, Filter, Index, Transaction, Value};
 use flagstone_pipeline::{PipelineError, RowStages};
-use std::collections::HashMap;
 use std::sync::PoisonError;
 
 /// The most rows of one commit.
@@ -286,6 +285,9 @@ fn fill(
         }
         if let Some(time) = info.expires_after {
             index = index.expire_after(time);
+        }
+        if let Some(label) = &info.label {
+            index = index.label(label.as_str());
         }
         collection.create_index(&info.name, index)?;
     }
@@ -566,12 +568,7 @@ impl Merge {
                 return Err(Failure::new(Code::ImmutableField, text));
             }
             if map.get(ID).is_none() {
-                let mut with = Map::new();
-                with.insert(ID, key.clone());
-                for (name, value) in std::mem::take(map) {
-                    with.insert(name, value);
-                }
-                *map = with;
+                *map = id::id_first(key.clone(), std::mem::take(map));
             }
         }
         let (_key, document) = stored(new)?;
@@ -723,18 +720,9 @@ impl Matched {
             Self::Replace => Ok(Some(row.clone())),
             Self::Fail => Err(duplicate_key(into, key)),
             Self::Merge => {
-                // A lookup in a map walks its pairs.
-                let row = row.as_map().cloned().unwrap_or_default();
-                let mut left: HashMap<Value, Value> = row.clone().into_iter().collect();
-                let old = old.as_map().cloned().unwrap_or_default().into_iter();
-                let mut new: Vec<_> = old
-                    .map(|(name, value)| {
-                        let value = left.remove(&name).unwrap_or(value);
-                        (name, value)
-                    })
-                    .collect();
-                new.extend(row.into_iter().filter(|(name, _)| left.contains_key(name)));
-                Ok(Some(Value::Map(new.into_iter().collect())))
+                let mut new = old.as_map().cloned().unwrap_or_default();
+                new.extend(row.as_map().into_iter().flatten().cloned());
+                Ok(Some(Value::Map(new)))
             }
             Self::Stages(stages, variables) => {
                 // What is missing is no variable.

@@ -33,6 +33,9 @@ pub struct IndexInfo {
     pub only: Option<String>,
     /// How long after the date in the field documents expire, if they do.
     pub expires_after: Option<Duration>,
+    /// What its creator keeps with it.
+    #[doc(hidden)]
+    pub label: Option<String>,
     /// Whether queries can use the index; if not, it is still to be built.
     pub is_ready: bool,
     /// About how many entries it has.
@@ -48,7 +51,7 @@ struct Asked<'a>(&'a IndexInfo);
 
 impl fmt::Display for Asked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let IndexInfo { fields, is_unique, is_sparse, only, expires_after, .. } = self.0;
+        let IndexInfo { fields, is_unique, is_sparse, only, expires_after, label, .. } = self.0;
         write!(f, "on {}", fields.join(", "))?;
         for (is_set, word) in [(*is_unique, "unique"), (*is_sparse, "sparse")] {
             if is_set {
@@ -60,6 +63,9 @@ impl fmt::Display for Asked<'_> {
         }
         if let Some(time) = expires_after {
             write!(f, ", documents expire {time:?} after it")?;
+        }
+        if let Some(label) = label {
+            write!(f, ", labelled {label}")?;
         }
         Ok(())
     }
@@ -79,7 +85,7 @@ impl fmt::Display for IndexInfo {
 impl IndexInfo {
     /// An index with this definition, without entries.
     fn new(definition: &Definition) -> Self {
-        let Definition { name, fields, is_unique, is_sparse, only, expires } = definition;
+        let Definition { name, fields, is_unique, is_sparse, only, expires, label } = definition;
         Self {
             name: name.clone(),
             fields: fields.iter().map(|field| field.to_string()).collect(),
@@ -87,6 +93,7 @@ impl IndexInfo {
             is_sparse: *is_sparse,
             only: only.as_ref().map(|only| only.filter.to_string()),
             expires_after: *expires,
+            label: label.clone(),
             is_ready: false,
             entries: 0,
             documents_done: 0,

@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::stage::Order;
 use crate::date::{Unit, Zone, stepped};
 use crate::error::{PipelineError, Place, Result, code};
-use crate::expression::{as_object, path, path_names, type_name};
+use crate::expression::{Names, as_object, path, path_names, type_name};
 use crate::number::{add, as_whole};
 use crate::stage::constant::constant;
 use crate::stage::row::Rows;
@@ -254,7 +254,11 @@ fn parse_edges<T>(
             let text = "expected \"unbounded\", \"current\" or a number";
             Err(at.refuse(code::FAILED_TO_PARSE, text))
         }
-        value => Ok(Edge::By(number(constant(value, at, code::FAILED_TO_PARSE)?, at)?)),
+        value => {
+            // In all its forms it is a number.
+            let value = constant(value, at, &Names::of_text(), code::FAILED_TO_PARSE)?;
+            Ok(Edge::By(number(value, at)?))
+        }
     };
     Ok((edge(lower, &at.item(0))?, edge(upper, &at.item(1))?))
 }

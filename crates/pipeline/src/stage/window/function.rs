@@ -441,8 +441,9 @@ impl Spec<'_, '_> {
         let by = whole.ok_or_else(|| self.refuse("$shift expected a whole number as by"))?;
         let place = at.field("default");
         let default = map.get("default");
-        let default =
-            default.map(|value| constant(value, &place, code::FAILED_TO_PARSE)).transpose()?;
+        let default = default
+            .map(|value| constant(value, &place, names, code::FAILED_TO_PARSE))
+            .transpose()?;
         Ok(Function::Shift { output, by, default: default.unwrap_or_default() })
     }
 
@@ -515,7 +516,7 @@ impl Spec<'_, '_> {
         let ends = Box::new([end("$min")?, end("$max")?]);
         let number = |name: &str, default: i64| {
             let value = map.get(name).cloned().unwrap_or(Value::Int(default));
-            let value = constant(&value, &at.field(name), code::FAILED_TO_PARSE)?;
+            let value = constant(&value, &at.field(name), names, code::FAILED_TO_PARSE)?;
             let is_number = NumberType::of(&value).is_some();
             let refuse = || at.field(name).refuse(code::FAILED_TO_PARSE, "expected a number");
             is_number.then_some(value).ok_or_else(refuse)

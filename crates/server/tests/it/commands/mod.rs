@@ -148,6 +148,7 @@ texts! {
     documents_are_inserted_found_and_removed "documents.txt"
     keys_come_back_as_they_were_sent "keys.txt"
     collections_and_indexes_are_created_listed_and_dropped "catalog.txt"
+    indexes_of_the_key_and_of_arrays_are_taken_as_given "indexes.txt"
     pipelines_and_expressions_are_run "pipelines.txt"
     documents_are_changed_and_upserted "updates.txt"
     transactions_are_isolated_and_retried_writes_happen_once "sessions.txt"
