@@ -436,7 +436,7 @@ impl Documents for InThere {
     fn page(&self, query: &Query<'_>, documents: u64) -> Result<Page, Failure> {
         let put = |out: &mut BsonWriter<'_>| {
             put_query(out, query)?;
-            put_count(out, "documents", documents)
+            put_count(out, "size", documents)
         };
         let read = |reply: Reply<'_>| {
             let page = reply.documents("page").map(|one| {

@@ -113,7 +113,7 @@ pub(super) fn find(run: &mut Run<'_, '_>) -> Done {
 }
 
 pub(super) fn page(run: &mut Run<'_, '_>) -> Done {
-    let documents = run.args().count("documents")?.unwrap_or(FIRST_BATCH);
+    let documents = run.args().count("size")?.unwrap_or(FIRST_BATCH);
     let too_large = || -> Refused {
         let text = format!("a page of {documents} documents takes more than 16 MiB: ask for fewer");
         Error::invalid(text).into()
