@@ -289,7 +289,7 @@ impl From<flagstone::query::FilterError> for Failure {
             {
                 Self::numbered(51_091, text)
             }
-            "$regex" | "$options" if error.expected.contains("options ") => {
+            "$regex" | "$options" if error.expected.contains("options among") => {
                 Self::numbered(51_108, text)
             }
             "$type" if !is_number && !found.starts_with('"') => Self::new(Code::TypeMismatch, text),
