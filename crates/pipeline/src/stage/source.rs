@@ -81,8 +81,8 @@ impl Rows for Listed {
 }
 
 /// Returns the condition that the field `foreign` of a document equals one of `values`; null also
-/// equals what is missing. A condition inside of the primary key is tested on rows, and so is one on
-/// rows that are not stored.
+/// equals what is missing. A condition inside of the primary key is tested on rows, and so is one
+/// on rows that are not stored.
 pub(super) fn equal(
     values: Vec<Value>,
     (foreign, is_stored): (&str, bool),
