@@ -26,7 +26,11 @@ For programs that use a [driver](server.md).
   maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
   and the counts so far. `count` is exact.
-- Change streams report a replacement as an `update` event with the difference.
+- Change streams report a replacement as an `update` event with the difference, and `$out` as
+  `invalidate`. Expiry gives no event. The changes of a collection before its drop are gone, and
+  `dropDatabase` gives `drop` events alone. Times of events are those at which they are read.
+- `expireAfterSeconds` gives documents their moments when they are written: these stay when the
+  index is dropped.
 - Reads with the concern `snapshot` need a transaction.
 - A document has at most 10,000 [entries](indexes.md) in an index, and a name of an index 255 bytes.
   An index whose first field is `_id` is listed, and the collection serves instead.
