@@ -154,7 +154,7 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     first_batch(run, name, rows, (first_size(&args)?, false, false))
 }
 
-/// Returns the rows of a first stage that the server answers itself.
+/// Returns the rows of a first stage that the server computes, not the pipeline.
 fn rows_of_server(
     run: &mut Run<'_, '_>,
     first: Option<&flagstone::View<'_>>,
@@ -309,6 +309,9 @@ pub(super) fn count(run: &Run<'_, '_>, collection: Option<&flagstone::Collection
     Ok(n)
 }
 
+/// What an element of an array takes in BSON besides its value, at least.
+const ELEMENT_BYTES: usize = 3;
+
 /// Returns the distinct values at a path of the documents of a filter that has expressions, in
 /// their order.
 pub(super) fn distinct(
@@ -323,7 +326,8 @@ pub(super) fn distinct(
         keys.collect(&path, &row.root())?;
         for key in keys.iter().filter(|key| **key != [sort_key::MISSING]) {
             if !found.contains(key) {
-                bytes += key.len();
+                // With its type and its place in the reply.
+                bytes += key.len() + ELEMENT_BYTES;
                 found.insert(key.to_vec());
             }
         }

@@ -495,8 +495,10 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
         let existing = run.existing(&namespace)?;
         let values = super::aggregate::distinct(run, existing.as_ref(), key)?;
         run.reply.begin_array("values")?;
+        let start = run.reply.len();
         for value in values {
             id::write_value(&mut run.reply, "", &value)?;
+            check_values(&run.reply, start)?;
         }
         return Ok(run.reply.end()?);
     }
