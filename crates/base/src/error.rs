@@ -41,7 +41,7 @@ pub enum ErrorKind {
     /// The database was closed: open it again.
     Closed,
     /// This process was forked while its parent had a database open, and can use none: fork before
-    /// the first open, or start a program anew.
+    /// the first open, or start a new program.
     Forked,
     /// The caller's [`interruptible`](crate::interrupt::interruptible) has ended the call.
     Interrupted,

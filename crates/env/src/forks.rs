@@ -16,7 +16,7 @@
 //! A child that was forked while its parent had a database open can open none itself: the list of
 //! waiting threads, which all locks share, has threads that the child lacks, at addresses that are
 //! used again. So it is refused. Beside no database there are only threads that wait for none of
-//! these locks, and what they share is made anew ([`OfProcess`]).
+//! these locks, and each process has its own copy of what they share ([`OfProcess`]).
 
 use flagstone_base::{Error, ErrorKind, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -68,7 +68,7 @@ pub(crate) fn check_may_open() -> Result<()> {
         return Ok(());
     }
     let text = "this process was forked while its parent had a database open, so it can open \
-                none: fork before the first open or after the last close, or start a program anew \
+                none: fork before the first open or after the last close, or start a new program \
                 (in Python: the spawn method of multiprocessing)";
     Err(Error::new(ErrorKind::Forked, text))
 }

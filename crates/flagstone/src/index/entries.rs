@@ -237,7 +237,7 @@ fn seen(fields: &[Components]) -> Seen {
     seen
 }
 
-/// Refuses a document with so many entries, if these are too many.
+/// Refuses a document that has too many entries.
 fn check_count(index: &Definition, count: usize) -> Result<(), Refusal> {
     if count <= ENTRIES_MAX {
         return Ok(());

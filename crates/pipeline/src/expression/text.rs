@@ -244,7 +244,7 @@ pub(super) fn index_in_chars(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option
     }
     let byte = whole.char_indices().nth(start).map_or(whole.len(), |(at, _)| at);
     let within = &whole[byte..];
-    // What is found begins before the end; it may go on behind it.
+    // A match begins before the end, and may extend past it.
     let place = within.find(part).map(|at| start + within[..at].chars().count());
     found(place.filter(|place| *place < end).map_or(-1, |place| place as i64))
 }

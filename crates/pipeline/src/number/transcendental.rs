@@ -296,7 +296,7 @@ pub(super) fn square_root(decimal: &Decimal) -> Decimal {
     if decimal.is_zero() {
         return Decimal { exponent: ideal, ..decimal.clone() };
     }
-    // An even exponent, and so many digits that the root has more than are kept.
+    // An even exponent, and enough digits that the root has more than are kept.
     let mut digits = decimal.digits.clone();
     let zeros = 2 * (DIGITS + 1) - digits.len().min(2 * DIGITS);
     let zeros = zeros + usize::from((decimal.exponent - zeros as i64).rem_euclid(2) == 1);

@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The names of a path.
 type Path = Box<[Box<str>]>;
 
-/// A query asks for at most so many values by an index: the planner takes no index for more.
+/// The most values that one query looks up: the planner uses no index for more.
 const VALUES_MAX: usize = 256;
 
 /// A `$graphLookup`.

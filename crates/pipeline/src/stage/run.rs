@@ -472,7 +472,7 @@ impl Joined<'_> {
     }
 }
 
-/// Returns the values that a field of a row stands for; what is missing counts as null.
+/// Returns the values to look up for a field of a row. A missing field counts as null.
 fn values(row: &Value, local: &[Box<str>]) -> Vec<Value> {
     const NULL: Value = Value::Null;
     let mut values = Vec::new();

@@ -505,7 +505,7 @@ pub(super) fn list_indexes(run: &mut Run<'_, '_>) -> Outcome {
         let text = "listIndexes: expected one of includeBuildUUIDs and includeIndexBuildInfo";
         return Err(Failure::new(Code::InvalidOptions, text));
     }
-    // Those that are being built are not listed: each index stands beside nothing.
+    // Indexes that are being built are not listed, so none has build information.
     let has_inner = builds[1];
     let mut listing = Listing { matching: None, documents: Vec::new() };
     let mut add = |put: &dyn Fn(&mut BsonWriter<'_>) -> Outcome| {

@@ -132,7 +132,7 @@ fn is_id(field: &str) -> bool {
     field.trim_start_matches('-') == ID
 }
 
-/// Returns the index that stands for one whose field at this place is the primary key.
+/// Returns the index to create for a definition that has the primary key at position `at`.
 ///
 /// Entries with equal components are in the order of the keys, so a key at the end needs no
 /// component. It ascends there: if it is to descend, all other fields are turned, and the index is
