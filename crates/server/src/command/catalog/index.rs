@@ -1,0 +1,171 @@
+//! Commands about indexes.
+
+use super::collection::of_the_server;
+use super::listing::Listing;
+use crate::bson::BsonWriter;
+use crate::command::args::{Args, is_document};
+use crate::command::id::ID;
+use crate::command::index::{self, Definition, ID_INDEX};
+use crate::command::name::Namespace;
+use crate::command::operation;
+use crate::command::read::{Listed, batch_size, first_batch, put_count};
+use crate::command::run::Run;
+use crate::command::service::now_millis;
+use crate::failure::{Code, Failure, Outcome};
+use flagstone::doc::DateTime;
+use flagstone::{Value, View};
+
+pub(in crate::command) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
+    let (args, namespace) = (run.args(), run.namespace().map_err(of_the_server)?);
+    let ignores_unknown = args.is("ignoreUnknownIndexOptions")?;
+    let mut definitions = Vec::new();
+    for definition in args.required_list("indexes")? {
+        if !definition.is_map() {
+            let text = format!("createIndexes.indexes: expected documents, found {definition}");
+            return Err(Failure::new(Code::TypeMismatch, text));
+        }
+        definitions.push(Definition::parse(definition, ignores_unknown)?);
+    }
+    if definitions.is_empty() {
+        return Err(Failure::new(Code::BadValue, "createIndexes.indexes: expected at least one"));
+    }
+    let is_new = run.existing(&namespace)?.is_none();
+    let collection = run.created(&namespace)?;
+    let before = collection.indexes().len() as u64 + 1;
+    for definition in definitions {
+        let building = run.service.builds.begin(&namespace, &definition.name);
+        definition.create(&collection, |progress| building.report(progress))?;
+    }
+    let after = collection.indexes().len() as u64 + 1;
+    put_count(&mut run.reply, "numIndexesBefore", before)?;
+    put_count(&mut run.reply, "numIndexesAfter", after)?;
+    run.reply.bool("createdCollectionAutomatically", is_new)?;
+    if before == after {
+        run.reply.text("note", "all indexes already exist")?;
+    }
+    Ok(())
+}
+
+pub(in crate::command) fn drop_indexes(run: &mut Run<'_, '_>) -> Outcome {
+    let (args, namespace) = (run.args(), run.namespace()?);
+    let collection = run.required(&namespace)?;
+    let indexes = collection.indexes();
+    args.refuse_null("index", Code::TypeMismatch)?;
+    let refuse = |code, found: &View<'_>| {
+        let text = format!("dropIndexes.index: expected a name, names, fields or *, found {found}");
+        Err(Failure::new(code, text))
+    };
+    let which = args.get("index")?.ok_or_else(|| args.missing("index"))?;
+    let mut names = Vec::new();
+    if which.as_str() == Some("*") {
+        names.extend(indexes.iter().map(|index| index.name.clone()));
+    } else if let Some(name) = which.as_str() {
+        names.push(name.to_owned());
+    } else if is_document(&which)? {
+        let fields = index::fields_of(&which)?;
+        let mut found = indexes.iter().filter(|index| index::fields_given(index) == fields);
+        match (found.next(), found.next()) {
+            (Some(index), None) => names.push(index.name.clone()),
+            (Some(_), Some(_)) => {
+                let text = format!("several indexes have the key {which}: expected a name");
+                return Err(Failure::new(Code::AmbiguousIndexKeyPattern, text));
+            }
+            (None, _) if fields == [ID] => names.push(ID_INDEX.to_owned()),
+            (None, _) => {
+                let text = format!("can't find index with key: {which}");
+                return Err(Failure::new(Code::IndexNotFound, text));
+            }
+        }
+    } else if which.is_array() {
+        for name in args.required_list("index")? {
+            match name.as_str() {
+                Some("*") => names.extend(indexes.iter().map(|index| index.name.clone())),
+                Some(name) => names.push(name.to_owned()),
+                None => return refuse(Code::TypeMismatch, &name),
+            }
+        }
+    } else {
+        return refuse(Code::TypeMismatch, &which);
+    }
+    for name in &names {
+        if name == ID_INDEX {
+            return Err(Failure::new(Code::InvalidOptions, "cannot drop _id index"));
+        }
+        let is_twice = names.iter().filter(|other| *other == name).count() > 1;
+        if is_twice || !indexes.iter().any(|index| index.name == *name) {
+            let text = format!("index not found with name [{name}]");
+            return Err(Failure::new(Code::IndexNotFound, text));
+        }
+    }
+    for name in &names {
+        collection.drop_index(name)?;
+    }
+    put_count(&mut run.reply, "nIndexesWas", indexes.len() as u64 + 1)
+}
+
+pub(in crate::command) fn list_indexes(run: &mut Run<'_, '_>) -> Outcome {
+    let (args, namespace) = (run.args(), run.namespace()?);
+    let batch = batch_size(&args)?;
+    let collection = run.required(&namespace)?;
+    if let Some(cursor) = args.map("cursor")? {
+        Args::new(cursor, "listIndexes.cursor").check(&["batchSize"])?;
+    }
+    let builds = [args.is("includeBuildUUIDs")?, args.is("includeIndexBuildInfo")?];
+    if builds == [true, true] {
+        let text = "listIndexes: expected one of includeBuildUUIDs and includeIndexBuildInfo";
+        return Err(Failure::new(Code::InvalidOptions, text));
+    }
+    // Indexes that are being built are not listed, so none has build information.
+    let has_inner = builds[1];
+    let mut listing = Listing { matching: None, documents: Vec::new() };
+    let mut add = |put: &dyn Fn(&mut BsonWriter<'_>) -> Outcome| {
+        listing.add(run.incoming, |out| {
+            if !has_inner {
+                return put(out);
+            }
+            out.begin_document("spec")?;
+            put(out)?;
+            Ok(out.end()?)
+        })
+    };
+    add(&index::put_id)?;
+    for index in collection.indexes() {
+        add(&|out| index::put(out, &index))?;
+    }
+    let rows = Box::new(Listed::new(listing.documents));
+    first_batch(run, namespace.to_string(), rows, (batch, false, false))
+}
+
+/// Returns the rows of the stage `$indexStats`: of each index, how often queries have read it since
+/// the server was started. Reads by the primary key are not counted.
+pub(in crate::command) fn index_rows(
+    run: &mut Run<'_, '_>,
+    namespace: &Namespace,
+) -> Outcome<Vec<Value>> {
+    let Some(collection) = run.existing(namespace)? else { return Ok(Vec::new()) };
+    let uptime = i64::try_from(run.service.started.elapsed().as_millis()).unwrap_or(i64::MAX);
+    let started = now_millis().saturating_sub(uptime).saturating_mul(1000);
+    let (host, since) = (operation::host(), DateTime::from_micros(started));
+    let mut listing = Listing { matching: None, documents: Vec::new() };
+    let indexes = collection.indexes();
+    for index in std::iter::once(None).chain(indexes.iter().map(Some)) {
+        listing.add(run.incoming, |out| {
+            let id = [ID.to_owned()];
+            out.text("name", index.map_or(ID_INDEX, |index| &index.name))?;
+            index::put_keys(out, "key", index.map_or(&id, |index| &index.fields))?;
+            out.text("host", &host)?;
+            out.begin_document("accesses")?;
+            let uses = index.map_or(0, |index| index.uses);
+            out.long("ops", i64::try_from(uses).unwrap_or(i64::MAX))?;
+            out.datetime("since", since)?;
+            out.end()?;
+            out.begin_document("spec")?;
+            match index {
+                Some(index) => index::put(out, index)?,
+                None => index::put_id(out)?,
+            }
+            Ok(out.end()?)
+        })?;
+    }
+    listing.documents.iter().map(|bson| Ok(run.incoming.any(bson)?.to_value())).collect()
+}
