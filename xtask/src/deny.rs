@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// The workspaces. Each has a lock file of its own.
-const MANIFESTS: [&str; 2] = ["./Cargo.toml", "./peers/Cargo.toml"];
+const MANIFESTS: [&str; 3] = ["./Cargo.toml", "./peers/Cargo.toml", "./python/Cargo.toml"];
 
 /// The checks that depend on the lock files alone.
 const STEADY: [&str; 3] = ["licenses", "bans", "sources"];
@@ -49,7 +49,7 @@ fn check(root: &Path, checks: &[&str]) -> bool {
 
 /// Returns the arguments with which cargo checks the workspace of `manifest`.
 fn words<'a>(manifest: &'a str, checks: &[&'a str]) -> Vec<&'a str> {
-    let first = ["deny", "--locked", "--manifest-path", manifest, "check", "--config", "deny.toml"];
+    let first = ["deny", "--locked", "--manifest-path", manifest, "--config", "deny.toml", "check"];
     [&first, checks].concat()
 }
 
@@ -58,13 +58,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_workspaces_are_checked_by_the_same_rules_and_locked() {
+    fn all_workspaces_are_checked_by_the_same_rules_and_locked() {
         let root = crate::root();
         for manifest in MANIFESTS {
             assert!(root.join(manifest).is_file(), "{manifest}");
             let words = words(manifest, &STEADY).join(" ");
             assert!(words.starts_with("deny --locked "), "{words}");
-            assert!(words.ends_with("check --config deny.toml licenses bans sources"), "{words}");
+            assert!(words.ends_with("--config deny.toml check licenses bans sources"), "{words}");
         }
         assert!(root.join("deny.toml").is_file());
     }
