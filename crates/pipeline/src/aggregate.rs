@@ -5,12 +5,16 @@ use crate::error::{Place, Result, code};
 use crate::expression::{Context, Names, check_depth};
 use crate::memory::Memory;
 use crate::stage::{BoxedRows, Reads, Run, Sources, Stages, parse, run};
-use flagstone::doc::{DateTime, Map, json};
+use flagstone::doc::json::JsonParser;
+use flagstone::doc::{DateTime, JsonOptions, Map};
 use flagstone::internal::{database, query_memory};
 use flagstone::{Collection, Database, Document, Filter, Snapshot, Transaction, Value};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The deepest nesting of a text.
+const TEXT_DEPTH_MAX: usize = 256;
 
 /// What a pipeline is made of: a value, an array of stages, or its JSON text.
 pub trait IntoPipeline {
@@ -37,7 +41,9 @@ impl IntoPipeline for &Value {
 
 impl IntoPipeline for &str {
     fn into_pipeline(self) -> Result<Value> {
-        json::parse(self).map_err(|error| {
+        // Conditions may be 100 deep, each in a list.
+        let options = JsonOptions::new().depth_max(TEXT_DEPTH_MAX);
+        JsonParser::new(options).parse_value(self.as_bytes()).map_err(|error| {
             PipelineError::new(code::FAILED_TO_PARSE, "pipeline", error.to_string())
         })
     }

@@ -121,7 +121,7 @@ fn matcher_of(value: &Value, place: &Place<'_>, names: &Names) -> Result<Test> {
 }
 
 /// The deepest nesting of `$and`, `$or` and `$nor` around expressions.
-const NESTING_MAX: usize = 64;
+const NESTING_MAX: usize = 100;
 
 /// Parses a filter for rows.
 ///
