@@ -99,6 +99,8 @@ impl Aggregated for Collection {
 pub struct Aggregate<'t> {
     stages: Stages,
     collection: Option<Collection>,
+    /// Which documents of the collection come to the first stage.
+    filter: Filter,
     sources: Sources<'t>,
     /// The names and values of the variables around the pipeline.
     variables: Vec<Option<Value>>,
@@ -152,7 +154,8 @@ impl Aggregate<'static> {
         };
         let variables = variables.iter().map(|(_, value)| Some(value.clone())).collect();
         let (collection, memory) = (collection.cloned(), query_memory(database));
-        Ok(Self { stages, collection, sources, variables, memory })
+        let filter = Filter::everything();
+        Ok(Self { stages, collection, filter, sources, variables, memory })
     }
 }
 
@@ -167,8 +170,13 @@ impl<'t> Aggregate<'t> {
     pub fn transaction<'a>(self, transaction: &'a Transaction) -> Aggregate<'a> {
         let Sources { database, open, .. } = self.sources;
         let sources = Sources { database, reads: Reads::Transaction(transaction), open };
-        let Self { stages, collection, variables, memory, .. } = self;
-        Aggregate { stages, collection, sources, variables, memory }
+        let Self { stages, collection, filter, variables, memory, .. } = self;
+        Aggregate { stages, collection, filter, sources, variables, memory }
+    }
+
+    /// Leaves the documents out that do not match `filter`, before the first stage.
+    pub fn matching(self, filter: Filter) -> Self {
+        Self { filter, ..self }
     }
 
     /// Sets how the collections of `$lookup` and `$unionWith` are found; `None` is an empty one.
@@ -197,7 +205,7 @@ impl<'t> Aggregate<'t> {
         let mut context = Context::new(Memory::new(self.memory), now());
         context.outer = self.variables;
         let whole = Run::new(self.sources, context, &self.stages);
-        let rows = run(&self.stages, self.collection.as_ref(), Filter::everything(), &whole)?;
+        let rows = run(&self.stages, self.collection.as_ref(), self.filter, &whole)?;
         Ok(Aggregation { rows: Some(rows) })
     }
 }
