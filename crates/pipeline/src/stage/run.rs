@@ -8,7 +8,8 @@ use super::graph::Reached;
 use super::group::Grouped;
 use super::needs;
 use super::redact::Redact;
-use super::row::{RowBytes, Rows, map_of, set, shown};
+use super::row::{RowBytes, Rows, map_of, set};
+use super::sample::Sampled;
 use super::sort::{SortedRows, Spill};
 use super::source::{Found, Listed, Sources, equal, index_rows};
 use super::spec::{Lookup, Stage, Stages, Union, spilling};
@@ -22,7 +23,6 @@ use flagstone::internal::interrupt_check;
 use flagstone::query::Projection;
 use flagstone::{Collection, Filter, Find, Value};
 use std::borrow::Cow;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 /// Rows of any stage.
@@ -288,12 +288,7 @@ fn one<'t>(stage: &Stage, next: &[Stage], rows: BoxedRows<'t>, run: &Run<'t>) ->
         }
         Stage::Densify(spec) => Box::new(Densified::new(rows, Arc::clone(spec), database, spill)),
         Stage::Unwind(unwind) => Box::new(Unwound::new(rows, unwind.clone())),
-        Stage::Sample(size) => Box::new(Sampled {
-            rows: Some(rows),
-            size: *size,
-            found: Vec::new(),
-            hold: context.memory.hold(),
-        }),
+        Stage::Sample(size) => Box::new(Sampled::new(rows, *size, database, spill)),
         Stage::Lookup(lookup) => Box::new(Joined {
             rows,
             lookup: Arc::clone(lookup),
@@ -377,46 +372,6 @@ impl Rows for Counted<'_> {
 /// Returns the row of a count; of no rows there is none.
 fn counted(name: &str, count: u64) -> Option<Value> {
     (count > 0).then(|| map_of(vec![(Value::from(name), count.into())]))
-}
-
-/// A sample of rows, all as likely as each other.
-struct Sampled<'t> {
-    rows: Option<BoxedRows<'t>>,
-    size: u64,
-    found: Vec<Value>,
-    hold: Hold,
-}
-
-/// A random number for each `count`, below it.
-fn drawn(random: &RandomState, count: u64) -> u64 {
-    let mut hasher = random.build_hasher();
-    hasher.write_u64(count);
-    hasher.finish() % count
-}
-
-impl Rows for Sampled<'_> {
-    fn next(&mut self) -> Result<Option<Value>> {
-        if let Some(mut rows) = self.rows.take() {
-            let (random, mut count) = (RandomState::new(), 0);
-            while let Some(row) = rows.next()? {
-                interrupt_check()?;
-                count += 1;
-                let place = drawn(&random, count);
-                if (self.found.len() as u64) < self.size {
-                    // Each row gets any place: the order is random, too.
-                    self.hold.add(weight(&row), "$sample")?;
-                    self.found.push(row);
-                    let last = self.found.len() - 1;
-                    self.found.swap(place as usize, last);
-                } else if place < self.size {
-                    let old = std::mem::replace(&mut self.found[place as usize], row);
-                    self.hold.release(weight(&old));
-                    self.hold.add(weight(&self.found[place as usize]), "$sample")?;
-                }
-            }
-        }
-        Ok(self.found.pop())
-    }
 }
 
 /// The rows of a `$lookup`.
