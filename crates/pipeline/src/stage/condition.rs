@@ -239,7 +239,8 @@ impl Condition {
     /// If an expression meets a value that it does not take, or 64 MiB of memory do not suffice.
     pub fn holds(&self, document: &Value, now: DateTime) -> Result<bool> {
         let context = Context::new(Memory::new(MEMORY), now);
-        self.0.holds(document, &mut RowBytes::default(), &context)
+        let holds = self.0.holds(document, &mut RowBytes::default(), &context);
+        holds.map_err(|error| error.of_row(document))
     }
 }
 

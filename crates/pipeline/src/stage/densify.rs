@@ -228,7 +228,7 @@ impl<R: Rows> Densified<R> {
         let mut ends: Option<(Value, Value)> = None;
         while let Some(row) = rows.next()? {
             interrupt_check()?;
-            let value = spec.value(&row)?;
+            let value = spec.value(&row).map_err(|error| error.of_row(&row))?;
             if let Some(value) = value {
                 let (low, high) = ends.get_or_insert_with(|| (value.clone(), value.clone()));
                 if value < low {

@@ -15,7 +15,7 @@ use super::source::{Found, Listed, Sources, equal, index_rows};
 use super::spec::{Lookup, Stage, Stages, Union, spilling};
 use super::unwind::Unwound;
 use super::window::Windowed;
-use crate::error::{PipelineError, Result};
+use crate::error::{PipelineError, Result, shown};
 use crate::expression::{Context, Node, type_name};
 use crate::memory::{Hold, weight};
 use flagstone::doc::FieldPath;
@@ -188,17 +188,25 @@ impl Stepped<'_> {
         for step in &self.steps {
             row = match step {
                 Step::Test(test) => {
-                    if !test.holds(&row, &mut self.bytes, &self.context)? {
+                    let holds = test.holds(&row, &mut self.bytes, &self.context);
+                    if !holds.map_err(|error| error.of_row(&row))? {
                         return Ok(None);
                     }
                     row
                 }
-                Step::Fields(fields) => fields.apply(&row, &self.context)?,
-                Step::Replace(root) => replaced(root, &row, &self.context)?,
-                Step::Redact(redact) => match redact.apply(&row, &self.context)? {
-                    Some(row) => row,
-                    None => return Ok(None),
-                },
+                Step::Fields(fields) => {
+                    fields.apply(&row, &self.context).map_err(|error| error.of_row(&row))?
+                }
+                Step::Replace(root) => {
+                    replaced(root, &row, &self.context).map_err(|error| error.of_row(&row))?
+                }
+                Step::Redact(redact) => {
+                    let kept = redact.apply(&row, &self.context);
+                    match kept.map_err(|error| error.of_row(&row))? {
+                        Some(row) => row,
+                        None => return Ok(None),
+                    }
+                }
             };
         }
         Ok(Some(row))
@@ -221,6 +229,10 @@ impl Rows for Stepped<'_> {
 /// Returns what stages that make at most one row of one row make of it; `None` if it does not pass.
 /// Other stages leave it as it is.
 pub(crate) fn row_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Value>> {
+    made_of(stages, row, context).map_err(|error| error.of_row(row))
+}
+
+fn made_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Value>> {
     let mut made = Cow::Borrowed(row);
     for stage in stages {
         made = match stage {
@@ -473,7 +485,7 @@ impl Rows for Joined<'_> {
             }
             self.fixed.as_ref().map(|(found, _)| found.clone()).unwrap_or_default()
         } else {
-            self.found(&row)?.0
+            self.found(&row).map_err(|error| error.of_row(&row))?.0
         };
         set(&mut row, &self.lookup.into, Value::Array(found));
         Ok(Some(row))
