@@ -5,12 +5,16 @@ use crate::error::{Place, Result, code};
 use crate::expression::{Context, Names, check_depth};
 use crate::memory::Memory;
 use crate::stage::{BoxedRows, Reads, Run, Sources, Stages, parse, run};
-use flagstone::doc::{DateTime, Map, json};
+use flagstone::doc::json::JsonParser;
+use flagstone::doc::{DateTime, JsonOptions, Map};
 use flagstone::internal::{database, query_memory};
 use flagstone::{Collection, Database, Document, Filter, Snapshot, Transaction, Value};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The deepest nesting of a text.
+const TEXT_DEPTH_MAX: usize = 256;
 
 /// What a pipeline is made of: a value, an array of stages, or its JSON text.
 pub trait IntoPipeline {
@@ -37,7 +41,9 @@ impl IntoPipeline for &Value {
 
 impl IntoPipeline for &str {
     fn into_pipeline(self) -> Result<Value> {
-        json::parse(self).map_err(|error| {
+        // Conditions may be 100 deep, each in a list.
+        let options = JsonOptions::new().depth_max(TEXT_DEPTH_MAX);
+        JsonParser::new(options).parse_value(self.as_bytes()).map_err(|error| {
             PipelineError::new(code::FAILED_TO_PARSE, "pipeline", error.to_string())
         })
     }
@@ -93,6 +99,8 @@ impl Aggregated for Collection {
 pub struct Aggregate<'t> {
     stages: Stages,
     collection: Option<Collection>,
+    /// Which documents of the collection come to the first stage.
+    filter: Filter,
     sources: Sources<'t>,
     /// The names and values of the variables around the pipeline.
     variables: Vec<Option<Value>>,
@@ -146,7 +154,8 @@ impl Aggregate<'static> {
         };
         let variables = variables.iter().map(|(_, value)| Some(value.clone())).collect();
         let (collection, memory) = (collection.cloned(), query_memory(database));
-        Ok(Self { stages, collection, sources, variables, memory })
+        let filter = Filter::everything();
+        Ok(Self { stages, collection, filter, sources, variables, memory })
     }
 }
 
@@ -161,8 +170,13 @@ impl<'t> Aggregate<'t> {
     pub fn transaction<'a>(self, transaction: &'a Transaction) -> Aggregate<'a> {
         let Sources { database, open, .. } = self.sources;
         let sources = Sources { database, reads: Reads::Transaction(transaction), open };
-        let Self { stages, collection, variables, memory, .. } = self;
-        Aggregate { stages, collection, sources, variables, memory }
+        let Self { stages, collection, filter, variables, memory, .. } = self;
+        Aggregate { stages, collection, filter, sources, variables, memory }
+    }
+
+    /// Leaves the documents out that do not match `filter`, before the first stage.
+    pub fn matching(self, filter: Filter) -> Self {
+        Self { filter, ..self }
     }
 
     /// Sets how the collections of `$lookup` and `$unionWith` are found; `None` is an empty one.
@@ -191,7 +205,7 @@ impl<'t> Aggregate<'t> {
         let mut context = Context::new(Memory::new(self.memory), now());
         context.outer = self.variables;
         let whole = Run::new(self.sources, context, &self.stages);
-        let rows = run(&self.stages, self.collection.as_ref(), Filter::everything(), &whole)?;
+        let rows = run(&self.stages, self.collection.as_ref(), self.filter, &whole)?;
         Ok(Aggregation { rows: Some(rows) })
     }
 }

@@ -1,7 +1,8 @@
 //! The error of a pipeline: a code that drivers know, the place in the pipeline, and what was
 //! expected there.
 
-use flagstone::{Error, ErrorKind};
+use flagstone::doc::json;
+use flagstone::{Error, ErrorKind, Value};
 use std::fmt;
 
 /// The result of what a pipeline does.
@@ -19,6 +20,8 @@ struct Inner {
     code: i32,
     place: String,
     text: String,
+    /// The key of the row with which it happened.
+    row: Option<String>,
     /// The error of the database, if it is one.
     source: Option<Error>,
 }
@@ -78,12 +81,25 @@ impl PipelineError {
     #[cold]
     pub(crate) fn new(code: i32, place: impl fmt::Display, text: impl Into<String>) -> Self {
         let (place, text) = (place.to_string(), text.into());
-        Self(Box::new(Inner { code, place, text, source: None }))
+        Self(Box::new(Inner { code, place, text, row: None, source: None }))
     }
 
     /// The same with another code.
     pub(crate) fn with_code(mut self, code: i32) -> Self {
         self.0.code = code;
+        self
+    }
+
+    /// The same, with the key of the row that the stages had at hand. An error of an inner pipeline
+    /// has that of its own row; errors of the database, and those of too little memory, are of no
+    /// row.
+    #[cold]
+    pub(crate) fn of_row(mut self, row: &Value) -> Self {
+        let inner = &mut *self.0;
+        let is_of_rows = inner.source.is_none() && inner.code != code::EXCEEDED_MEMORY;
+        if let (true, None, Some(key)) = (is_of_rows, &inner.row, row.get("_id")) {
+            inner.row = Some(shown(key));
+        }
         self
     }
 
@@ -111,10 +127,13 @@ impl PipelineError {
 
 impl fmt::Display for PipelineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.place.is_empty() {
-            return f.write_str(&self.0.text);
+        let Inner { place, text, row, .. } = &*self.0;
+        let separator = if place.is_empty() { "" } else { ": " };
+        write!(f, "{place}{separator}{text}")?;
+        match row {
+            Some(key) => write!(f, ", in the document with _id {key}"),
+            None => Ok(()),
         }
-        write!(f, "{}: {}", self.0.place, self.0.text)
     }
 }
 
@@ -140,7 +159,7 @@ impl From<Error> for PipelineError {
             _ => 1,
         };
         let text = error.to_string();
-        Self(Box::new(Inner { code, place: String::new(), text, source: Some(error) }))
+        Self(Box::new(Inner { code, place: String::new(), text, row: None, source: Some(error) }))
     }
 }
 
@@ -148,6 +167,17 @@ impl From<PipelineError> for Error {
     /// The error of the database, or InvalidInput.
     fn from(error: PipelineError) -> Self {
         error.0.source.clone().unwrap_or_else(|| Self::invalid(error.to_string()))
+    }
+}
+
+/// Shows a value in a message, its beginning if it is long.
+pub(crate) fn shown(value: &Value) -> String {
+    let mut out = Vec::new();
+    json::append_value_json(value, &mut out);
+    let text = String::from_utf8_lossy(&out);
+    match text.char_indices().nth(60) {
+        Some((end, _)) => format!("{}..", &text[..end]),
+        None => text.into_owned(),
     }
 }
 

@@ -161,7 +161,10 @@ impl FindProjection {
     pub fn apply(&self, document: &Value, position: Option<usize>, now: DateTime) -> Result<Value> {
         let applying = Applying { projection: self, document, position, now };
         match document {
-            Value::Map(map) => applying.map(Some(map), &self.root).map(Value::Map),
+            Value::Map(map) => {
+                let made = applying.map(Some(map), &self.root);
+                made.map(Value::Map).map_err(|error| error.of_row(document))
+            }
             other => Ok(other.clone()),
         }
     }

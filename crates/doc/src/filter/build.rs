@@ -13,7 +13,7 @@ use crate::value_type::ValueType;
 use std::fmt;
 
 /// The deepest nesting of conditions in a filter.
-pub const FILTER_NESTING_MAX: usize = 64;
+pub const FILTER_NESTING_MAX: usize = 100;
 
 /// A condition on documents, in the manner of MongoDB.
 ///

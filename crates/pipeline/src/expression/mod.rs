@@ -33,5 +33,5 @@ pub(crate) use eval::path;
 pub(crate) use kind::{as_object, is_true, type_name};
 pub(crate) use node::Node;
 pub(crate) use order::{Ordered, compare, is_null, rank};
-pub(crate) use parse::{Names, check_depth, check_variable, is_known, parse, path_names};
+pub(crate) use parse::{Names, check_depth, check_variable, is_known, literal, parse, path_names};
 pub use whole::Expression;

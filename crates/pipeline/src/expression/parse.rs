@@ -201,7 +201,10 @@ fn extended(value: &Value, place: &Place<'_>, names: &Names) -> Result<Option<Va
 }
 
 /// Returns a literal value, with the forms of Extended JSON in it read if texts have them.
-fn literal(value: &Value, place: &Place<'_>, names: &Names) -> Result<Value> {
+///
+/// # Errors
+/// If such a form is malformed, or text is too long.
+pub(crate) fn literal(value: &Value, place: &Place<'_>, names: &Names) -> Result<Value> {
     match value {
         Value::Text(text) if text.len() >= TEXT_END => {
             let text = format!("expected text below 16 MiB, found {} bytes", text.len());

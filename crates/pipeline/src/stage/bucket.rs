@@ -109,7 +109,8 @@ impl<R: Rows> AutoBucketed<R> {
         let (mut bytes, mut key, mut count) = (RowBytes::default(), Vec::new(), 0_u64);
         while let Some(row) = rows.next()? {
             interrupt_check()?;
-            let value = self.spec.input.evaluate(&row, &self.context)?;
+            let value = self.spec.input.evaluate(&row, &self.context);
+            let value = value.map_err(|error| error.of_row(&row))?;
             let value = value.unwrap_or(Cow::Owned(Value::Null));
             key.clear();
             sort_key::encode(&value, Direction::Ascending, &mut key);
@@ -155,7 +156,8 @@ impl Rest {
             }
             let Some((key, row)) = self.step()? else { break };
             for (state, accumulator) in states.iter_mut().zip(&spec.accumulators) {
-                let grown = accumulator.add(state, &row, context)?;
+                let grown = accumulator.add(state, &row, context);
+                let grown = grown.map_err(|error| error.of_row(&row))?;
                 hold.release(grown.min(0).unsigned_abs());
                 hold.add(grown.max(0).unsigned_abs(), "$bucketAuto")?;
             }

@@ -121,7 +121,7 @@ fn matcher_of(value: &Value, place: &Place<'_>, names: &Names) -> Result<Test> {
 }
 
 /// The deepest nesting of `$and`, `$or` and `$nor` around expressions.
-const NESTING_MAX: usize = 64;
+const NESTING_MAX: usize = 100;
 
 /// Parses a filter for rows.
 ///
@@ -239,7 +239,8 @@ impl Condition {
     /// If an expression meets a value that it does not take, or 64 MiB of memory do not suffice.
     pub fn holds(&self, document: &Value, now: DateTime) -> Result<bool> {
         let context = Context::new(Memory::new(MEMORY), now);
-        self.0.holds(document, &mut RowBytes::default(), &context)
+        let holds = self.0.holds(document, &mut RowBytes::default(), &context);
+        holds.map_err(|error| error.of_row(document))
     }
 }
 

@@ -8,7 +8,7 @@ use super::sort::Spill;
 use crate::PipelineError;
 use crate::date::{Unit, Zone, stepped};
 use crate::error::{Place, Result, code};
-use crate::expression::{as_object, path_names, type_name};
+use crate::expression::{Names, as_object, literal, path_names, type_name};
 use crate::number::{add, as_whole};
 use flagstone::internal::document::{Direction, NumberType, sort_key};
 use flagstone::internal::{Sorted, interrupt_check};
@@ -42,7 +42,7 @@ enum Bounds {
 }
 
 impl Densify {
-    pub(super) fn parse(value: &Value, place: &Place<'_>) -> Result<Self> {
+    pub(super) fn parse(value: &Value, place: &Place<'_>, names: &Names) -> Result<Self> {
         let Some(map) = as_object(value) else {
             return Err(place.refuse(code::FAILED_TO_PARSE, "expected a map with field and range"));
         };
@@ -63,7 +63,7 @@ impl Densify {
                         partition.push(path_names(name, &at)?);
                     }
                 }
-                "range" => range = Some(parse_range(value, &at)?),
+                "range" => range = Some(parse_range(value, &at, names)?),
                 other => {
                     let text =
                         format!("expected field, partitionByFields or range, found {other:?}");
@@ -113,7 +113,11 @@ impl Densify {
     }
 }
 
-fn parse_range(value: &Value, at: &Place<'_>) -> Result<(Value, Option<Unit>, Bounds)> {
+fn parse_range(
+    value: &Value,
+    at: &Place<'_>,
+    names: &Names,
+) -> Result<(Value, Option<Unit>, Bounds)> {
     let Some(map) = as_object(value) else {
         return Err(at.refuse(code::TYPE_MISMATCH, "expected a map with step and bounds"));
     };
@@ -124,13 +128,15 @@ fn parse_range(value: &Value, at: &Place<'_>) -> Result<(Value, Option<Unit>, Bo
     let (Some(step), Some(bounds)) = (map.get("step"), map.get("bounds")) else {
         return Err(at.refuse(40414, "expected step and bounds"));
     };
-    if NumberType::of(step).is_none() || *step <= Value::Int(0) {
+    let step = literal(step, &at.field("step"), names)?;
+    let bounds = literal(bounds, &at.field("bounds"), names)?;
+    if NumberType::of(&step).is_none() || step <= Value::Int(0) {
         return Err(at.field("step").refuse(5733401, "expected a number above 0"));
     }
     let unit = match map.get("unit") {
         None => None,
         Some(Value::Text(text)) => {
-            if as_whole(step).is_none() {
+            if as_whole(&step).is_none() {
                 return Err(at.field("step").refuse(6586400, "expected a whole number"));
             }
             let refuse = || {
@@ -141,8 +147,8 @@ fn parse_range(value: &Value, at: &Place<'_>) -> Result<(Value, Option<Unit>, Bo
         }
         Some(_) => return Err(at.field("unit").refuse(code::TYPE_MISMATCH, "expected text")),
     };
-    let bounds = parse_bounds(bounds, (step, unit), &at.field("bounds"))?;
-    Ok((step.clone(), unit, bounds))
+    let bounds = parse_bounds(&bounds, (&step, unit), &at.field("bounds"))?;
+    Ok((step, unit, bounds))
 }
 
 fn parse_bounds(
@@ -222,7 +228,7 @@ impl<R: Rows> Densified<R> {
         let mut ends: Option<(Value, Value)> = None;
         while let Some(row) = rows.next()? {
             interrupt_check()?;
-            let value = spec.value(&row)?;
+            let value = spec.value(&row).map_err(|error| error.of_row(&row))?;
             if let Some(value) = value {
                 let (low, high) = ends.get_or_insert_with(|| (value.clone(), value.clone()));
                 if value < low {

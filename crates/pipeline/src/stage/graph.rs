@@ -278,7 +278,7 @@ impl<R: Rows> Rows for Reached<'_, R> {
     fn next(&mut self) -> Result<Option<Value>> {
         let Some(mut row) = self.rows.next()? else { return Ok(None) };
         interrupt_check()?;
-        let found = self.reached(&row)?;
+        let found = self.reached(&row).map_err(|error| error.of_row(&row))?;
         set(&mut row, &self.graph.into, Value::Array(found));
         Ok(Some(row))
     }

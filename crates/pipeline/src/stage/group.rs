@@ -86,7 +86,7 @@ impl Group {
                 found.or(default.as_ref()).map(Cow::Borrowed).ok_or_else(|| {
                     let text = format!(
                         "$bucket expected values within the boundaries, or a default, found {}",
-                        super::row::shown(value)
+                        crate::error::shown(value)
                     );
                     PipelineError::new(40066, place, text)
                 })
@@ -187,7 +187,8 @@ impl<R: Rows> Grouped<R> {
         let mut sorter: Option<Sorter> = None;
         while let Some(row) = rows.next()? {
             interrupt_check()?;
-            let id = self.group.id(&row, &self.context)?;
+            let of_row = |error: PipelineError| error.of_row(&row);
+            let id = self.group.id(&row, &self.context).map_err(of_row)?;
             key.clear();
             sort_key::encode(&id, Direction::Ascending, &mut key);
             let place = match table.places.get(key.as_slice()) {
@@ -202,7 +203,7 @@ impl<R: Rows> Grouped<R> {
                 }
             };
             let states = &mut table.entries[place].states;
-            let grown = self.group.add(states, &row, &self.context)?;
+            let grown = self.group.add(states, &row, &self.context).map_err(of_row)?;
             table.bytes = table.bytes.saturating_add_signed(grown);
             if table.bytes > spill.memory {
                 let sorter = sorter.get_or_insert_with(|| spill.sorter(database, None));
@@ -403,7 +404,7 @@ pub(super) fn positive(value: &Value, place: &Place<'_>, codes: (i32, i32)) -> R
     let Some(whole) = crate::number::as_whole(value) else {
         return Err(place.refuse(
             codes.0,
-            format!("expected a whole number, found {}", super::row::shown(value)),
+            format!("expected a whole number, found {}", crate::error::shown(value)),
         ));
     };
     match u64::try_from(whole) {

@@ -8,6 +8,8 @@ mod row;
 mod sort;
 mod unwind;
 
+mod sample;
+
 mod pick;
 
 mod accumulate;

@@ -167,7 +167,7 @@ fn stage(
             stages.extend(parse_fill(value, at, names)?);
             return Ok(());
         }
-        "$densify" => Stage::Densify(Arc::new(Densify::parse(value, at)?)),
+        "$densify" => Stage::Densify(Arc::new(Densify::parse(value, at, names)?)),
         "$unionWith" => Stage::Union(Arc::new(parse_union(value, at, names, inside)?)),
         "$facet" => parse_facet(value, at, names, inside)?,
         "$documents" if !inside.is_facet => {

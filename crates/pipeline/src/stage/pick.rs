@@ -184,7 +184,7 @@ const N: i32 = 7548606;
 fn count(value: &Value, place: &Place<'_>, names: &Names) -> Result<usize> {
     let n = constant(value, place, names, N)?;
     let whole = as_whole(&n).ok_or_else(|| {
-        place.refuse(N, format!("expected a whole number, found {}", super::row::shown(&n)))
+        place.refuse(N, format!("expected a whole number, found {}", crate::error::shown(&n)))
     })?;
     let positive = usize::try_from(whole).ok().filter(|whole| *whole > 0);
     positive.ok_or_else(|| place.refuse(N, format!("expected a number from 1 on, found {whole}")))

@@ -1,7 +1,7 @@
 //! Rows: maps that go from stage to stage.
 
 use crate::error::Result;
-use flagstone::doc::{Map, json};
+use flagstone::doc::Map;
 use flagstone::internal::document::Encoder;
 use flagstone::{Error, ErrorKind, Value, View};
 
@@ -104,15 +104,4 @@ pub(crate) fn get<'v>(row: &'v Value, names: &[Box<str>]) -> Option<&'v Value> {
 /// Makes a map of pairs whose names differ.
 pub(crate) fn map_of(pairs: Vec<(Value, Value)>) -> Value {
     Value::Map(Map::from_distinct(pairs))
-}
-
-/// Shows a value in a message, its beginning if it is long.
-pub(crate) fn shown(value: &Value) -> String {
-    let mut out = Vec::new();
-    json::append_value_json(value, &mut out);
-    let text = String::from_utf8_lossy(&out);
-    match text.char_indices().nth(60) {
-        Some((end, _)) => format!("{}..", &text[..end]),
-        None => text.into_owned(),
-    }
 }

@@ -8,13 +8,14 @@ use super::graph::Reached;
 use super::group::Grouped;
 use super::needs;
 use super::redact::Redact;
-use super::row::{RowBytes, Rows, map_of, set, shown};
+use super::row::{RowBytes, Rows, map_of, set};
+use super::sample::Sampled;
 use super::sort::{SortedRows, Spill};
 use super::source::{Found, Listed, Sources, equal, index_rows};
 use super::spec::{Lookup, Stage, Stages, Union, spilling};
 use super::unwind::Unwound;
 use super::window::Windowed;
-use crate::error::{PipelineError, Result};
+use crate::error::{PipelineError, Result, shown};
 use crate::expression::{Context, Node, type_name};
 use crate::memory::{Hold, weight};
 use flagstone::doc::FieldPath;
@@ -22,7 +23,6 @@ use flagstone::internal::interrupt_check;
 use flagstone::query::Projection;
 use flagstone::{Collection, Filter, Find, Value};
 use std::borrow::Cow;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 /// Rows of any stage.
@@ -188,17 +188,25 @@ impl Stepped<'_> {
         for step in &self.steps {
             row = match step {
                 Step::Test(test) => {
-                    if !test.holds(&row, &mut self.bytes, &self.context)? {
+                    let holds = test.holds(&row, &mut self.bytes, &self.context);
+                    if !holds.map_err(|error| error.of_row(&row))? {
                         return Ok(None);
                     }
                     row
                 }
-                Step::Fields(fields) => fields.apply(&row, &self.context)?,
-                Step::Replace(root) => replaced(root, &row, &self.context)?,
-                Step::Redact(redact) => match redact.apply(&row, &self.context)? {
-                    Some(row) => row,
-                    None => return Ok(None),
-                },
+                Step::Fields(fields) => {
+                    fields.apply(&row, &self.context).map_err(|error| error.of_row(&row))?
+                }
+                Step::Replace(root) => {
+                    replaced(root, &row, &self.context).map_err(|error| error.of_row(&row))?
+                }
+                Step::Redact(redact) => {
+                    let kept = redact.apply(&row, &self.context);
+                    match kept.map_err(|error| error.of_row(&row))? {
+                        Some(row) => row,
+                        None => return Ok(None),
+                    }
+                }
             };
         }
         Ok(Some(row))
@@ -221,6 +229,10 @@ impl Rows for Stepped<'_> {
 /// Returns what stages that make at most one row of one row make of it; `None` if it does not pass.
 /// Other stages leave it as it is.
 pub(crate) fn row_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Value>> {
+    made_of(stages, row, context).map_err(|error| error.of_row(row))
+}
+
+fn made_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Value>> {
     let mut made = Cow::Borrowed(row);
     for stage in stages {
         made = match stage {
@@ -288,12 +300,7 @@ fn one<'t>(stage: &Stage, next: &[Stage], rows: BoxedRows<'t>, run: &Run<'t>) ->
         }
         Stage::Densify(spec) => Box::new(Densified::new(rows, Arc::clone(spec), database, spill)),
         Stage::Unwind(unwind) => Box::new(Unwound::new(rows, unwind.clone())),
-        Stage::Sample(size) => Box::new(Sampled {
-            rows: Some(rows),
-            size: *size,
-            found: Vec::new(),
-            hold: context.memory.hold(),
-        }),
+        Stage::Sample(size) => Box::new(Sampled::new(rows, *size, database, spill)),
         Stage::Lookup(lookup) => Box::new(Joined {
             rows,
             lookup: Arc::clone(lookup),
@@ -377,46 +384,6 @@ impl Rows for Counted<'_> {
 /// Returns the row of a count; of no rows there is none.
 fn counted(name: &str, count: u64) -> Option<Value> {
     (count > 0).then(|| map_of(vec![(Value::from(name), count.into())]))
-}
-
-/// A sample of rows, all as likely as each other.
-struct Sampled<'t> {
-    rows: Option<BoxedRows<'t>>,
-    size: u64,
-    found: Vec<Value>,
-    hold: Hold,
-}
-
-/// A random number for each `count`, below it.
-fn drawn(random: &RandomState, count: u64) -> u64 {
-    let mut hasher = random.build_hasher();
-    hasher.write_u64(count);
-    hasher.finish() % count
-}
-
-impl Rows for Sampled<'_> {
-    fn next(&mut self) -> Result<Option<Value>> {
-        if let Some(mut rows) = self.rows.take() {
-            let (random, mut count) = (RandomState::new(), 0);
-            while let Some(row) = rows.next()? {
-                interrupt_check()?;
-                count += 1;
-                let place = drawn(&random, count);
-                if (self.found.len() as u64) < self.size {
-                    // Each row gets any place: the order is random, too.
-                    self.hold.add(weight(&row), "$sample")?;
-                    self.found.push(row);
-                    let last = self.found.len() - 1;
-                    self.found.swap(place as usize, last);
-                } else if place < self.size {
-                    let old = std::mem::replace(&mut self.found[place as usize], row);
-                    self.hold.release(weight(&old));
-                    self.hold.add(weight(&self.found[place as usize]), "$sample")?;
-                }
-            }
-        }
-        Ok(self.found.pop())
-    }
 }
 
 /// The rows of a `$lookup`.
@@ -518,7 +485,7 @@ impl Rows for Joined<'_> {
             }
             self.fixed.as_ref().map(|(found, _)| found.clone()).unwrap_or_default()
         } else {
-            self.found(&row)?.0
+            self.found(&row).map_err(|error| error.of_row(&row))?.0
         };
         set(&mut row, &self.lookup.into, Value::Array(found));
         Ok(Some(row))

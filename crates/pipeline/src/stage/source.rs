@@ -1,8 +1,8 @@
 //! Where rows come from: collections, all as of one moment.
 
 use super::condition::Test;
-use super::row::{Rows, malformed_row, map_of, shown};
-use crate::error::{PipelineError, Result, code};
+use super::row::{Rows, malformed_row, map_of};
+use crate::error::{PipelineError, Result, code, shown};
 use flagstone::doc::{FieldPath, Map};
 use flagstone::internal::document::long;
 use flagstone::{Collection, Cursor, Database, Filter, Find, Snapshot, Transaction, Value};

@@ -76,6 +76,7 @@ pub(super) fn spilling(stages: &[Stage]) -> usize {
         | Stage::Group(_)
         | Stage::AutoBuckets(_)
         | Stage::Window(_)
+        | Stage::Sample(_)
         | Stage::Densify(_) => 1,
         Stage::Lookup(lookup) => spilling(&lookup.stages),
         Stage::Union(union) => spilling(&union.stages),

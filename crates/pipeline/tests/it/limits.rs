@@ -140,18 +140,49 @@ fn what_cannot_spill_is_refused_with_the_drivers_code() {
         r#"[{"$group":{"_id":null,"all":{"$push":"$$ROOT"}}}]"#,
         r#"[{"$group":{"_id":null,"all":{"$addToSet":"$$ROOT"}}}]"#,
         r#"[{"$facet":{"a":[{"$limit":1}]}}]"#,
-        r#"[{"$sample":{"size":2900}}]"#,
+        r#"[{"$setWindowFields":{"output":{"all":{"$sum":1}}}}]"#,
         r#"[{"$limit":1},{"$lookup":{"from":"posts","pipeline":[],"as":"all"}}]"#,
         r#"[{"$bucketAuto":{"groupBy":"$_id","buckets":1,"output":{"all":{"$push":"$$ROOT"}}}}]"#,
     ] {
         let (code, text) = run(&posts, pipeline, 256 << 10).unwrap_err();
         assert_eq!(code, 146, "{pipeline}: {text}");
+        assert!(text.contains("at most the 262144 bytes of memory"), "{text}");
         assert!(run(&posts, pipeline, ENOUGH).is_ok(), "{pipeline}");
     }
     // Rows that pass through take no more memory than one.
     let doubled =
         r#"[{"$addFields":{"twice":["$pad","$pad"]}},{"$unwind":"$twice"},{"$count":"n"}]"#;
     assert_eq!(run(&posts, doubled, 256 << 10).unwrap(), [doc!({ "n": 6_000 })]);
+}
+
+/// A sample held all of its rows in memory, and was refused where a sort spills.
+#[test]
+fn samples_spill() {
+    let (_dir, db) = open();
+    let posts = db.collection("posts").unwrap();
+    for key in 0..3_000_i64 {
+        posts.put(key, doc!({ "pad": ("x".repeat(200)) })).unwrap();
+    }
+    for (size, count) in [(1, 1), (40, 40), (2_900, 2_900), (70_000, 3_000)] {
+        let pipeline = format!(r#"[{{"$sample":{{"size":{size}}}}}]"#);
+        let rows = run(&posts, &pipeline, 256 << 10).unwrap();
+        let keys = rows.iter().map(|row| row.get("_id").and_then(Value::as_i64).unwrap());
+        let mut keys: Vec<i64> = keys.collect();
+        assert!(count < 40 || !keys.is_sorted(), "the order is random, too");
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), count, "each row once");
+        assert!(keys.iter().all(|key| (0..3_000).contains(key)));
+    }
+    // Every row is as likely as the others: each of ten is among three of them about 300 times.
+    let ten = r#"[{"$limit":10},{"$sample":{"size":3}}]"#;
+    let mut times = [0; 10];
+    for _ in 0..1_000 {
+        for row in run(&posts, ten, ENOUGH).unwrap() {
+            times[row.get("_id").and_then(Value::as_i64).unwrap() as usize] += 1;
+        }
+    }
+    assert!(times.iter().all(|times| (200..400).contains(times)), "{times:?}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Every stage by a table: a pipeline over a few documents, and the rows that it gives.
 
-use flagstone::doc::JsonMode;
 use flagstone::doc::json::{append_value_json_as, parse};
+use flagstone::doc::{JsonMode, JsonOptions};
 use flagstone::query::Hint;
-use flagstone::{Collection, Database, Index, Json, Space};
+use flagstone::{Collection, Database, Document, Filter, Index, Json, Space};
 use flagstone_pipeline::{Aggregate, Aggregated};
 
 struct Shop {
@@ -518,6 +518,87 @@ fn uses_of_indexes_are_counted() {
         assert!(is_expected(&rows(&orders, pipeline), &[expected]), "{pipeline}");
     }
     drop(db);
+}
+
+/// The values of a text are read before they are compared with the condition of an index.
+#[test]
+fn a_match_in_a_text_uses_a_partial_index_of_dates() {
+    let Shop { orders, db, _dir } = shop();
+    for day in 0..400 {
+        let date = format!(r#"{{"at":{{"$date":"20{:02}-01-01T00:00:00Z"}}}}"#, 10 + day % 60);
+        let options = JsonOptions::new().mode(JsonMode::Extended);
+        orders.put(100 + day, &Document::from_json_with(date, options).unwrap()).unwrap();
+    }
+    let late = Filter::parse(r#"{"at":{"$gte":{"$date":"2065-01-01T00:00:00Z"}}}"#).unwrap();
+    orders.create_index("late", Index::on("at").only(late)).unwrap();
+    let pipeline = |year: u32| {
+        format!(
+            r#"[{{"$match":{{"at":{{"$gte":{{"$date":"{year}-01-01T00:00:00Z"}}}}}}}},
+            {{"$count":"n"}}]"#
+        )
+    };
+    let uses = || orders.indexes().iter().map(|index| index.uses).sum::<u64>();
+    assert_eq!(rows(&orders, &pipeline(2067)), [r#"{"n":18}"#]);
+    assert_eq!(uses(), 1);
+    assert_eq!(rows(&orders, &pipeline(2064)), [r#"{"n":36}"#]);
+    assert_eq!(uses(), 1, "it lacks one year");
+    drop(db);
+}
+
+/// An error of a stage told what was wrong, and not in which of a million documents.
+#[test]
+fn errors_name_the_document() {
+    check(&[
+        (
+            r#"[{"$match":{"n":{"$gte":5}}},{"$project":{"x":{"$add":["$who",1]}}}]"#,
+            &["error 14 , in the document with _id 2"],
+        ),
+        (
+            r#"[{"$sort":{"n":-1}},{"$match":{"$expr":{"$gt":[0,
+                {"$divide":[1,{"$subtract":["$n",3]}]}]}}}]"#,
+            &["error 2 , in the document with _id 1"],
+        ),
+        (r#"[{"$group":{"_id":{"$toInt":"$who"}}}]"#, &["error 241 , in the document with _id 1"]),
+        (
+            r#"[{"$group":{"_id":"$who","n":{"$sum":{"$size":"$tags"}}}}]"#,
+            &["error 17124 , in the document with _id 3"],
+        ),
+        (
+            r#"[{"$setWindowFields":{"sortBy":{"n":-1},
+                "output":{"x":{"$sum":{"$size":"$tags"}}}}}]"#,
+            &["error 17124 , in the document with _id 3"],
+        ),
+        (
+            r#"[{"$limit":1},{"$lookup":{"from":"customers","as":"x","pipeline":[
+                {"$addFields":{"x":{"$size":"$age"}}}]}}]"#,
+            &["error 17124 , in the document with _id \"ada\""],
+        ),
+        (
+            r#"[{"$densify":{"field":"who","range":{"step":1,"bounds":"full"}}}]"#,
+            &["error 5733201 , in the document with _id 1"],
+        ),
+        (r#"[{"$replaceRoot":{"newRoot":"$at"}}]"#, &["error 40228 , in the document with _id 2"]),
+    ]);
+}
+
+/// MongoDB allows conditions 100 deep; 64 were.
+#[test]
+fn conditions_nest_100_deep() {
+    let nested = |depth: usize, inner: &str| {
+        (0..depth).fold(inner.to_owned(), |inner, at| {
+            let name = ["$and", "$or"][at % 2];
+            format!(r#"{{"{name}":[{inner}]}}"#)
+        })
+    };
+    let found = |filter: &str| {
+        let shop = shop();
+        rows(&shop.orders, &format!(r#"[{{"$match":{filter}}},{{"$count":"n"}}]"#))
+    };
+    for inner in [r#"{"n":3}"#, r#"{"$expr":{"$eq":["$n",3]}}"#] {
+        assert_eq!(found(&nested(99, inner)), [r#"{"n":1}"#]);
+    }
+    let deep = found(&nested(101, r#"{"$expr":{"$eq":["$n",3]}}"#));
+    assert!(is_expected(&deep, &["error 2 at most 100 deep"]), "{deep:?}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 
 use crate::stages::{is_expected, shown};
 use flagstone::Database;
+use flagstone::doc::Map;
+use flagstone::doc::json::parse;
 use flagstone_pipeline::Aggregate;
 
 /// Runs a stage over rows.
@@ -269,6 +271,22 @@ fn null_is_filled() {
     ]);
 }
 
+/// Bounds were read as texts also from drivers, whose maps stand for themselves.
+#[test]
+fn bounds_of_drivers_are_no_texts() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path().join("data")).unwrap();
+    let pipeline = parse(
+        r#"[{"$documents":[{"t":1}]},{"$setWindowFields":{"sortBy":{"t":1},"output":{"x":{
+            "$sum":"$t","window":{"documents":[{"$numberInt":"-1"},0]}}}}}]"#,
+    );
+    let pipeline = pipeline.unwrap();
+    let of_text = shown(Aggregate::new(&db, None, &pipeline));
+    assert_eq!(of_text, [r#"{"t":1,"x":1}"#]);
+    let of_driver = shown(Aggregate::with_variables(&db, None, &pipeline, &Map::new()));
+    assert!(is_expected(&of_driver, &["error 168 $numberInt"]), "{of_driver:?}");
+}
+
 #[test]
 fn gaps_are_closed() {
     const ROWS: &str =
@@ -332,6 +350,17 @@ fn gaps_are_closed() {
                 r#"{"t":{"$date":"2024-01-31T00:00:00Z"}}"#,
                 r#"{"t":{"$date":"2024-02-29T00:00:00Z"}}"#,
                 r#"{"t":{"$date":"2024-03-29T00:00:00Z"}}"#,
+            ],
+        ),
+        (
+            r#"[{"t":{"$date":"2024-01-02T00:00:00Z"}}]"#,
+            &stage(
+                r#"{"step":1,"unit":"day","bounds":[{"$date":"2024-01-01T00:00:00Z"},
+                    {"$date":"2024-01-03T00:00:00Z"}]}"#,
+            ),
+            &[
+                r#"{"t":{"$date":"2024-01-01T00:00:00Z"}}"#,
+                r#"{"t":{"$date":"2024-01-02T00:00:00Z"}}"#,
             ],
         ),
         (

@@ -14,7 +14,7 @@ use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::Rows;
-use flagstone::doc::{FieldKey, FieldPath, JsonMode, JsonOptions, ValueType};
+use flagstone::doc::{FieldKey, FieldPath, ValueType};
 use flagstone::internal::document::{Direction, IndexKeys, sort_key};
 use flagstone::{Document, Error, Filter, Value, View};
 use flagstone_pipeline::{Aggregate, Aggregation, PipelineError, RowStages};
@@ -108,12 +108,6 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         pipeline[0] = self::stage("$documents", literal(rows));
         collection = None;
     }
-    if !hinted.is_everything() && collection.is_some() {
-        // The index of the hint leaves documents out.
-        let options = JsonOptions::new().mode(JsonMode::Extended);
-        let hinted = Document::from_json_with(hinted.to_string(), options).map_err(Error::from)?;
-        pipeline.insert(0, self::stage("$match", hinted.to_value()));
-    }
     if is_backwards(&args)? && collection.is_some() {
         let is_match = |stage: &Value| stage.get("$match").is_some();
         let at = pipeline.iter().take_while(|stage| is_match(stage)).count();
@@ -122,6 +116,8 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     let (db, pipeline) = (&run.service.db, Value::Array(pipeline));
     let aggregate =
         Aggregate::with_variables(db, collection.as_ref(), pipeline, variables.values())?;
+    // The index of the hint may leave documents out.
+    let aggregate = aggregate.matching(hinted);
     // The other collections of a pipeline belong to the same database.
     let (opened, database) = (db.clone(), run.command.database.clone());
     let aggregate = aggregate.collections(move |name| {
@@ -274,6 +270,11 @@ fn run_stages<'t>(
     let variables = Variables::parse(&run.args(), "let")?;
     let (db, stages) = (&run.service.db, Value::Array(stages));
     let aggregate = Aggregate::with_variables(db, collection, stages, variables.values())?;
+    let hinted = match collection {
+        Some(collection) => super::filter::hint(&run.args(), collection, Filter::everything())?.0,
+        None => Filter::everything(),
+    };
+    let aggregate = aggregate.matching(hinted);
     Ok(match &run.transaction {
         Some(tx) => aggregate.transaction(tx).run()?,
         None => aggregate.run()?,

@@ -247,6 +247,10 @@ fn of_pipeline(
     Ok(query)
 }
 
+/// How plans that combine ranges or indexes begin, and their stages.
+const COMBINED: [(&str, &str); 3] =
+    [("sorted merge", "SORT_MERGE"), ("union", "OR"), ("intersection", "AND_SORTED")];
+
 /// A query as it is shown.
 struct Shown<'a> {
     namespace: &'a str,
@@ -349,7 +353,12 @@ impl Shown<'_> {
         actual: Option<(&Actual, u64)>,
     ) -> Outcome {
         let index = access.contains("index").then(|| access.split('"').nth(1));
-        if index.is_none() && !access.contains("key") {
+        let combines = COMBINED.iter().find(|(begin, _)| access.starts_with(begin));
+        if access == "nothing" {
+            reply.text("stage", "EOF")?;
+            return put_actual(reply, actual);
+        }
+        if index.is_none() && combines.is_none() && !access.contains("key") {
             reply.text("stage", "COLLSCAN")?;
             reply.text("direction", "forward")?;
             if let Some((actual, _)) = actual {
@@ -362,10 +371,33 @@ impl Shown<'_> {
         if let Some((actual, _)) = actual {
             put_count(reply, "docsExamined", actual.documents)?;
         }
+        let index = index.flatten();
         reply.begin_document("inputStage")?;
+        let Some((_, stage)) = combines else {
+            self.put_entries(reply, (access, index), actual)?;
+            return Ok(reply.end()?);
+        };
+        reply.text("stage", stage)?;
+        put_actual(reply, actual)?;
+        // What is combined is shown as one.
+        reply.begin_array("inputStages")?;
+        reply.begin_document("")?;
+        self.put_entries(reply, (access, index), actual)?;
+        reply.end()?;
+        reply.end()?;
+        Ok(reply.end()?)
+    }
+
+    /// Appends the stage that reads entries of an index.
+    fn put_entries(
+        &self,
+        reply: &mut BsonWriter<'_>,
+        (access, index): (&str, Option<&str>),
+        actual: Option<(&Actual, u64)>,
+    ) -> Outcome {
         reply.text("stage", "IXSCAN")?;
         let infos = self.collection.map(Collection::indexes).unwrap_or_default();
-        let info = index.flatten().and_then(|name| infos.iter().find(|info| info.name == name));
+        let info = index.and_then(|name| infos.iter().find(|info| info.name == name));
         match info {
             Some(info) => {
                 let fields = super::index::fields_given(info);
@@ -374,7 +406,7 @@ impl Shown<'_> {
                 reply.bool("isUnique", info.is_unique)?;
                 reply.bool("isSparse", info.is_sparse)?;
             }
-            None if index.is_none() => {
+            None if access.contains("key") => {
                 super::index::put_keys(reply, "keyPattern", &[id::ID.to_owned()])?;
                 reply.text("indexName", ID_INDEX)?;
                 reply.bool("isUnique", true)?;
@@ -386,8 +418,7 @@ impl Shown<'_> {
         if let Some((actual, _)) = actual {
             put_count(reply, "keysExamined", actual.entries)?;
         }
-        put_actual(reply, actual)?;
-        Ok(reply.end()?)
+        put_actual(reply, actual)
     }
 }
 

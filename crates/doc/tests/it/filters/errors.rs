@@ -33,7 +33,7 @@ fn conditions_are_nested_to_a_limit() {
     };
     assert!(Filter::parse(&not(FILTER_NESTING_MAX)).is_ok());
     let error = Filter::parse(&not(FILTER_NESTING_MAX + 1)).unwrap_err();
-    assert_eq!(error.expected, "conditions at most 64 deep");
+    assert_eq!(error.expected, "conditions at most 100 deep");
     let elements = |depth: usize| {
         (0..depth).fold(Filter::value().gt(1), |inner, _| Filter::field("a").elem_match(inner))
     };

@@ -5,18 +5,22 @@ use super::cover::{Cover, Given, cover};
 use super::index_order::{IndexOrder, Order};
 use super::key_access;
 use super::known::Known;
+use super::merge::{Merge, Stream};
 use super::source::QuerySource;
 use super::spec::Spec;
-use super::token::PageToken;
 use crate::collection::Stored;
 use crate::collection::index::{IndexRange, Reader, UsableIndex, usable};
 use crate::index::{Computed, Definition};
-use flagstone_doc::{Bounds, Direction, FieldPath, Filter, Interval, sort_key};
+use flagstone_doc::{Bounds, Direction, FieldPath, Filter, Interval, SortSpec, sort_key};
 use std::borrow::Cow;
 use std::fmt::Write;
+use std::ops::Bound;
 
 /// The most ranges of one index that a plan reads. A filter with more is checked on the documents.
 const RANGES_MAX: usize = 256;
+
+/// The most ranges that are read at once, to merge their entries: each holds blocks in memory.
+const MERGED_MAX: usize = 64;
 
 /// A value whose sort key is longer may be cut in an index, so it is no prefix of its entries.
 const POINT_MAX: usize = 1000;
@@ -43,10 +47,13 @@ pub(super) struct IndexAccess {
     pub(super) are_points: bool,
     /// A document may have several entries in the ranges.
     pub(super) may_repeat: bool,
-    /// Entries are in the order of the primary keys: all components are the same.
+    /// Entries are in the order of the primary keys: all components are the same, or it is they
+    /// that are merged.
     pub(super) is_key_ordered: bool,
     /// The entries have the order of the sort.
     pub(super) order: Option<IndexOrder>,
+    /// They have the order that is needed only if those of several ranges are merged.
+    pub(super) merge: Option<Merge>,
     /// Documents with an entry in the ranges are those that match the filter.
     pub(super) is_exact: bool,
     /// The ranges bound the primary key, too, and whether they express all conditions on what they
@@ -66,7 +73,9 @@ struct Prefixes {
     prefixes: Vec<Vec<u8>>,
     /// The ranges, if the last field is not bounded to single values.
     ranges: Option<Vec<IndexRange>>,
-    fields: usize,
+    /// How many values, or ranges of values, each field has. There is a prefix, or a range, for
+    /// each combination.
+    counts: Vec<usize>,
 }
 
 /// Returns what each complete index can do for the query, and the names of those that cannot serve
@@ -87,12 +96,13 @@ pub(super) fn index_accesses(
         }
         let (premise, is_certain) = (index.premise_now(), source.has_no_own_writes());
         let known = Known { index: &index, definition, premise, is_certain };
-        let Some(access) = access(&known, spec, ask) else {
+        let Some((access, merged)) = access(&known, spec, ask) else {
             return Err(IndexPremise { index, number: premise });
         };
         if all || access.may_pay(definition, ask) {
             accesses.push(access);
         }
+        accesses.extend(merged);
     }
     Ok((accesses, refused))
 }
@@ -133,10 +143,11 @@ fn check_serves(
     Ok(())
 }
 
-/// Returns what an index can do. `None` if no document can match.
-fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
+/// Returns what an index can do, and what it can do besides if ranges are merged. `None` if no
+/// document can match.
+fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<(IndexAccess, Option<IndexAccess>)> {
     let Known { index, definition, .. } = known;
-    let mut bounded = Prefixes { prefixes: vec![Vec::new()], ranges: None, fields: 0 };
+    let mut bounded = Prefixes { prefixes: vec![Vec::new()], ranges: None, counts: Vec::new() };
     let (mut are_exact, mut crossing) = (true, Vec::new());
     for (at, field) in definition.fields.iter().enumerate() {
         if field.computed != Computed::Value || bounded.ranges.is_some() {
@@ -160,51 +171,77 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<IndexAccess> {
         }
         are_exact &= bounds.is_exact();
     }
-    let Prefixes { prefixes, ranges, fields } = bounded;
-    let are_points = ranges.is_none();
-    let is_one = prefixes.len() == 1;
-    let is_multi = (0..definition.fields.len()).any(|at| !known.arrays(at).is_none());
-    let fixed = if are_points { fields } else { fields.saturating_sub(1) };
     let order = match spec.by_fields() {
-        Some(sort) if is_one && !known.has_cut() => IndexOrder::of(known, sort, fixed),
+        Some(sort) if ask.need == Need::Sort && !known.has_cut() => bounded.order(known, sort),
         _ => None,
     };
+    let Prefixes { prefixes, ranges, counts } = bounded;
+    let (fields, are_points) = (counts.len(), ranges.is_none());
+    let is_multi = (0..definition.fields.len()).any(|at| !known.arrays(at).is_none());
     let is_whole = are_points && fields == definition.fields.len();
-    let is_key_ordered = is_whole && is_one;
-    let mut ranges = ranges
-        .unwrap_or_else(|| prefixes.iter().map(|prefix| IndexRange::of_prefix(prefix)).collect());
-    let mut bounds_keys = false;
-    if let ([prefix], true, false) = (&*prefixes, is_key_ordered, definition.is_unique)
-        && let Some(is_exact) = bound_keys(&mut ranges, prefix, spec)
-    {
-        (are_exact, bounds_keys) = (are_exact && is_exact, true);
+    let is_one = prefixes.len() == 1;
+    let is_mergeable = is_whole && prefixes.len() <= MERGED_MAX;
+    let merges_keys = is_mergeable && !is_one && ask.need.by_key().is_some();
+    let is_key_ordered = is_whole && (is_one || merges_keys);
+    let of_prefix = |prefix: &Vec<u8>| IndexRange::of_prefix(prefix);
+    let mut ranges = ranges.unwrap_or_else(|| prefixes.iter().map(of_prefix).collect());
+    let (mut bounds_keys, mut merge) = (false, None);
+    if merges_keys || is_mergeable && !definition.is_unique && spec.bounds_keys() {
+        let mut streams = streams(&prefixes, &ranges, prefixes.len());
+        if !definition.is_unique
+            && let Some(is_exact) = bound_keys(&mut streams, spec)
+        {
+            (are_exact, bounds_keys) = (are_exact && is_exact, true);
+        }
+        let ties = ask.need.by_key().unwrap_or(Direction::Ascending);
+        let (all, of_keys) = Merge::of(streams, ties);
+        (ranges, merge) = (all, merges_keys.then_some(of_keys));
     }
     let are_bounds_exact = are_exact && !known.has_cut();
     let is_read = |path: &FieldPath| is_bounded((definition, fields, bounds_keys), path);
     let is_exact = are_bounds_exact && spec.filter.all_paths(is_read);
-    // What is before the position of a token is not read.
-    let order = order.filter(|order| match (&spec.after, prefixes.first()) {
-        (Some(token), Some(prefix)) if ask.need == Need::Sort => {
-            order.ties() == token.ties && start(&mut ranges, order, prefix, token)
-        }
-        _ => true,
-    });
-    let has_order = ask.need == Need::Sort && order.is_some();
-    let cover = cover(known, spec, ask, Given { is_exact, is_key_ordered, has_order });
-    Some(IndexAccess {
+    let mut plain = IndexAccess {
         index: (*index).clone(),
         premise: known.premise,
-        may_repeat: is_multi && !is_key_ordered,
+        may_repeat: is_multi && !(is_whole && is_one),
         is_key_ordered,
         ranges,
         fields,
         are_points,
-        order,
+        order: None,
+        merge,
         is_exact,
         bounds_keys,
         are_bounds_exact,
-        cover,
-    })
+        cover: None,
+    };
+    let covered = |mut access: IndexAccess| {
+        let given = Given { is_exact, is_key_ordered, has_order: access.order.is_some() };
+        access.cover = cover(known, spec, ask, given);
+        access
+    };
+    let mut merged = None;
+    match order {
+        Some((order, 1)) if spec.after.is_none() => plain.order = Some(order),
+        Some((order, count)) => match plain.ordered(order, (&prefixes, count), spec) {
+            Some(ordered) if count == 1 => plain = ordered,
+            ordered => merged = ordered.map(covered),
+        },
+        None => {}
+    }
+    Some((covered(plain), merged))
+}
+
+/// Divides ranges into `count` streams of as many each. `prefixes` are those of the ranges.
+fn streams(prefixes: &[Vec<u8>], ranges: &[IndexRange], count: usize) -> Vec<Stream> {
+    let step = |of: usize| (of / count.max(1)).max(1);
+    let chunks = ranges.chunks(step(ranges.len()));
+    let firsts = prefixes.iter().step_by(step(prefixes.len()));
+    let stream = |(prefix, ranges): (&Vec<u8>, &[IndexRange])| Stream {
+        prefix: prefix.clone(),
+        ranges: ranges.to_vec(),
+    };
+    firsts.zip(chunks).map(stream).collect()
 }
 
 /// Returns whether ranges that bound this many fields of an index, and the primary key if that is
@@ -217,31 +254,41 @@ fn is_bounded(
         || bounds_keys && path.is_primary_key()
 }
 
-/// Bounds the entries with the components `prefix` by their last part, the key of the document.
-/// Returns whether that expresses all conditions on the key, or `None` if there are none.
-fn bound_keys(ranges: &mut Vec<IndexRange>, prefix: &[u8], spec: &Spec) -> Option<bool> {
+/// Bounds the entries of each stream, which have one value of each field, by their last part, the
+/// key of the document. Returns whether that expresses all conditions on the key, or `None` if
+/// there are none.
+fn bound_keys(streams: &mut [Stream], spec: &Spec) -> Option<bool> {
     let keys = spec.filter.key_bounds();
-    let is_bounded = !keys.is_everything() && keys.intervals().len() <= RANGES_MAX;
-    if is_bounded {
-        let range = |keys: &Interval| IndexRange::of_keys(prefix, &key_access::range(keys));
-        *ranges = keys.intervals().iter().map(range).collect();
-    }
-    if let Some(position) = spec.key_position() {
-        begin_after(ranges, &[prefix, &position.key].concat(), position.direction);
+    let count = keys.intervals().len() * streams.len();
+    let is_bounded = !keys.is_everything() && count <= RANGES_MAX;
+    let position = spec.key_position();
+    for Stream { prefix, ranges } in streams {
+        if is_bounded {
+            let range = |keys: &Interval| IndexRange::of_keys(prefix, &key_access::range(keys));
+            *ranges = keys.intervals().iter().map(range).collect();
+        }
+        if let Some(position) = &position {
+            begin_after(ranges, &[prefix, &*position.key].concat(), position.direction);
+        }
     }
     is_bounded.then(|| keys.is_exact())
 }
 
-/// Begins the ranges after the position of `token`. Returns false if it has none in the index.
-fn start(
-    ranges: &mut Vec<IndexRange>,
-    order: &IndexOrder,
-    prefix: &[u8],
-    token: &PageToken,
-) -> bool {
-    let Ok(key) = order.entry_key(prefix, token) else { return false };
-    begin_after(ranges, &key, order.direction.into());
-    true
+/// Leaves of ranges what is read from the entry with this key on in a direction.
+fn begin_at(ranges: &mut [IndexRange], key: &[u8], direction: Direction) {
+    for range in ranges {
+        let mut keys = range.keys().clone();
+        match direction {
+            Direction::Ascending if keys.starts_before(key) => {
+                keys.start = Bound::Included(key.to_vec());
+            }
+            Direction::Descending if keys.ends_behind(key) => {
+                keys.end = Bound::Included(key.to_vec());
+            }
+            _ => {}
+        }
+        *range = keys.into();
+    }
 }
 
 /// Leaves of ranges what is read after the entry with this key in a direction.
@@ -251,6 +298,18 @@ fn begin_after(ranges: &mut Vec<IndexRange>, key: &[u8], direction: Direction) {
 }
 
 impl Prefixes {
+    /// Returns how the entries give the order of `sort`, and of how many values of the first fields
+    /// they are merged. As many fields as can be are among these.
+    fn order(&self, known: &Known<'_>, sort: &SortSpec) -> Option<(IndexOrder, usize)> {
+        let points = self.counts.len() - usize::from(self.ranges.is_some());
+        (0..=points).rev().find_map(|fixed| {
+            let counts = &self.counts[..fixed];
+            let count = counts.iter().product();
+            let order = || IndexOrder::of(known, sort, counts).map(|order| (order, count));
+            if count <= MERGED_MAX { order() } else { None }
+        })
+    }
+
     /// Bounds the next field. Returns false, and changes nothing, if that gives too many ranges.
     fn add(&mut self, bounds: &Bounds, direction: Direction) -> bool {
         let intervals = bounds.intervals();
@@ -261,7 +320,7 @@ impl Prefixes {
         if direction == Direction::Descending {
             intervals.reverse();
         }
-        self.fields += 1;
+        self.counts.push(intervals.len());
         if let ([prefix], [only]) = (&mut *self.prefixes, &*intervals)
             && let Some(point) = only.as_point().filter(|point| point.len() < POINT_MAX)
         {
@@ -303,6 +362,42 @@ impl IndexPremise {
 }
 
 impl IndexAccess {
+    /// Returns the same with the entries in `order`, those of `count` values of the first fields
+    /// merged. `None` if the token of the query has no position in this order.
+    fn ordered(
+        &self,
+        order: IndexOrder,
+        (prefixes, count): (&[Vec<u8>], usize),
+        spec: &Spec,
+    ) -> Option<Self> {
+        let mut streams = streams(prefixes, &self.ranges, count);
+        for stream in &mut streams {
+            let len = order.fixed_len(&stream.prefix).ok()?;
+            stream.prefix.truncate(len);
+        }
+        // What is before the position of a token is not read.
+        let mut after = None;
+        if let Some(token) = &spec.after {
+            if order.ties() != token.ties {
+                return None;
+            }
+            for Stream { prefix, ranges } in &mut streams {
+                let key = order.entry_key(prefix, token).ok()?;
+                if count > 1 && order.is_unique() {
+                    begin_at(ranges, &key, order.direction.into());
+                } else {
+                    begin_after(ranges, &key, order.direction.into());
+                }
+            }
+            let prefix = streams.first().map_or(&[][..], |stream| &stream.prefix);
+            let rest = order.entry_key(prefix, token).ok()?.split_off(prefix.len());
+            after = order.is_unique().then(|| (rest, token.key.clone()));
+        }
+        let (ranges, merge) = Merge::of(streams, order.ties().direction());
+        let merge = (count > 1).then_some(Merge { after, ..merge });
+        Some(Self { ranges, merge, order: Some(order), ..self.clone() })
+    }
+
     /// Notes that what was read of `source` premises on the index.
     pub(super) fn note_use(&self, source: &QuerySource<'_>) {
         source.rest_on(&self.index, self.premise);
@@ -343,6 +438,11 @@ impl IndexAccess {
         let reads_none = self.cover.is_some() || self.is_exact && !ask.wanted.reads_documents();
         let has_all = definition.only.is_none() && !definition.is_sparse;
         self.fields > 0 || !has_all || has_order || reads_none
+    }
+
+    /// Returns how many entries are looked at at once, to merge them.
+    pub(super) fn merged(&self) -> usize {
+        self.merge.as_ref().map_or(0, |merge| merge.streams.len())
     }
 
     /// Says what is read, for users. `counts` is set if the query takes no more than a count does.

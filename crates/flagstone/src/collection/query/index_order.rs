@@ -1,16 +1,16 @@
 //! The order of a sort that the entries of an index have, positions in it, and the order of
 //! documents with one sort key.
 //!
-//! Entries of one value of each field of the sort are in the order of the fields after these, then
-//! of the stored keys. If the sort has all fields, a position is a sort key and a stored key,
-//! whatever plan continues there. If not, only this index has the order, and a position is one of
-//! its entries.
+//! Entries of one value of each of the first fields are in the order of the fields after these,
+//! then of the stored keys; those of several values are, if they are merged. If the sort has all
+//! fields after the first ones, a position is a sort key and a stored key, whatever plan continues
+//! there. If not, only this index has the order, and a position is one of its entries.
 
 use super::known::Known;
 use super::spec::key_direction;
 use super::token::{PageToken, Ties};
 use crate::collection::index::{IndexScan, UsableIndex};
-use crate::index::{Computed, DocumentEntries, IndexField, Refusal};
+use crate::index::{Computed, DocumentEntries, IndexField, Refusal, component_len};
 use flagstone_base::Malformed;
 use flagstone_doc::sort_key::{self, MISSING};
 use flagstone_doc::{Direction, FieldPath, SortSpec, View};
@@ -46,8 +46,9 @@ impl From<Order> for Direction {
 pub(super) enum TieOrder {
     /// That of their stored keys.
     Keys(Direction),
-    /// That of their entries in an index with more fields than the sort, read in a direction.
-    Entries(UsableIndex, Direction),
+    /// That of their entries in an index with more fields than the sort, read in a direction,
+    /// without the first fields: as many as this.
+    Entries(UsableIndex, Direction, usize),
 }
 
 impl Default for TieOrder {
@@ -60,7 +61,7 @@ impl TieOrder {
     /// The direction of the stored keys of documents that are equal otherwise.
     pub(super) const fn direction(&self) -> Direction {
         match self {
-            Self::Keys(direction) | Self::Entries(_, direction) => *direction,
+            Self::Keys(direction) | Self::Entries(_, direction, _) => *direction,
         }
     }
 
@@ -69,19 +70,34 @@ impl TieOrder {
     /// # Errors
     /// If the document is malformed.
     pub(super) fn put(&self, root: &View<'_>, key: &mut Vec<u8>) -> Result<(), Malformed> {
-        let Self::Entries(index, direction) = self else { return Ok(()) };
+        let Self::Entries(index, direction, fixed) = self else { return Ok(()) };
         let Some(definition) = index.definition() else { return Ok(()) };
         let entries = match DocumentEntries::of(definition, root, &[], None) {
             Ok(entries) => entries,
             Err(Refusal::Malformed(malformed)) => return Err(malformed),
             Err(Refusal::Unfit(_)) => return Ok(()),
         };
+        let Some((entry, _)) = entries.iter().next() else { return Ok(()) };
+        // Only the first fields may have several values: all entries have the same rest.
+        let rest = &entry[components_len(entry, definition.directions().take(*fixed))?..];
         // Each component marks its own end, so inverted bytes have the other order.
         let mask = if *direction == Direction::Descending { 0xFF } else { 0 };
-        let first = entries.iter().next();
-        key.extend(first.into_iter().flat_map(|(entry, _)| entry).map(|byte| byte ^ mask));
+        key.extend(rest.iter().map(|byte| byte ^ mask));
         Ok(())
     }
+}
+
+/// Returns the length of the components of fields with these directions, the first of an entry.
+fn components_len(
+    entry: &[u8],
+    directions: impl IntoIterator<Item = Direction>,
+) -> Result<usize, Malformed> {
+    let mut at = 0;
+    for direction in directions {
+        let (len, _) = component_len(entry.get(at..).unwrap_or_default(), direction)?;
+        at += len;
+    }
+    Ok(at)
 }
 
 /// How the entries of an index have the order of a sort.
@@ -97,8 +113,8 @@ pub(super) struct IndexOrder {
     ties: Direction,
     /// Where the parts of the sort are.
     parts: Vec<SortPart>,
-    /// The fields of the index that have one value in all entries that are read, and the directions
-    /// of all.
+    /// How many fields are not in the order, since the entries are read, or merged, value by value
+    /// of these; and the directions of all.
     fixed: usize,
     directions: Vec<Direction>,
 }
@@ -112,22 +128,28 @@ struct SortPart {
 }
 
 impl IndexOrder {
-    /// Returns how the entries give the order of `sort`, if they do: after `fixed` fields with one
-    /// value, the fields must be those of the sort, all in its directions or all in the other ones,
-    /// and no document may have several keys there. If the sort names the primary key, that must
-    /// come right after them, in its direction, unless they are unique.
-    pub(super) fn of(known: &Known<'_>, sort: &SortSpec, fixed: usize) -> Option<Self> {
-        let fields = &known.definition.fields;
-        if (0..fields.len()).any(|at| !known.arrays(at).is_none()) {
+    /// Returns how the entries give the order of `sort`, if they do. The first fields have as many
+    /// values as `counts` says. After these, the fields must be those of the sort, all in its
+    /// directions or all in the other ones, and no document may have several keys there. If the
+    /// sort names the primary key, that must come right after them, in its direction, unless they
+    /// are unique.
+    pub(super) fn of(known: &Known<'_>, sort: &SortSpec, counts: &[usize]) -> Option<Self> {
+        let (fields, fixed) = (&known.definition.fields, counts.len());
+        let is_single = |at: usize| known.arrays(at).is_none();
+        if !(fixed..fields.len()).all(is_single) {
             return None;
         }
         let is_it = |field: &IndexField, path: &FieldPath| {
             field.path == *path && field.computed == Computed::Value
         };
+        // What has one value in all documents decides nothing.
+        let is_constant = |at: usize, path: &FieldPath| {
+            counts[at] == 1 && is_single(at) && is_it(&fields[at], path)
+        };
         let (mut next, mut order, mut parts) = (fixed, None, Vec::new());
         let fields_of_sort = sort.parts().iter().filter(|(path, _)| !path.is_primary_key());
         for (path, direction) in fields_of_sort {
-            if let Some(field) = fields[..fixed].iter().position(|field| is_it(field, path)) {
+            if let Some(field) = (0..fixed).find(|at| is_constant(*at, path)) {
                 parts.push(SortPart { field, direction: *direction });
                 continue;
             }
@@ -159,6 +181,18 @@ impl IndexOrder {
         })
     }
 
+    pub(super) const fn is_unique(&self) -> bool {
+        self.is_unique
+    }
+
+    /// Returns the length of the components at the start of an entry that are not in the order.
+    ///
+    /// # Errors
+    /// If they are no components.
+    pub(super) fn fixed_len(&self, entry: &[u8]) -> Result<usize, Malformed> {
+        components_len(entry, self.directions.iter().take(self.fixed).copied())
+    }
+
     /// The order of documents with one sort key.
     pub(super) fn ties(&self) -> Ties {
         let index = if self.is_whole { 0 } else { self.index };
@@ -170,7 +204,7 @@ impl IndexOrder {
         if self.is_whole {
             TieOrder::Keys(self.ties)
         } else {
-            TieOrder::Entries(index.clone(), self.ties)
+            TieOrder::Entries(index.clone(), self.ties, self.fixed)
         }
     }
 
@@ -191,15 +225,14 @@ impl IndexOrder {
         out
     }
 
-    /// Returns the key of the entry that is at the position of `token`, or would be there. `prefix`
-    /// is the one value of the fixed fields.
+    /// Returns the key of the entry that is at the position of `token`, or would be there, among
+    /// those whose first components are `prefix`.
     ///
     /// # Errors
     /// If the token has no sort key.
     pub(super) fn entry_key(&self, prefix: &[u8], token: &PageToken) -> Result<Vec<u8>, Malformed> {
-        let mut out;
+        let mut out = prefix.to_vec();
         if self.is_whole {
-            out = prefix.to_vec();
             let (mut rest, mut turned) = (token.sort_key.as_slice(), Vec::new());
             for SortPart { field, direction } in &self.parts {
                 let (part, after) = rest.split_at(part_len(rest, *direction)?);
@@ -210,7 +243,7 @@ impl IndexOrder {
                 }
             }
         } else {
-            out = token.sort_key.clone();
+            out.extend_from_slice(&token.sort_key[self.fixed_len(&token.sort_key)?..]);
         }
         if !self.is_unique {
             out.extend_from_slice(&token.key);

@@ -31,9 +31,11 @@ mod known;
 
 mod cover;
 mod index_order;
+mod merge;
 
 mod access;
 
+mod entries;
 mod keys;
 
 mod covered;

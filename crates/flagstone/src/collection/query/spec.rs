@@ -98,6 +98,12 @@ impl Spec {
         Some(KeyPosition { key: token.key.clone(), direction })
     }
 
+    /// Returns whether the filter, or the position after which the query begins, bounds the stored
+    /// keys.
+    pub(super) fn bounds_keys(&self) -> bool {
+        self.key_position().is_some() || !self.filter.key_bounds().is_everything()
+    }
+
     /// A hash of what decides which documents are found in which order. A page token carries it.
     pub(super) fn hash(&self, stored: &Stored) -> u64 {
         let mut text = format!("{:?} {}", stored.bytes().id(), self.filter);

@@ -263,7 +263,7 @@ fn a_filter_that_the_catalog_cannot_keep_is_refused() {
     deep.check().unwrap();
     let refused = documents.create_index("a", Index::on("a").only(deep)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-    assert!(refused.to_string().contains("conditions at most 64 deep"), "{refused}");
+    assert!(refused.to_string().contains("conditions at most 100 deep"), "{refused}");
     assert!(documents.indexes().is_empty());
 }
 

@@ -6,6 +6,7 @@ mod groups;
 mod key_order;
 mod keys;
 mod limits;
+mod merged;
 mod model;
 mod pages;
 mod plain;

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Default)]
 pub(super) struct Model(pub(super) BTreeMap<Value, Value>);
 
+/// A sort: paths, those that descend marked, and its text.
+pub(super) type Sort = (Vec<(&'static str, bool)>, String);
+
 /// What a path reaches: `None` where something is missing.
 type Reached = Option<Value>;
 
@@ -90,7 +93,8 @@ pub(super) fn compare(a: &[Reached], b: &[Reached], sort: &[(&str, bool)]) -> st
 }
 
 /// The fields of [`document`].
-pub(super) const PATHS: [&str; 9] = ["a", "n", "tags", "in.b", "k", "o.x", "at", "l.x", "l.y"];
+pub(super) const PATHS: [&str; 11] =
+    ["a", "n", "tags", "in.b", "k", "o.x", "at", "l.x", "l.y", "g", "u"];
 
 /// A random document with fields of several types, arrays and gaps; now and then no map.
 pub(super) fn document(rng: &mut Rng) -> Value {
@@ -100,6 +104,12 @@ pub(super) fn document(rng: &mut Rng) -> Value {
     let mut map = flagstone::doc::Map::new();
     if rng.percent(80) {
         map.insert("k", scalar(rng));
+    }
+    if rng.percent(90) {
+        map.insert("g", rng.below(6) as i64);
+    }
+    if rng.percent(60) {
+        map.insert("u", rng.below(150) as i64);
     }
     match rng.below(5) {
         0 => drop(map.insert("o", scalar(rng))),
@@ -250,8 +260,55 @@ pub(super) fn filter(rng: &mut Rng, depth: u32) -> Filter {
     }
 }
 
+/// A filter on a few values of the first fields of an index, and a sort by the fields after these:
+/// what a merge of ranges serves.
+pub(super) fn merged(rng: &mut Rng) -> (Filter, Sort) {
+    let few = |rng: &mut Rng, field: &str| {
+        let group = |rng: &mut Rng| Value::from(rng.below(7) as i64);
+        let values = (0..=rng.below(3)).map(|_| match field {
+            "g" => group(rng),
+            _ => value(rng),
+        });
+        let values: Vec<Value> = values.collect();
+        match rng.below(3) {
+            0 => Filter::any(values.into_iter().map(|value| Filter::field(field).eq(value))),
+            _ => Filter::field(field).one_of(values),
+        }
+    };
+    let (first, rest): (&[&str], &[&'static str]) = *rng.pick(&[
+        (&["g"][..], &["n"][..]),
+        (&["g"], &["n", "u"]),
+        (&["g"], &["u"]),
+        (&["g"], &["$key"]),
+        (&["g", "n"], &["u"]),
+        (&["g"], &["g", "n"]),
+        (&["tags"], &["n"]),
+        (&["tags"], &["$key"]),
+        (&["k"], &["n"]),
+        (&["n"], &["u"]),
+    ]);
+    let mut filter = Filter::all(first.iter().map(|field| few(rng, field)));
+    if rng.percent(30) {
+        filter = filter.and(match rest[0] {
+            "$key" => Filter::key().gte(rng.below(300) as i64),
+            path => Filter::field(path).gte(number(rng)),
+        });
+    }
+    if rest == ["u"] {
+        filter = filter.and(Filter::field("u").exists());
+    }
+    let is_reverse = rng.percent(50);
+    let mut sort: Vec<(&str, bool)> = rest.iter().map(|path| (*path, is_reverse)).collect();
+    if rng.percent(20) {
+        sort.push(("$key", rng.percent(50)));
+        sort.dedup_by_key(|(path, _)| *path);
+    }
+    let text = sort_text(&sort);
+    (filter, (sort, text))
+}
+
 /// A random sort, with its text.
-pub(super) fn sort(rng: &mut Rng) -> (Vec<(&'static str, bool)>, String) {
+pub(super) fn sort(rng: &mut Rng) -> Sort {
     let mut paths = [&PATHS[..], &["none"]].concat();
     let mut sort = Vec::new();
     for _ in 0..=rng.below(2) {
@@ -260,10 +317,14 @@ pub(super) fn sort(rng: &mut Rng) -> (Vec<(&'static str, bool)>, String) {
     if rng.percent(50) {
         sort.insert(rng.index(sort.len() + 1), ("$key", rng.percent(50)));
     }
+    let text = sort_text(&sort);
+    (sort, text)
+}
+
+fn sort_text(sort: &[(&str, bool)]) -> String {
     let text =
         |(path, descending): &(&str, bool)| format!("{}{path}", if *descending { "-" } else { "" });
-    let text = sort.iter().map(text).collect::<Vec<_>>().join(",");
-    (sort, text)
+    sort.iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 /// The text of a value, with the fields of maps in the order of their names.

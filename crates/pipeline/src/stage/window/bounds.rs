@@ -50,7 +50,12 @@ impl Bounds {
     /// All rows of a partition.
     pub(super) const ALL: Self = Self::Documents(Edge::Unbounded, Edge::Unbounded);
 
-    pub(super) fn parse(value: &Value, order: Order<'_>, place: &Place<'_>) -> Result<Self> {
+    pub(super) fn parse(
+        value: &Value,
+        order: Order<'_>,
+        place: &Place<'_>,
+        names: &Names,
+    ) -> Result<Self> {
         let refuse = |text: &str| Err(place.refuse(code::FAILED_TO_PARSE, text));
         let Some(map) = as_object(value) else {
             return refuse("expected a map with documents or range");
@@ -64,7 +69,7 @@ impl Bounds {
                     let whole = as_whole(&value);
                     whole.ok_or_else(|| at.refuse(code::FAILED_TO_PARSE, "expected a whole number"))
                 };
-                let (lower, upper) = parse_edges(edges, &at, whole)?;
+                let (lower, upper) = parse_edges(edges, &at, names, whole)?;
                 if position(&lower, 0).zip(position(&upper, 0)).is_some_and(|(a, b)| a > b) {
                     return Err(at.refuse(5339900, "expected a lower bound that is not greater"));
                 }
@@ -76,17 +81,17 @@ impl Bounds {
             }
             (None, Some(edges), unit) if map.len() == 1 + usize::from(unit.is_some()) => {
                 let unit = unit.map(|unit| parse_unit(unit, &place.field("unit"))).transpose()?;
-                Self::parse_range(edges, unit, order, &place.field("range"))
+                Self::parse_range((edges, unit), order, &place.field("range"), names)
             }
             _ => refuse("expected documents, or range with or without unit"),
         }
     }
 
     fn parse_range(
-        edges: &Value,
-        unit: Option<Unit>,
+        (edges, unit): (&Value, Option<Unit>),
         order: Order<'_>,
         at: &Place<'_>,
+        names: &Names,
     ) -> Result<Self> {
         // Sums of decimals are exact.
         let number = |value: Value, at: &Place<'_>| {
@@ -99,7 +104,7 @@ impl Bounds {
                 at.refuse(code::FAILED_TO_PARSE, format!("expected {kind}"))
             })
         };
-        let (lower, upper) = parse_edges(edges, at, number)?;
+        let (lower, upper) = parse_edges(edges, at, names, number)?;
         let zero = Value::Int(0);
         if position(&lower, zero.clone()).zip(position(&upper, zero)).is_some_and(|(a, b)| a > b) {
             return Err(at.refuse(5339900, "expected a lower bound that is not greater"));
@@ -241,6 +246,7 @@ fn counted(edge: &Edge<i64>, at: usize) -> Option<i64> {
 fn parse_edges<T>(
     value: &Value,
     at: &Place<'_>,
+    names: &Names,
     number: impl Fn(Value, &Place<'_>) -> Result<T>,
 ) -> Result<(Edge<T>, Edge<T>)> {
     let Some([lower, upper]) = value.as_array() else {
@@ -255,8 +261,7 @@ fn parse_edges<T>(
             Err(at.refuse(code::FAILED_TO_PARSE, text))
         }
         value => {
-            // In all its forms it is a number.
-            let value = constant(value, at, &Names::of_text(), code::FAILED_TO_PARSE)?;
+            let value = constant(value, at, names, code::FAILED_TO_PARSE)?;
             Ok(Edge::By(number(value, at)?))
         }
     };

@@ -141,6 +141,8 @@ struct Spec<'v, 'p> {
     order: Order<'v>,
     /// The place of the field.
     place: &'p Place<'p>,
+    /// What tells the form of values.
+    forms: Names,
 }
 
 impl Function {
@@ -159,7 +161,8 @@ impl Function {
         let (operator, argument) = found.ok_or_else(|| refuse("expected a function of windows"))?;
         let window = map.get("window");
         let has_others = map.len() > 1 + usize::from(window.is_some());
-        let spec = Spec { operator, argument, window, order, place };
+        let forms = names.inner(Vec::new());
+        let spec = Spec { operator, argument, window, order, place, forms };
         let at = place.field(operator);
         if let Some((_, ranking)) = RANKINGS.iter().find(|(known, _)| *known == operator) {
             if map.len() > 1 {
@@ -398,7 +401,7 @@ impl Spec<'_, '_> {
 
     fn bounds(&self) -> Result<Option<Bounds>> {
         let place = self.place.field("window");
-        self.window.map(|window| Bounds::parse(window, self.order, &place)).transpose()
+        self.window.map(|window| Bounds::parse(window, self.order, &place, &self.forms)).transpose()
     }
 
     fn over(&self, aggregate: Aggregate) -> Result<Function> {

@@ -58,10 +58,12 @@ impl<R: Rows> Windowed<R> {
             interrupt_check()?;
             key.clear();
             if let Some(node) = &window.partition {
-                let value = node.evaluate(&row, context)?.unwrap_or(Cow::Owned(Value::Null));
+                let value = node.evaluate(&row, context).map_err(|error| error.of_row(&row))?;
+                let value = value.unwrap_or(Cow::Owned(Value::Null));
                 if value.as_array().is_some() {
                     let text = "expected partitionBy to give no arrays";
-                    return Err(PipelineError::new(code::TYPE_MISMATCH, &window.place, text));
+                    let error = PipelineError::new(code::TYPE_MISMATCH, &window.place, text);
+                    return Err(error.of_row(&row));
                 }
                 sort_key::encode(&value, Direction::Ascending, &mut key);
             }
@@ -98,7 +100,8 @@ impl<R: Rows> Rows for Windowed<R> {
         }
         let (mut values, mut needed) = (Vec::with_capacity(lives.len()), *at + 1);
         for (output, live) in window.outputs.iter().zip(lives) {
-            values.push(output.function.value(live, buffer, *at, context)?);
+            let value = output.function.value(live, buffer, *at, context);
+            values.push(value.map_err(|error| error.of_row(buffer.row(*at)))?);
             needed = needed.min(output.function.needed(live, *at));
         }
         let mut row = buffer.take(*at, needed);

@@ -1,18 +1,15 @@
 //! One index as a plan, with its cost.
 
-use super::planner::{Chosen, Plan, Planner};
+use super::planner::{Chosen, PROBED_MAX, Plan, Planner};
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
+use crate::collection::query::entries::Entries;
 use crate::collection::query::explain::PlanInfo;
-use crate::collection::query::index_order::Order;
 use crate::collection::query::key_list::KeyList;
-use crate::collection::query::keys::RangeEntries;
 use crate::collection::query::source::QuerySource;
 use flagstone_base::Result;
 use std::sync::Arc;
 
-/// The most entries of an index that are read to estimate its cost.
-const PROBED_MAX: usize = 128;
 /// If a sample says that there are more entries than these, a probe would not find the end.
 const MANY: u64 = 16 * PROBED_MAX as u64;
 /// Without statistics a range is estimated to have one part in this many of an index, one value of
@@ -61,7 +58,9 @@ impl Candidate {
         let is_streamed = has_order || access.is_key_ordered || is_streamed;
         let read = if is_streamed { found } else { entries };
         let fetched = if reads_none { 0 } else { found };
-        let cost = read / ENTRIES_PER_DOCUMENT + fetched * FETCH + 1;
+        // Of each range that is merged, the first entry is found.
+        let found_first = access.merged() as u64 * FETCH;
+        let cost = read / ENTRIES_PER_DOCUMENT + fetched * FETCH + found_first + 1;
         let notes = planner.notes(|| {
             let number = match how {
                 How::Counted => format!("{entries} entries, counted"),
@@ -82,7 +81,10 @@ impl Candidate {
             let order = order.map(str::to_owned);
             [access.shown(counts), number].into_iter().chain(order).collect()
         });
-        let text = planner.text(|| format!("index {:?}", access.name()));
+        let text = planner.text(|| match access.merged() {
+            0 => format!("index {:?}", access.name()),
+            count => format!("sorted merge of {count} ranges of index {:?}", access.name()),
+        });
         let info = PlanInfo { access: text, notes, rows: entries.min(documents), cost };
         Ok(Self { access, known, has_order, entries, info })
     }
@@ -95,10 +97,8 @@ impl Candidate {
         (has_order, is_only): (bool, bool),
         total: u64,
     ) -> Result<(Option<KeyList>, u64, How)> {
-        // A query that ends soon reads few entries, however many there are.
-        let ends_soon = planner.last().is_some_and(|last| last <= PROBED_MAX as u64);
-        let is_probed = access.fields > 0 && !(has_order && ends_soon);
-        let probe = || probe(planner.source, access, access.direction(planner.ask.need));
+        let is_probed = access.fields > 0 && !(has_order && planner.ends_soon());
+        let probe = || probe(planner.source, access, planner.ask.need);
         let counted = |keys: KeyList| {
             let count = keys.len() as u64;
             (Some(keys), count, How::Counted)
@@ -152,9 +152,9 @@ enum How {
 fn probe(
     source: &QuerySource<'_>,
     access: &Arc<IndexAccess>,
-    order: Order,
+    need: Need,
 ) -> Result<Option<KeyList>> {
-    let mut entries = RangeEntries::new(access, source, order);
+    let mut entries = Entries::in_order(access, source, need);
     let mut keys = KeyList::default();
     while entries.advance()? {
         if keys.len() == PROBED_MAX {

@@ -75,10 +75,13 @@ impl<'a, 't> Chooser<'a, 't> {
         };
         self.check_hint(&accesses, &refused)?;
         let ties = self.settle_ties(&mut accesses);
+        self.keep_merges(&mut accesses);
         let ranges: usize = accesses.iter().map(|access| access.ranges.len()).sum();
         let indexes = accesses.len() + refused.len();
         let work = self.weight(indexes) + ranges as u64 * RANGE_WORK;
-        let is_only = accesses.iter().filter(|access| access.fields > 0).count() == 1;
+        let mut bounded: Vec<u32> = accesses.iter().filter(|it| it.fields > 0).map(id).collect();
+        bounded.dedup();
+        let is_only = bounded.len() == 1;
         let mut candidates = Vec::with_capacity(accesses.len());
         for access in accesses {
             candidates.push(Candidate::new(&self.0, access, is_only)?);
@@ -150,8 +153,7 @@ impl<'a, 't> Chooser<'a, 't> {
         };
         let rank = |access: &&IndexAccess| {
             let is_hinted = hinted == Some(access.name());
-            let id = access.index.core().id().0;
-            (is_hinted, access.cover.is_some(), access.fields, Reverse(id))
+            (is_hinted, access.cover.is_some(), access.fields, Reverse(id(access)))
         };
         let best = accesses.iter().filter(|access| access.order.is_some()).max_by_key(rank);
         let Some((access, order)) = best.and_then(|best| Some((best, best.order.as_ref()?))) else {
@@ -168,6 +170,25 @@ impl<'a, 't> Chooser<'a, 't> {
             }
         }
         tie_order
+    }
+
+    /// Keeps the merges of ranges that may read less than what sorts: if the query ends, they read
+    /// a part of the same entries. If it ends soon, it is not worth a look at how many there are.
+    fn keep_merges(&self, accesses: &mut Vec<IndexAccess>) {
+        if self.0.ask.need != Need::Sort || accesses.iter().all(|access| access.merge.is_none()) {
+            return;
+        }
+        let needs = self.0.spec.after.as_ref().map_or(0, |token| token.ties.index);
+        let is_kept = |access: &IndexAccess| {
+            access.merge.is_none()
+                || access.order.is_some() && (self.0.last().is_some() || id(access) == needs)
+        };
+        accesses.retain(is_kept);
+        if self.0.ends_soon() {
+            let merged = accesses.iter().filter(|access| access.merge.is_some());
+            let merged: Vec<u32> = merged.map(id).collect();
+            accesses.retain(|access| access.merge.is_some() || !merged.contains(&id(access)));
+        }
     }
 
     /// Unions and intersections of indexes.
@@ -203,7 +224,7 @@ impl<'a, 't> Chooser<'a, 't> {
         let Some(index) = token.map(|token| token.ties.index).filter(|index| *index != 0) else {
             return Ok(false);
         };
-        candidates.retain(|one| one.has_order && one.access.index.core().id().0 == index);
+        candidates.retain(|one| one.has_order && id(&one.access) == index);
         let is_hinted = match (&self.0.spec.hint, candidates.first()) {
             (None, Some(_)) => true,
             (Some(Hint::Index(name)), Some(one)) => one.access.name() == *name,
@@ -297,6 +318,11 @@ impl<'a, 't> Chooser<'a, 't> {
         }
         Ok(Some(count))
     }
+}
+
+/// The keyspace of an index.
+fn id(access: &IndexAccess) -> u32 {
+    access.index.core().id().0
 }
 
 /// The plan of a filter that no document can match, as `premise` tells if the filter does not.

@@ -3,9 +3,11 @@
 use super::planner::{GatheredPlan, Several};
 use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
+use crate::collection::query::ask::Need;
+use crate::collection::query::entries::Entries;
 use crate::collection::query::index_order::Order;
 use crate::collection::query::key_list::KeyList;
-use crate::collection::query::keys::{Keys, RangeEntries};
+use crate::collection::query::keys::Keys;
 use crate::collection::query::source::QuerySource;
 use crate::spill::{SortOptions, Sorted, Sorter};
 use flagstone_base::Result;
@@ -64,8 +66,12 @@ impl<'t> Gather<'_, 't> {
             let read = keys.len() as u64;
             return Ok(Keys::Known(keys.sorted(direction), read));
         }
-        let mut entries = RangeEntries::new(access, self.source, direction.into());
-        if (access.is_key_ordered || order.is_none()) && !access.may_repeat {
+        if let (true, Some(direction)) = (access.is_key_ordered, order) {
+            let entries = Entries::in_order(access, self.source, Need::Keys(direction));
+            return Ok(Keys::Entries(Box::new(entries)));
+        }
+        let mut entries = Entries::in_ranges(access, self.source, direction.into());
+        if order.is_none() && !access.may_repeat {
             return Ok(Keys::Entries(Box::new(entries)));
         }
         let mut sorter = self.sorter(direction, share);
@@ -127,7 +133,7 @@ impl<'t> Gather<'_, 't> {
                     keys.iter().try_for_each(|key| sorter.push(key))?;
                 }
                 GatheredPlan::Index { access, known: None } => {
-                    let mut entries = RangeEntries::new(&access, self.source, Order::Forward);
+                    let mut entries = Entries::in_ranges(&access, self.source, Order::Forward);
                     while entries.advance()? {
                         sorter.push(entries.key())?;
                     }

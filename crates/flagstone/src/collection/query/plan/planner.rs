@@ -12,6 +12,9 @@ use crate::collection::query::spec::Spec;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// The most entries of an index that are read to estimate its cost.
+pub(super) const PROBED_MAX: usize = 128;
+
 /// What a plan is chosen for.
 #[derive(Clone, Copy)]
 pub(super) struct Planner<'a, 't> {
@@ -116,6 +119,12 @@ impl Planner<'_, '_> {
     /// Returns notes for users, if texts are wanted.
     pub(super) fn notes(&self, make: impl FnOnce() -> Vec<String>) -> Vec<String> {
         if self.explains { make() } else { Vec::new() }
+    }
+
+    /// Returns whether the query ends after few entries, however many there are, if they come in an
+    /// order that suffices.
+    pub(super) fn ends_soon(&self) -> bool {
+        self.last().is_some_and(|last| last <= PROBED_MAX as u64)
     }
 
     /// The documents after which the query ends, if they come in an order that suffices.

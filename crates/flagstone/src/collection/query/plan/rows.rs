@@ -7,10 +7,11 @@ use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::covered::Covered;
+use crate::collection::query::entries::Entries;
 use crate::collection::query::index_order::{IndexOrder, TieOrder};
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::key_list::KeyList;
-use crate::collection::query::keys::{Keys, RangeEntries};
+use crate::collection::query::keys::Keys;
 use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::{Fetch, Rows};
 use crate::collection::query::source::{Ordering, QuerySource};
@@ -116,7 +117,7 @@ fn found<'t>(
             Ok(Found { rows, is_sorted: false, order: None, ties })
         }
         Chosen::Index { access, has_order, .. } if access.cover.is_some() => {
-            let entries = RangeEntries::new(&access, source, access.direction(ask.need));
+            let entries = Entries::in_order(&access, source, ask.need);
             let projector = spec.projection.as_ref().map(Projector::new);
             let cover = access.cover.clone();
             let covered =
@@ -157,9 +158,6 @@ fn in_order<'t>(
             let read = keys.len() as u64;
             Keys::Known(keys, read)
         }
-        None => {
-            let entries = RangeEntries::new(access, source, access.direction(Need::Sort));
-            Keys::Entries(Box::new(entries))
-        }
+        None => Keys::Entries(Box::new(Entries::in_order(access, source, Need::Sort))),
     }
 }
