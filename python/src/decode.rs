@@ -3,9 +3,10 @@
 use flagstone::doc::{FieldKey, Malformed};
 use flagstone::{Value, View};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyBytes, PyDateTime, PyDelta, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
-    PyTzInfo,
+    PyType, PyTzInfo,
 };
 
 use crate::error::{guarded, invalid, named};
@@ -52,7 +53,42 @@ pub(crate) fn view_at<'py>(
     decimals: Decimals,
     path: impl FnOnce() -> String,
 ) -> PyResult<Bound<'py, PyAny>> {
-    guarded(py, || part(py, view, decimals)).map_err(|error| {
+    located(py, view, path, || part(py, view, decimals, None))
+}
+
+/// As [`view_at`], for what is no copy but a part of a stored document: its lists and dicts refuse
+/// changes, which nobody would write.
+pub(crate) fn stored_at<'py>(
+    py: Python<'py>,
+    view: &View<'_>,
+    decimals: Decimals,
+    path: impl FnOnce() -> String,
+) -> PyResult<Bound<'py, PyAny>> {
+    static LIST: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static DICT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    located(py, view, path, || {
+        if !view.is_array() && !view.is_map() {
+            return part(py, view, decimals, None);
+        }
+        let list = LIST.import(py, "flagstone.edits", "StoredList")?;
+        let dict = DICT.import(py, "flagstone.edits", "StoredDict")?;
+        part(py, view, decimals, Some(&Stored { list, dict }))
+    })
+}
+
+/// The classes of lists and dicts that refuse changes.
+struct Stored<'a, 'py> {
+    list: &'a Bound<'py, PyType>,
+    dict: &'a Bound<'py, PyType>,
+}
+
+fn located<'py>(
+    py: Python<'py>,
+    view: &View<'_>,
+    path: impl FnOnce() -> String,
+    decode: impl FnOnce() -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    guarded(py, decode).map_err(|error| {
         let beyond = view.to_value().ok().and_then(|value| beyond_years(&value));
         beyond.map_or(error, |rest| beyond_python(py, &(path() + &rest)))
     })
@@ -89,23 +125,34 @@ fn beyond_python(py: Python<'_>, path: &str) -> PyErr {
     invalid(py, format!("{path}: {text}"))
 }
 
-fn part<'py>(py: Python<'py>, view: &View<'_>, decimals: Decimals) -> PyResult<Bound<'py, PyAny>> {
+fn part<'py>(
+    py: Python<'py>,
+    view: &View<'_>,
+    decimals: Decimals,
+    stored: Option<&Stored<'_, 'py>>,
+) -> PyResult<Bound<'py, PyAny>> {
     let wrong = |error: Malformed| malformed(py, error);
     if let Some(text) = view.as_str() {
         return Ok(PyString::new(py, text).into_any());
     }
     if view.is_array() {
-        let list = PyList::empty(py);
+        let list = match stored {
+            Some(stored) => stored.list.call0()?.cast_into()?,
+            None => PyList::empty(py),
+        };
         for item in view.items().map_err(wrong)? {
-            list.append(part(py, &item.map_err(wrong)?, decimals)?)?;
+            list.append(part(py, &item.map_err(wrong)?, decimals, stored)?)?;
         }
         return Ok(list.into_any());
     }
     if view.is_map() {
-        let dict = PyDict::new(py);
+        let dict = match stored {
+            Some(stored) => stored.dict.call0()?.cast_into()?,
+            None => PyDict::new(py),
+        };
         for field in view.fields().map_err(wrong)? {
             let (name, value) = field.map_err(wrong)?;
-            let value = part(py, &value, decimals)?;
+            let value = part(py, &value, decimals, stored)?;
             match name {
                 FieldKey::Name(name) => dict.set_item(name, value)?,
                 FieldKey::Value(name) => {

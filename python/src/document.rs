@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 /// A document, or a map in one: a `Mapping` of names to values. It keeps its stored bytes, and
 /// decodes what is read: `doc["a"]["b"]` decodes that value alone. It does not change, also when
-/// another document is stored under its key, and can be read when the database is closed.
+/// another document is stored under its key, and can be read when the database is closed. Lists in
+/// it, and dicts in these, refuse changes, too; `to_dict` and `path` return copies.
 ///
 ///     >>> c = db.collection("comments")
 ///     >>> c["a"] = {"author": {"name": "x"}, "score": 1}
@@ -61,7 +62,7 @@ impl Document {
         decimals: Decimals,
     ) -> PyResult<Bound<'py, PyAny>> {
         if !has_names(py, &document.root())? {
-            return decode::view(py, &document.root(), decimals);
+            return decode::stored_at(py, &document.root(), decimals, || "$".into());
         }
         let document = Self { bytes: Held::Read(document), names: Vec::new(), decimals };
         Ok(document.into_pyobject(py)?.into_any())
@@ -112,8 +113,8 @@ impl Document {
     /// Sets a field, or removes it, in the transaction that the document belongs to.
     fn change(&self, py: Python<'_>, name: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let Held::Edited(edited) = &self.bytes else {
-            let text =
-                "a Document does not change: use Collection.update, or set the whole document";
+            let text = "a Document does not change: use Collection.update, or change a copy, as of \
+                        to_dict(), and set the whole document";
             return Err(PyTypeError::new_err(text));
         };
         let names: Vec<Box<str>> = self.names.iter().cloned().chain([name.into()]).collect();
@@ -135,7 +136,7 @@ impl Document {
                 let names = self.names.iter().map(|name| &**name);
                 value::path_of(names.chain([name]))
             };
-            return decode::view_at(py, view, self.decimals, path);
+            return decode::stored_at(py, view, self.decimals, path);
         }
         let names = self.names.iter().cloned().chain([name.into()]).collect();
         if let (Held::Edited(edited), false) = (&self.bytes, has_names) {

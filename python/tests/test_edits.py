@@ -120,6 +120,60 @@ def test_a_change_that_cannot_be_written_changes_nothing(
         c["a"]["x"] = 1
 
 
+def test_what_is_read_refuses_changes_that_would_be_lost(
+    db: flagstone.Database, c: flagstone.Collection
+) -> None:
+    """Lists, and maps in them or with other keys than names, were plain: changes were lost."""
+    c["a"] = {"l": [3, [1], {"x": {"y": [1]}}], "m": {1: {"z": 1}}}
+    c["list"], c["map"] = [1], {7: [1]}
+    first: dict[str, Any] = {"l": [3, [1], {"x": {"y": [1]}}], "m": {1: {"z": 1}}}
+    found: list[Any] = [c["a"]["l"], c["a"]["l"][1], c["list"], c.get("list"), c["map"][7]]
+    found += [c["a"]["l"][2]["x"]["y"], c["a"].get("l"), next(iter(c.values()))["l"]]
+    found += [document["l"] for key, document in c.find({"l": 3})]
+    with db.snapshot() as snapshot:
+        found += [snapshot[c]["list"], c.find_one({"l": 3})[1]["l"]]  # type: ignore[index]
+    changes: dict[str, list[Any]] = {
+        "append": [1], "clear": [], "extend": [[1]], "insert": [0, 1], "pop": [], "remove": [1],
+        "reverse": [], "sort": [], "__setitem__": [0, 1], "__delitem__": [0], "__iadd__": [[1]],
+        "__imul__": [2],
+    }  # fmt: skip
+    for items in found:
+        for name, words in changes.items():
+            with pytest.raises(TypeError, match="a list in a Document does not change"):
+                getattr(items, name)(*words)
+    changes = {
+        "clear": [], "pop": [1], "popitem": [], "setdefault": [1, 1], "update": [{"a": 1}],
+        "__setitem__": ["x", 1], "__delitem__": ["x"], "__ior__": [{}],
+    }  # fmt: skip
+    for entries in (c["a"]["l"][2], c["a"]["l"][2]["x"], c["a"]["m"], c["a"]["m"][1], c["map"]):
+        for name, words in changes.items():
+            with pytest.raises(TypeError, match="a dict in a Document does not change"):
+                getattr(entries, name)(*words)
+    assert c["a"] == first and c["list"] == [1] and c["map"] == {7: [1]}
+    # They are lists and dicts, and every copy is one as any other.
+    tags = c["a"]["l"]
+    assert isinstance(tags, list) and isinstance(tags[2], dict) and json.dumps(tags)
+    copies = [list(tags), tags[:], tags + [], copy.copy(tags), tags.copy()]
+    for each in [*copies, pickle.loads(pickle.dumps(tags)), copy.deepcopy(tags)]:
+        assert type(each) is list and each == tags
+        each.append(1)
+    deep = copy.deepcopy(c["a"]["m"])
+    deep[1]["z"] = 2
+    assert type(deep) is dict and type(deep[1]) is dict
+    own: list[Any] = [c["a"].to_dict()["l"], c.get("a", path="l"), c["a"].path("$.l")]
+    for mine in [*own, c.get("list", type=list)]:
+        mine.append("new")
+    whole = c["a"].to_dict()
+    whole["l"].append({"x": 1})
+    c["b"] = whole
+    c.update("a", set={"l": c["b"]["l"], "m": c["a"]["l"][2]})
+    assert c["a"]["l"] == [*first["l"], {"x": 1}] and c["a"]["m"] == first["l"][2]
+    with db.transaction() as tx:
+        tx[c]["a"]["l"] = c["list"]
+        tx[c]["a"]["l"].append(2)
+    assert c["a"]["l"] == [1, 2]
+
+
 def test_numbers_beside_a_change_keep_their_digits(
     db: flagstone.Database, c: flagstone.Collection
 ) -> None:

@@ -1,9 +1,11 @@
-"""Lists and dicts in a document of a transaction, which write their changes there."""
+"""Lists and dicts in documents. Those of a transaction write their changes there, others refuse
+changes, which would be lost.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 
 class _Part(Protocol):
@@ -153,4 +155,71 @@ def _is_in(item: Any, above: Any) -> bool:
     return isinstance(item, (List, Dict)) and item._above is above
 
 
-__all__ = ["Dict", "List", "tracked"]
+def _refused(of: type[Any], name: str) -> Any:
+    def method(self: Any, *given: Any, **named: Any) -> NoReturn:
+        raise TypeError(
+            f"a {of.__name__} in a Document does not change: use Collection.update, or change a "
+            f"copy, {of.__name__}(..), and set the whole document"
+        )
+
+    return _named(method, getattr(of, name))
+
+
+class StoredList(list[Any]):
+    """A list in a document, which refuses changes. Its copies and slices are lists as any other.
+
+    >>> import flagstone
+    >>> with flagstone.open("stored") as db:
+    ...     c = db.collection("c")
+    ...     c["a"] = {"tags": ["p"]}
+    ...     try:
+    ...         c["a"]["tags"].append("q")
+    ...     except TypeError as error:
+    ...         print(str(error).partition(":")[0])
+    a list in a Document does not change
+    """
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+    append = _refused(list, "append")
+    clear = _refused(list, "clear")
+    extend = _refused(list, "extend")
+    insert = _refused(list, "insert")
+    pop = _refused(list, "pop")
+    remove = _refused(list, "remove")
+    reverse = _refused(list, "reverse")
+    sort = _refused(list, "sort")
+    __setitem__ = _refused(list, "__setitem__")
+    __delitem__ = _refused(list, "__delitem__")
+    __iadd__ = _refused(list, "__iadd__")
+    __imul__ = _refused(list, "__imul__")
+
+
+class StoredDict(dict[Any, Any]):
+    """A map in a list of a document, or one whose keys are not all names. It refuses changes."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__reduce__()
+
+    clear = _refused(dict, "clear")
+    pop = _refused(dict, "pop")
+    popitem = _refused(dict, "popitem")
+    setdefault = _refused(dict, "setdefault")
+    update = _refused(dict, "update")
+    __setitem__ = _refused(dict, "__setitem__")
+    __delitem__ = _refused(dict, "__delitem__")
+    __ior__ = _refused(dict, "__ior__")
+
+
+__all__ = ["Dict", "List", "StoredDict", "StoredList", "tracked"]
