@@ -42,6 +42,8 @@ pub(crate) struct ArrowSource {
     columns: Columns,
     /// What its columns were made of.
     asked: Arc<Asked>,
+    /// Not all documents were asked for the types of the columns.
+    is_sampled: bool,
     options: StreamOptions,
     /// What has ended a stream of it, until it is asked for.
     end: Arc<End>,
@@ -71,6 +73,12 @@ impl End {
 }
 
 impl Asked {
+    fn has_types(&self) -> bool {
+        self.columns.as_ref().is_some_and(|columns| {
+            Columns::new(columns.iter().cloned()).is_ok_and(|columns| columns.are_typed())
+        })
+    }
+
     /// Returns the columns of a query, with types that hold the values of `sample` documents.
     fn columns(&self, find: &flagstone::Find<'static>, sample: usize) -> Result<Columns> {
         let key = match self.key.as_deref() {
@@ -127,23 +135,30 @@ impl ArrowSource {
         let asked = Asked { columns: asked, key: wanted.key.map(str::to_owned) };
         let sample = wanted.sample.unwrap_or(usize::MAX);
         let columns = query.opened().run(py, || asked.columns(&query.detached()?, sample))?;
+        let is_sampled = wanted.sample.is_some() && !asked.has_types();
         let (asked, end) = (Arc::new(asked), Arc::default());
-        Ok(Self { find: find.clone().unbind(), columns, asked, options, end })
+        Ok(Self { find: find.clone().unbind(), columns, asked, is_sampled, options, end })
     }
 
     /// Returns the same source with other columns, or of another query.
     fn with(&self, find: Py<Find>, columns: Columns) -> Self {
-        let (asked, options) = (Arc::clone(&self.asked), self.options);
-        Self { find, columns, asked, options, end: Arc::default() }
+        let (asked, is_sampled, options) = (Arc::clone(&self.asked), self.is_sampled, self.options);
+        Self { find, columns, asked, is_sampled, options, end: Arc::default() }
     }
 
-    /// Returns the same source with columns that hold all documents, if one of them did not fit
-    /// those that a sample has shown.
-    fn widened(&self, py: Python<'_>) -> PyResult<Option<Self>> {
-        let has_types = self.asked.columns.as_ref().is_some_and(|columns| {
-            Columns::new(columns.iter().cloned()).is_ok_and(|columns| columns.are_typed())
-        });
-        if !self.end.misfit.swap(false, Ordering::AcqRel) || has_types {
+    /// Returns whether a stream of it has met a document that does not fit.
+    pub(crate) fn has_misfit(&self) -> bool {
+        self.end.misfit.load(Ordering::Acquire)
+    }
+
+    /// Returns whether columns are inferred from some of the documents alone.
+    pub(crate) const fn is_sampled(&self) -> bool {
+        self.is_sampled
+    }
+
+    /// Returns the same source with columns that hold all documents; `None` if types were given.
+    pub(crate) fn widened(&self, py: Python<'_>) -> PyResult<Option<Self>> {
+        if self.asked.has_types() {
             return Ok(None);
         }
         let find = self.find.get();
@@ -156,7 +171,8 @@ impl ArrowSource {
             })
         })?;
         let columns = self.columns.replaced_by(&columns).map_err(|error| raised(py, &error))?;
-        Ok(Some(self.with(self.find.clone_ref(py), columns)))
+        let wide = self.with(self.find.clone_ref(py), columns);
+        Ok(Some(Self { is_sampled: false, ..wide }))
     }
 
     fn stream(&self, py: Python<'_>, threads: usize) -> PyResult<Reader> {
@@ -171,6 +187,7 @@ impl ArrowSource {
             opened: Arc::clone(find.opened()),
             schema: stream.schema(),
             stream: Some(stream),
+            is_sampled: self.is_sampled,
             end: Arc::clone(&self.end),
         })
     }
@@ -198,10 +215,8 @@ impl ArrowSource {
             Ok(table) => return Ok(table),
             Err(error) => error,
         };
-        match slf.get().widened(py)? {
-            Some(wide) => read(&Bound::new(py, wide)?),
-            None => Err(failed),
-        }
+        let wide = if slf.get().has_misfit() { slf.get().widened(py)? } else { None };
+        wide.map_or(Err(failed), |wide| read(&Bound::new(py, wide)?))
     }
 }
 
@@ -304,6 +319,12 @@ impl ArrowSource {
         let find = self.find.get().filtered(filter_of(Some(filter))?);
         let wrong = || invalid(py, "a query with skip, limit or fields is not filtered further");
         let find = Py::new(py, find.ok_or_else(wrong)?)?;
+        Ok(self.with(find, self.columns.clone()))
+    }
+
+    /// Returns a source of no more than the first rows.
+    fn _first(&self, py: Python<'_>, rows: u64) -> PyResult<Self> {
+        let find = Py::new(py, self.find.get().first_of(rows))?;
         Ok(self.with(find, self.columns.clone()))
     }
 
@@ -457,6 +478,7 @@ struct Reader {
     opened: Arc<Opened>,
     schema: SchemaRef,
     stream: Option<Stream>,
+    is_sampled: bool,
     end: Arc<End>,
 }
 
@@ -475,11 +497,17 @@ impl Reader {
             Ok(Some(batch)) => Some(Ok(batch)),
             Ok(None) => None,
             Err(error) => {
-                if error.kind() == ErrorKind::InvalidInput {
-                    self.end.misfit.store(true, Ordering::Release);
-                }
                 self.forget();
-                Some(Err(error))
+                if error.kind() != ErrorKind::InvalidInput {
+                    return Some(Err(error));
+                }
+                self.end.misfit.store(true, Ordering::Release);
+                let text = error.to_string();
+                if !self.is_sampled || text.contains("sample=None") {
+                    return Some(Err(error));
+                }
+                let text = format!("{text}; sample=None infers the types from all documents");
+                Some(Err(Error::invalid(text)))
             }
         }
     }

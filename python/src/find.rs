@@ -14,6 +14,7 @@ use crate::keys::joined;
 use crate::opened::Opened;
 use crate::rows::{Row, Rows};
 use crate::scan::Part;
+use crate::selection::check_dotted;
 use crate::through::{Through, no_reads, read_snapshot};
 use crate::{update, value, views};
 use flagstone::query::{Projection, SortSpec};
@@ -118,17 +119,27 @@ impl Find {
         if !self.is_whole() {
             return None;
         }
-        let Documents { collection, through } = &*self.documents;
-        let documents = Documents { collection: collection.clone(), through: through.clone() };
         let mut query = self.query.clone();
         query.filter = query.filter.and(filter);
-        Some(Self {
+        Some(self.with(query))
+    }
+
+    /// Returns the same query for no more than its first `most` documents.
+    pub(crate) fn first_of(&self, most: u64) -> Self {
+        let limit = self.query.limit.map_or(most, |limit| limit.min(most));
+        self.with(Query { limit: Some(limit), ..self.query.clone() })
+    }
+
+    fn with(&self, query: Query) -> Self {
+        let Documents { collection, through } = &*self.documents;
+        let documents = Documents { collection: collection.clone(), through: through.clone() };
+        Self {
             opened: Arc::clone(&self.opened),
             documents: OfProcess::new(documents),
             decimals: self.decimals,
             query,
             columns: self.columns.clone(),
-        })
+        }
     }
 
     /// Returns whether the query gives whole documents, and all that match.
@@ -260,6 +271,7 @@ impl Find {
         py: Python<'py>,
         #[pyo3(from_py_with = arg::path)] path: &str,
     ) -> PyResult<Bound<'py, PyList>> {
+        check_dotted(py, path)?;
         let values: Vec<Value> =
             self.ask(py, |find| find.distinct(path)?.collect::<Result<Vec<_>>>())?;
         let values = values.iter().map(|value| decode::value(py, value, self.decimals));
@@ -366,10 +378,10 @@ impl Find {
     /// - `key`: without `columns`, the name of the column of the keys; `None` leaves it out. If
     ///   the documents have a field `_key`, the default is `_key_1`, and so on.
     /// - `sample`: how many documents columns and types are inferred from, 1000; `None` for all,
-    /// which
-    ///   are read once more for it. A document that does not fit, such as one with a field that no
-    ///   column has, is an error of the stream, which cannot change its columns. `to_polars`,
-    ///   `to_pandas` and `to_pyarrow` begin anew with the columns of all documents instead.
+    ///   which are read once more for it. A document that does not fit, such as one with a field
+    ///   that no column has, is an error of the stream, which cannot change its columns.
+    ///   `to_polars`, `to_pandas` and `to_pyarrow` begin anew with the columns of all documents
+    ///   instead.
     /// - `on_mismatch`: whether a value that does not fit its column is an `"error"` that names key
     ///   and column, or becomes `"null"`.
     /// - `batch_rows`: the rows of a record batch.

@@ -262,9 +262,10 @@ pub(crate) fn stream_of(given: &Bound<'_, PyAny>) -> PyResult<Given> {
         return Ok(Given::Array(schema, array));
     }
     let found = given.get_type().fully_qualified_name()?;
+    let hint = if given.hasattr("collect")? { "; collect() it first" } else { "" };
     let text = format!(
         "load_arrow: expected an Arrow stream, an object with __arrow_c_stream__ or \
-         __arrow_c_array__, found {found}"
+         __arrow_c_array__, found {found}{hint}"
     );
     Err(PyTypeError::new_err(text))
 }
@@ -314,16 +315,22 @@ fn has_zero_in(kind: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// Refuses columns of Python's objects in a frame of polars, which hands over their addresses, and
-/// names with a 0, at which it ends the process.
+/// Refuses columns of Python's objects in a frame or a series of polars, which hands over their
+/// addresses, and names with a 0, at which it ends the process.
 fn check_objects(given: &Bound<'_, PyAny>) -> PyResult<()> {
     let Some(polars) = package(given.py(), "polars")? else { return Ok(()) };
-    let Ok(frames) = polars.getattr("DataFrame") else { return Ok(()) };
-    if !given.is_instance(&frames)? {
+    let is_of = |class: &str| {
+        polars.getattr_opt(class)?.map_or(Ok(false), |class| given.is_instance(&class))
+    };
+    let columns: Vec<(Bound<'_, PyAny>, Bound<'_, PyAny>)> = if is_of("DataFrame")? {
+        let columns = given.getattr("schema")?.call_method0("items")?;
+        columns.try_iter()?.map(|column| column?.extract()).collect::<PyResult<_>>()?
+    } else if is_of("Series")? {
+        vec![(given.getattr("name")?, given.getattr("dtype")?)]
+    } else {
         return Ok(());
-    }
-    for column in given.getattr("schema")?.call_method0("items")?.try_iter()? {
-        let (name, kind): (Bound<'_, PyAny>, Bound<'_, PyAny>) = column?.extract()?;
+    };
+    for (name, kind) in columns {
         if has_zero(&name, &kind)? {
             let text = format!("column {}: {HAS_ZERO}", name.repr()?);
             return Err(invalid(given.py(), text));

@@ -67,7 +67,14 @@ pub(crate) fn run<'py>(
             let find = reader.call_method0("find")?;
             Some(Bound::new(py, Find::whole(find.cast()?, None)?)?)
         }
-        Err(_other) => reader.cast::<ArrowSource>().ok().cloned(),
+        Err(_other) => match reader.cast::<ArrowSource>() {
+            Ok(source) if source.get().is_sampled() => match source.get().widened(py)? {
+                Some(wide) => Some(Bound::new(py, wide)?),
+                None => Some(source.clone()),
+            },
+            Ok(source) => Some(source.clone()),
+            Err(_other) => None,
+        },
     };
     let given = stream_of(source.as_ref().map_or(reader, |source| source.as_any()))?;
     let (interrupt, failure, mut raised) = (Interrupt::default(), Failure::default(), None);
@@ -88,10 +95,17 @@ pub(crate) fn run<'py>(
             .map_err(plain)
     });
     interrupt.raise()?;
-    if let Some(error) = raised.or_else(|| source.and_then(|source| source.get().interrupted())) {
+    let source = source.as_ref().map(Bound::get);
+    if let Some(error) = raised.or_else(|| source.and_then(ArrowSource::interrupted)) {
         return Err(error);
     }
-    let loaded = loaded.map_err(|error| failure.raised(py, error))?;
+    let loaded = loaded.map_err(|error| {
+        // A document that does not fit its columns is no failure of the stream.
+        if source.is_some_and(ArrowSource::has_misfit) {
+            return invalid(py, error.value(py).to_string());
+        }
+        failure.raised(py, error)
+    })?;
     let report = PyDict::new(py);
     report.set_item("documents", loaded.documents)?;
     report.set_item("existing", loaded.existing)?;

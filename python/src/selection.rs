@@ -1,8 +1,9 @@
 //! Paths of a reader, and what they select in a document.
 
 use crate::decode::{self, Decimals};
-use crate::error::{guarded, invalid};
+use crate::error::{guarded, invalid, raised};
 use flagstone::{JsonPath, Value, View};
+use flagstone_arrow::Column;
 use pyo3::prelude::*;
 
 /// A path: dotted, or a JSONPath.
@@ -19,6 +20,7 @@ pub(crate) enum Selected {
 
 impl Selection {
     pub(crate) fn parse(py: Python<'_>, path: &str) -> PyResult<Self> {
+        check_dotted(py, path)?;
         if !path.starts_with('$') {
             return Ok(Self::Dotted(path.to_owned()));
         }
@@ -42,6 +44,14 @@ impl Selection {
             }
         })
     }
+}
+
+/// Refuses a dotted path in which a name is missing, as a column does.
+pub(crate) fn check_dotted(py: Python<'_>, path: &str) -> PyResult<()> {
+    if path.split('.').any(str::is_empty) && !path.starts_with('$') {
+        Column::path("", path).map_err(|error| raised(py, &error))?;
+    }
+    Ok(())
 }
 
 impl Selected {

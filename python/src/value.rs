@@ -343,6 +343,8 @@ fn hint(object: &Bound<'_, PyAny>) -> PyResult<&'static str> {
         "; use a list"
     } else if object.is_instance(ENUM.import(py, "enum", "Enum")?)? {
         "; use its value"
+    } else if object.get_type().name()? == "NAType" {
+        "; None is a value that is missing"
     } else {
         ""
     })

@@ -146,6 +146,8 @@ def test_nat_says_what_it_is(db: flagstone.Database) -> None:
     pd = pytest.importorskip("pandas")
     with pytest.raises(TypeError, match=r"\$\.at: pandas.NaT is no point in time"):
         c(db)["a"] = {"at": pd.NaT}
+    with pytest.raises(TypeError, match=r"\$\.n: .*NAType is not .*; None is a value"):
+        c(db)["a"] = {"n": pd.NA}
 
 
 def test_a_conflict_shows_the_primary_key(db: flagstone.Database) -> None:

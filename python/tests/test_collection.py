@@ -314,6 +314,19 @@ def test_a_document_stays_as_it_was_read(db: flagstone.Database) -> None:
         document.path("$.[")
 
 
+@pytest.mark.parametrize("path", ["", ".", "n..b", "l.", ".n"])
+def test_a_path_that_lacks_a_name_is_no_missing_value(
+    c: flagstone.Collection, path: str
+) -> None:
+    c["a"] = {"n": 1, "": {"": 7}}
+    for read in (
+        lambda: c.get("a", path=path), lambda: c["a"].path(path), lambda: c.find().distinct(path)
+    ):  # fmt: skip
+        with pytest.raises(flagstone.InvalidInput, match="expected a name before and after"):
+            read()
+    assert c.get("a", path="$['']['']") == 7
+
+
 def test_get_reads_a_part(c: flagstone.Collection) -> None:
     c["a"] = {"author": {"name": "x"}, "tags": ["p", "q"]}
     assert c.get("a", path="$.author.name") == "x"

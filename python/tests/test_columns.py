@@ -96,6 +96,37 @@ def test_a_stream_that_cannot_change_names_document_and_field(
     assert [read() for read in whole] == [2000] * 3
 
 
+def test_a_value_that_the_sample_lacks_says_how_it_is_read(db: flagstone.Database) -> None:
+    """A frame of five rows failed because of the 2500th, and nothing named the remedy."""
+    polars = pytest.importorskip("polars")
+    c = db.collection("late")
+    c.update({n: {"n": n} for n in range(2600)})
+    c[2500] = {"n": "text"}
+    assert flagstone.scan(c).head(5).collect().height == 5
+    assert flagstone.scan(c.find({"n": {"$gte": 7}}), key=None).head(1200).collect().height == 1200
+    assert flagstone.scan(c.find(limit=3)).head(5).collect().height == 3
+    assert flagstone.scan(c).head(0).collect().height == 0
+    assert flagstone.scan(c).filter(polars.col("n") > 2580).head(2).collect().height == 2
+    text = 'document 2500, column n: expected int64, found "text"; sample=None infers'
+    for read in (lambda: pa.table(c.arrow()), lambda: flagstone.scan(c).collect()):
+        with pytest.raises(Exception, match=text):
+            read()
+    with pytest.raises(flagstone.InvalidInput, match='found "text"$'):
+        list(c.arrow({"n": ("n", "int64")}).batches())
+
+
+def test_a_source_that_is_loaded_is_asked_for_all_of_its_columns(db: flagstone.Database) -> None:
+    """It ended as an error of class Io, in the middle."""
+    c, copy = db.collection("late"), db.collection("copy")
+    c.update({n: {"n": n} for n in range(1200)})
+    c[1100] = {"n": "text", "more": 1}
+    report = copy.load_arrow(c.arrow(), key="_key", nulls="drop", keep_key=False)
+    assert report["documents"] == 1200 and copy[1100] == {"n": "text", "more": 1}
+    typed = c.arrow({"k": "$key", "n": ("n", "int64")})
+    with pytest.raises(flagstone.InvalidInput, match="document 1100, column n: expected int64"):
+        copy.load_arrow(typed, key="k")
+
+
 def test_who_names_columns_gets_these(db: flagstone.Database, c: flagstone.Collection) -> None:
     polars = pytest.importorskip("polars")
     assert c.find().to_polars({"a": "$.a"}).columns == ["a"]

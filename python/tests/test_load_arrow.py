@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import signal
+import struct
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -213,6 +214,8 @@ def test_wrong_arguments_are_refused(c: flagstone.Collection, arguments: dict[st
 
 
 def test_what_is_no_stream_is_refused(db: flagstone.Database, c: flagstone.Collection) -> None:
+    with pytest.raises(TypeError, match="LazyFrame; collect.. it first"):
+        c.load_arrow(pytest.importorskip("polars").LazyFrame({"id": [1]}))
     with pytest.raises(TypeError, match="expected an Arrow stream.* found"):
         c.load_arrow([{"id": 1}])  # type: ignore[arg-type]
 
@@ -423,6 +426,14 @@ def test_ctrl_c_of_a_query_of_ours_stays_one(
         _flagstone._interrupt_at(0)
 
 
+def test_a_date_with_a_time_of_day_is_refused(c: flagstone.Collection) -> None:
+    """Arrow has milliseconds in a `date64`, of which days must be whole."""
+    days = pa.py_buffer(struct.pack("<2q", 86_400_000, -86_400_005))
+    dates = pa.Array.from_buffers(pa.date64(), 2, [None, days])
+    with pytest.raises(flagstone.InvalidInput, match="row 1, column d: the date64 -86400005 ms"):
+        c.load_arrow(pa.table({"id": [1, 2], "d": dates}))
+
+
 def test_a_frame_of_polars_with_a_zero_in_a_name_is_refused(c: flagstone.Collection) -> None:
     """Its exporter ended the process."""
     polars = pytest.importorskip("polars")
@@ -430,6 +441,7 @@ def test_a_frame_of_polars_with_a_zero_in_a_name_is_refused(c: flagstone.Collect
         polars.DataFrame({"id": [1], "a\0b": [2]}),
         polars.DataFrame({"id": [1], "a": [{"x\0": 2}]}),
         polars.DataFrame({"id": [1], "a": [[[{"x\0": 2}]]]}),
+        polars.Series("a", [{"id": 1, "x\0": 2}]),
     ):
         with pytest.raises(flagstone.InvalidInput, match="a name has the character U.0000"):
             c.load_arrow(frame)

@@ -5,7 +5,8 @@
 //!   int, uint                            the integer
 //!   float                                the float of 64 bits of the same value
 //!   decimal                              the number with all digits of its scale: 1.10
-//!   date                                 the datetime at which the day begins in UTC
+//!   date                                 the datetime at which the day begins in UTC; one with a
+//!                                        time of day does not fit
 //!   timestamp with a zone                the datetime; one finer than microseconds does not fit
 //!   timestamp without a zone             the same, taken as UTC, if that is asked for
 //!   list, struct, map                    array, map with names, map
@@ -27,6 +28,9 @@ use arrow_schema::{DataType, Field, TimeUnit};
 use flagstone::doc::Map;
 use flagstone::doc::json::{JsonOptions, JsonParser};
 use flagstone::{Error, Result, Value};
+
+/// The unit of `Date64`.
+const DAY_MILLIS: i64 = 86_400_000;
 
 /// What the caller decides.
 #[derive(Clone, Copy, Default)]
@@ -165,8 +169,15 @@ fn cells<'a>(field: &Field, array: &'a dyn Array, reading: Reading) -> Result<Ce
                 DataType::Timestamp(TimeUnit::Second, _) => Some(1_000_000),
                 _ => Some(86_400_000_000),
             };
+            let is_day = *array.data_type() == DataType::Date64;
             let times = times(array).ok_or_else(|| other(array))?;
-            Box::new(move |row| micros(times(row), per_unit).map_err(unread))
+            Box::new(move |row| {
+                let time = times(row);
+                if is_day && time % DAY_MILLIS != 0 {
+                    return Err(unread(format!("the date64 {time} ms is no whole number of days")));
+                }
+                micros(time, per_unit).map_err(unread)
+            })
         }
         DataType::Struct(fields) => {
             let array = of(array, array.as_struct_opt())?;

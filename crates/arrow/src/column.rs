@@ -127,6 +127,17 @@ impl ColumnSource {
     }
 }
 
+/// Refuses a dotted path in which a name is missing, as in `a..b`.
+fn check_dotted(path: &str) -> Result<()> {
+    if !path.split('.').any(str::is_empty) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "path {path:?}: expected a name before and after each point; a field whose name is empty \
+         is reached by a JSONPath, as in $['']"
+    )))
+}
+
 impl Column {
     /// A column of the primary keys.
     pub fn key(name: impl Into<String>) -> Self {
@@ -142,7 +153,7 @@ impl Column {
     /// A column of the values at `path`: dotted, or a JSONPath of names and indexes alone.
     ///
     /// # Errors
-    /// InvalidInput for another path.
+    /// InvalidInput for another path, and for a dotted one with an empty name.
     pub fn path(name: impl Into<String>, path: &str) -> Result<Self> {
         let place = if path.starts_with('$') {
             let path = JsonPath::parse(path).map_err(|error| Error::invalid(error.to_string()))?;
@@ -154,6 +165,7 @@ impl Column {
             }
             ColumnSource::Path(path)
         } else {
+            check_dotted(path)?;
             ColumnSource::Dotted(path.to_owned())
         };
         Ok(Self { name: name.into(), place, kind: None, is_cast: false })

@@ -224,7 +224,11 @@ impl<'a> Parser<'a> {
                 self.why = Some("two fields of a struct have the same name");
                 return None;
             }
-            self.sign(':')?;
+            if self.sign(':').is_none() {
+                self.why =
+                    Some("a field of a struct has a name and a type, as in struct(a: int64)");
+                return None;
+            }
             fields.push((name, self.kind(depth)?));
             if self.sign(',').is_none() {
                 self.sign(')')?;
@@ -393,6 +397,8 @@ mod tests {
         }
         for (text, why) in [
             ("struct()", "a struct has at least one field"),
+            ("struct(b,b)", "a field of a struct has a name and a type"),
+            ("list(struct(a int64))", "a field of a struct has a name and a type"),
             ("list(struct(b: text, b: text))", "two fields of a struct have the same name"),
         ] {
             let error = Kind::parse(text).map_err(|error| error.to_string()).unwrap_err();

@@ -26,8 +26,8 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
     Only the columns that the frame needs are read, and a limit ends the reading. Comparisons of a
     column with a literal, `is_in`, `is_between`, `is_null`, `starts_with`, and what `&` and `|` make
     of them, are pushed down, so that indexes are used: see `explain_scan`. A document that cannot
-    match is not read: if one of its values does not fit its column, nobody notices. One that is read,
-    and has a field that no column has, is an error; `sample=None` asks all documents for the columns.
+    match is not read: if one of its values does not fit its column, nobody notices. One that is read
+    and does not fit the columns is an error; `sample=None` asks all documents for the columns.
 
     `columns` and the options are those of `Find.arrow`.
 
@@ -66,6 +66,9 @@ def scan(source: Collection | Find, columns: Any = None, **options: Any) -> pola
             # Of no column at all, the rows are counted by one.
             names = [name for name in whole.types if name in needed] or list(whole.types)[:1]
             wanted = wanted.select(names)
+        if n_rows and predicate is None:
+            # What comes after them may not fit the columns.
+            wanted = wanted._first(n_rows)
         left = n_rows
         # Few rows are there before threads are.
         for batch in wanted.batches(threads=1 if n_rows is not None and n_rows < _FEW else None):
