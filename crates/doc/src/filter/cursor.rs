@@ -169,6 +169,7 @@ enum ErrorSubject {
 fn shown(value: &Value) -> String {
     const LEN_MAX: usize = 40;
     match value {
+        Value::Array(items) if items.is_empty() => "an empty array".to_owned(),
         Value::Array(_) | Value::Map(_) => value.type_name().to_owned(),
         scalar => {
             let text = scalar.to_string();

@@ -432,9 +432,20 @@ impl ParseState<'_> {
         match parsed.map(extended::read) {
             Ok(Ok(value)) if value.is_within_depth(depth_max) => Ok((end, value)),
             Ok(Ok(_)) => self.refuse(at, TOO_DEEP),
-            Ok(Err(expected)) => self.refuse(at, expected),
+            Ok(Err(extended::ALONE)) => self.refuse(at, extended::ALONE),
+            Ok(Err(expected)) => {
+                let at = self.operand(at);
+                self.refuse(at, expected)
+            }
             Err(error) => self.refuse(at + error.offset, error.expected),
         }
+    }
+
+    /// Returns the place of the first value in the map whose brace is at `at`.
+    fn operand(&self, at: usize) -> usize {
+        let name = self.space(at + 1);
+        let colon = self.space(end_of_text(self.json, name + 1));
+        self.space(colon + 1)
     }
 
     /// Refuses the map at `at`, which is no form and whose names are those from `first` on, if one

@@ -51,14 +51,39 @@ impl Default for Patcher {
     }
 }
 
+/// Returns what the steps lead to in a value, or the scalar or the array that they end at.
+#[cold]
+fn found_at<'p>(value: &Value, steps: impl Iterator<Item = &'p str>) -> String {
+    let (mut at, mut path) = (value, String::new());
+    for step in steps {
+        let next = match at {
+            Value::Map(map) => map.get(step),
+            Value::Array(items) => step.parse().ok().and_then(|at: usize| items.get(at)),
+            _ => None,
+        };
+        let Some(next) = next else { break };
+        at = next;
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(step);
+    }
+    match at {
+        Value::Array(items) => format!("an array (length {}) at {path:?}", items.len()),
+        other => format!("{} at {path:?}", other.type_name()),
+    }
+}
+
 /// The reason why a patch does not apply to a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotApplied {
     /// The number of the part that does not apply, from 0; `None` if all do, but the result would
     /// be too large.
     pub part: Option<usize>,
     /// Whether the part is a condition.
     pub is_condition: bool,
+    /// What the path of the part leads to, or where it ends: `text at "s"`. Empty without a part.
+    pub found: String,
 }
 
 impl Patcher {
@@ -142,7 +167,7 @@ impl Patcher {
     /// Decodes the document.
     #[cold]
     pub fn explain(patch: &[u8], document: Option<&[u8]>, names: Option<&Names>) -> NotApplied {
-        let mut why = NotApplied { part: None, is_condition: false };
+        let why = NotApplied { part: None, is_condition: false, found: String::new() };
         let Ok(mut parts) = OpReader::of(patch, names) else { return why };
         let start = document.or(parts.default.filter(|_| parts.upsert)).unwrap_or(&EMPTY);
         let decoded = validate(start, names).and_then(|view| view.to_value());
@@ -150,10 +175,11 @@ impl Patcher {
         for at in 0.. {
             let Ok(Some(part)) = parts.next() else { return why };
             let steps = part.steps.clone().map(|step| step.name);
+            let is_condition = part.kind.is_condition();
+            let found = found_at(&value, steps.clone());
             let applied = part.change(names).map(|change| model::apply(&mut value, steps, change));
             if !matches!(applied, Ok(Some(_))) {
-                why = NotApplied { part: Some(at), is_condition: part.kind.is_condition() };
-                return why;
+                return NotApplied { part: Some(at), is_condition, found };
             }
         }
         why

@@ -460,14 +460,21 @@ fn what_does_not_apply_is_named() {
         patch.encode(&mut Encoder::new(), None, &mut operand).unwrap();
         let bytes = (!json.is_empty()).then(|| encoded(&json::parse(json).unwrap(), None));
         let why = Patcher::explain(&operand, bytes.as_deref(), None);
-        (why.part.and_then(|part| patch.part(part)), why.is_condition)
+        (why.part.and_then(|part| patch.part(part)), why.is_condition, why.found)
     };
     let patch = Patch::new().set("x", 1).if_eq("x", 1).if_lt("n", 5).inc("s", 1);
-    let named = |text: &str, is_condition| (Some(text.to_owned()), is_condition);
-    assert_eq!(why(&patch, r#"{"n":7}"#), named("if_lt n 5", true));
-    assert_eq!(why(&patch, r#"{"n":4,"s":"text"}"#), named("inc s 1", false));
+    let named = |text: &str, is_condition, found: &str| {
+        (Some(text.to_owned()), is_condition, found.to_owned())
+    };
+    assert_eq!(why(&patch, r#"{"n":7}"#), named("if_lt n 5", true, "a number at \"n\""));
+    let text = "text at \"s\"";
+    assert_eq!(why(&patch, r#"{"n":4,"s":"text"}"#), named("inc s 1", false, text));
     let default = patch.upsert_from(doc!({ "n": 1, "s": "text" }));
-    assert_eq!(why(&default, ""), named("inc s 1", false));
+    assert_eq!(why(&default, ""), named("inc s 1", false, text));
+    // Where the way ends.
+    let through = |path: &str| why(&Patch::new().set(path, 1), r#"{"a":{"s":"text","l":[7]}}"#).2;
+    assert_eq!(through("a.s.x.y"), "text at \"a.s\"");
+    assert_eq!(through("a.l.5"), "an array (length 1) at \"a.l\"");
 }
 
 #[test]

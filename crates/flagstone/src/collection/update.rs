@@ -146,14 +146,15 @@ pub(super) fn upgrade(stored: &Stored) -> Result<bool> {
 /// Returns the error of a patch that does not apply to the document `old`.
 #[cold]
 fn refusal(stored: &Stored, patch: &Patch, operand: &[u8], old: Option<&[u8]>) -> Error {
-    let NotApplied { part, is_condition } = Patcher::explain(operand, old, Some(stored.names()));
+    let NotApplied { part, is_condition, found } =
+        Patcher::explain(operand, old, Some(stored.names()));
     match part.and_then(|part| patch.part(part)) {
         Some(part) if is_condition => {
             let text = format!("the document does not meet the condition {part} of: {patch}");
             Error::new(ErrorKind::ConditionFailed, text)
         }
         Some(part) => Error::invalid(format!(
-            "the document cannot be changed by: {patch}; {part} does not apply"
+            "the document cannot be changed by: {patch}; {part} does not apply to {found}"
         )),
         None => Error::invalid(format!(
             "the document cannot be changed by: {patch}; it would be too large"

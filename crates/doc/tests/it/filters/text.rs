@@ -111,6 +111,9 @@ fn an_error_names_the_place_and_what_was_expected() {
     let error = Filter::from_value(&value).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "filter, at a.$size: expected an integer from 0 on, found an array"
+        "filter, at a.$size: expected an integer from 0 on, found an empty array"
     );
+    // It said that it expected and found an array.
+    let text = Filter::parse(r#"{"$or":[]}"#).unwrap_err().to_string();
+    assert!(text.ends_with("an array of one filter or more, found an empty array"), "{text}");
 }

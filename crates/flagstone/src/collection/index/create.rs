@@ -236,7 +236,7 @@ fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
     }
     let (known, wanted) = (IndexInfo::new(&known.definition), IndexInfo::new(wanted));
     Err(Error::invalid(format!(
-        "there is an index {:?} already, with another definition: {} where {} was asked for",
+        "there is an index {:?} already, with another definition: {}; asked for: {}",
         wanted.name,
         Asked(&known),
         Asked(&wanted)

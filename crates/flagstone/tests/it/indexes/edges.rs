@@ -218,8 +218,8 @@ fn a_malformed_definition_is_refused_with_its_place() {
     let other = Index::on("-$.a").then("lower($['b.c'])").unique().sparse().only(positive);
     assert_eq!(
         refused("a", other),
-        "there is an index \"a\" already, with another definition: on a where on -a, \
-         lower($['b.c']), unique, sparse, only {\"b\":{\"$gt\":0}} was asked for"
+        "there is an index \"a\" already, with another definition: on a; asked for: on -a, \
+         lower($['b.c']), unique, sparse, only {\"b\":{\"$gt\":0}}"
     );
 }
 

@@ -41,6 +41,20 @@ fn a_violation_names_index_value_and_both_keys() {
     users.verify_indexes().unwrap();
 }
 
+/// It was "has the value missing, missing".
+#[test]
+fn a_violation_of_several_or_missing_values_names_their_fields() {
+    let session = open(&World::new(1), &small());
+    let users = session.db.collection("users").unwrap();
+    users.create_index("one", Index::on("a").unique()).unwrap();
+    users.create_index("two", Index::on("-b").then("lower(c)").unique()).unwrap();
+    users.put(1, Json(r#"{"b":7}"#)).unwrap();
+    let refused = |json: &'static str| users.put(2, Json(json)).unwrap_err().to_string();
+    assert!(refused("{}").contains("\"one\" has the value {a: missing} of key 1 already"));
+    let text = refused(r#"{"a":1,"b":7}"#);
+    assert!(text.contains("\"two\" has the value {b: 7, c: missing} of key 1 already"), "{text}");
+}
+
 #[test]
 fn a_batch_may_exchange_values_but_not_give_one_twice() {
     let session = open(&World::new(1), &small());
