@@ -16,7 +16,7 @@ pub(crate) enum Expiry {
 /// Reads when an entry expires: `90s`, `1h30m` or `7d` from now, or the moment
 /// `2026-12-31T00:00:00Z`.
 pub(crate) fn expiry(text: &str) -> Result<Expiry, String> {
-    match duration(text) {
+    match duration(text)? {
         Some(Duration::ZERO) => return Err("expected more than 0".to_owned()),
         Some(duration) => return Ok(Expiry::After(duration)),
         None => {}
@@ -41,16 +41,24 @@ pub(crate) fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Re
     number.ok_or_else(|| "expected a number of at least 1".to_owned())
 }
 
-/// Reads a duration as an argument.
-pub(crate) fn duration_of(text: &str) -> Result<Duration, String> {
-    duration(text).ok_or_else(|| "expected a duration such as 90s, 15m, 2h or 7d".to_owned())
+/// Reads a number of things as an argument, of which there may be none.
+pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_other| "expected a number of at least 0".to_owned())
 }
 
-/// Reads a duration: numbers, each with its unit, as in `1h30m`.
-fn duration(text: &str) -> Option<Duration> {
+/// Reads a duration as an argument.
+pub(crate) fn duration_of(text: &str) -> Result<Duration, String> {
+    duration(text)?.ok_or_else(|| "expected a duration such as 90s, 15m, 2h or 7d".to_owned())
+}
+
+/// Reads a duration: numbers, each with its unit, as in `1h30m`. `None` is for another text.
+fn duration(text: &str) -> Result<Option<Duration>, String> {
     let (mut rest, mut millis) = (text, None);
     while !rest.is_empty() {
-        let (number, after) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let Some(unit) = rest.find(|c: char| !c.is_ascii_digit()).filter(|at| *at > 0) else {
+            return Ok(None);
+        };
+        let (number, after) = rest.split_at(unit);
         let end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
         let (unit, after) = after.split_at(end);
         let factor: u64 = match unit {
@@ -60,13 +68,14 @@ fn duration(text: &str) -> Option<Duration> {
             "h" => 3_600_000,
             "d" => 86_400_000,
             "w" => 7 * 86_400_000,
-            _ => return None,
+            _ => return Ok(None),
         };
-        let part = number.parse::<u64>().ok()?.checked_mul(factor)?;
-        millis = Some(part.checked_add(millis.unwrap_or(0))?);
+        let part = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+        let sum = part.and_then(|part| part.checked_add(millis.unwrap_or(0)));
+        millis = Some(sum.ok_or("the duration is too long: expected 213503982334d or less")?);
         rest = after;
     }
-    millis.map(Duration::from_millis)
+    Ok(millis.map(Duration::from_millis))
 }
 
 /// Returns 1234567 as `1,234,567`.
@@ -124,8 +133,11 @@ mod tests {
             assert!(expiry(text).unwrap_err().contains("such as 90s"), "{text}");
         }
         assert_eq!(expiry("1969-12-31T23:59:59Z"), Err("this moment has passed".into()));
-        for text in ["99999999999999999999s", "18446744073709551615w", "2026-02-30T00:00:00Z"] {
-            assert!(expiry(text).unwrap_err().contains("such as 90s"), "{text}");
+        assert!(expiry("2026-02-30T00:00:00Z").unwrap_err().contains("such as 90s"));
+        // They were called no durations.
+        for text in ["99999999999999999999s", "18446744073709551615w", "213503982334d24h"] {
+            assert!(expiry(text).unwrap_err().starts_with("the duration is too long"), "{text}");
+            assert!(duration_of(text).unwrap_err().starts_with("the duration is too long"));
         }
         assert_eq!(expiry("0h"), Err("expected more than 0".into()));
     }

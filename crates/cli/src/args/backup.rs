@@ -30,7 +30,8 @@ pub(crate) struct BackupArgs {
     #[arg(long)]
     pub(crate) verify: bool,
     /// Drop all generations but the N newest
-    #[arg(long, value_name = "N", value_parser = crate::units::at_least_one::<u64>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::at_least_one::<u64>)]
     pub(crate) keep: Option<u64>,
     /// Copy at most this many bytes a second (20MiB, say); they are read back at the same rate
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -49,7 +50,8 @@ pub(crate) struct RestoreArgs {
     #[arg(value_name = "DIR")]
     pub(crate) backups: PathBuf,
     /// The generation [default: the newest]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::count::<u64>)]
     pub(crate) generation: Option<u64>,
     /// The directory of the new database, which must be missing or empty
     #[arg(value_name = "TARGET")]

@@ -22,10 +22,12 @@ pub(crate) struct FindArgs {
     #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]
     pub(crate) sort: Option<String>,
     /// Leave out the first N documents
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 0,
+        value_parser = crate::units::count::<u64>)]
     pub(crate) skip: u64,
     /// At most N documents
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::count::<u64>)]
     pub(crate) limit: Option<u64>,
     /// Print only these paths, as in id,author.name, or all but these, as in -body
     #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]
@@ -39,7 +41,9 @@ pub(crate) struct FindArgs {
     #[arg(long, value_name = "GROUP", conflicts_with = "project")]
     pub(crate) group: Option<String>,
     /// Print a page of N documents, and how to get the next one on stderr
-    #[arg(long, value_name = "N", conflicts_with_all = ["skip", "limit", "group"])]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        conflicts_with_all = ["skip", "limit", "group"],
+        value_parser = crate::units::count::<u64>)]
     pub(crate) page: Option<u64>,
     /// Begin after the position that the page before printed
     #[arg(long, value_name = "TOKEN", conflicts_with = "group")]
@@ -121,7 +125,8 @@ pub(crate) struct DistinctArgs {
     /// The filter, as that of find [default: all documents]
     pub(crate) filter: Option<String>,
     /// At most N values
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::count::<u64>)]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,
@@ -162,13 +167,15 @@ pub(crate) struct ExportArgs {
     pub(crate) key: Option<String>,
     /// Of Parquet and Arrow, infer the types from the first N documents alone, which saves reading
     /// all of them twice: a value that does not fit ends the export then, and no file appears
-    #[arg(long, value_name = "N", value_parser = crate::units::at_least_one::<u64>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::at_least_one::<u64>)]
     pub(crate) sample: Option<u64>,
     /// Sort by these paths, as find does [default: any order, which is faster]
     #[arg(long, value_name = "PATHS", allow_hyphen_values = true)]
     pub(crate) sort: Option<String>,
     /// At most N documents
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::count::<u64>)]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) json_mode: JsonArgs,

@@ -59,7 +59,8 @@ pub(crate) struct ScanArgs {
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["from", "to"])]
     pub(crate) prefix: Option<String>,
     /// At most this many documents
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::count::<usize>)]
     pub(crate) limit: Option<usize>,
     /// From the last key to the first
     #[arg(long)]
@@ -108,7 +109,7 @@ pub(crate) struct DescribeArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
     /// The number of documents that are looked at
-    #[arg(long, value_name = "N", default_value_t = 1000,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1000,
         value_parser = crate::units::at_least_one::<u64>)]
     pub(crate) sample: u64,
     /// Look at all documents
@@ -209,7 +210,8 @@ pub(crate) struct KeysArgs {
     #[command(flatten)]
     pub(crate) collection: CollectionArgs,
     /// Only this many keys, each as likely as any other
-    #[arg(long, value_name = "N", value_parser = crate::units::at_least_one::<u32>)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::at_least_one::<u32>)]
     pub(crate) sample: Option<u32>,
     /// The same seed and data give the same sample
     #[arg(long, value_name = "S", default_value_t = 1, requires = "sample")]

@@ -54,7 +54,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FORM", default_value = "text")]
     pub(crate) log: LogArg,
     /// Log commands that take this many milliseconds, by name and collection
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::count::<u64>)]
     pub(crate) slow_ms: Option<u64>,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
@@ -81,16 +82,20 @@ pub(crate) struct TlsArgs {
 #[derive(Args, Debug)]
 pub(crate) struct LimitArgs {
     /// Connections at a time
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 10_000,
+        value_parser = crate::units::count::<usize>)]
     max_connections: usize,
     /// Cursors at a time
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 10_000,
+        value_parser = crate::units::count::<usize>)]
     pub(crate) max_cursors: usize,
     /// Sessions at a time
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 100_000,
+        value_parser = crate::units::count::<usize>)]
     pub(crate) max_sessions: usize,
     /// Loads over HTTP at a time
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 4,
+        value_parser = crate::units::count::<usize>)]
     pub(crate) max_loads: usize,
     /// The longest message before the login
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "16KiB")]

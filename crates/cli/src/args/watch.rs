@@ -25,7 +25,8 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "TOKEN", default_value = "start")]
     pub(crate) from: String,
     /// At most this many changes
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+        value_parser = crate::units::count::<u64>)]
     pub(crate) limit: Option<u64>,
     /// Keep waiting for new changes while others write. The database is opened for each look
     #[arg(long)]

@@ -131,8 +131,13 @@ pub(super) struct Target {
 /// if there is one: see [`replaced`].
 pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
     let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
-    let existing = database.space(&args.collection.name).existing().collection()?;
+    let name = &args.collection.name;
+    let existing =
+        if name.is_empty() { None } else { database.space(name).existing().collection()? };
     let is_new = existing.is_none();
+    if is_new {
+        open::check_new(name)?;
+    }
     let collection = match existing {
         // Its options may be others than those of the one that replaces it.
         Some(old) if args.drop => old,

@@ -96,7 +96,9 @@ fn missing(key: &str, is_json: bool, documents: &dyn Documents) -> Failure {
         (true, false) => "; with --json-key there is one",
         (true, true) => "; without --json-key there is one",
     };
-    Failure::NotFound(format!("there is no document {key} in {}{hint}", documents.name()))
+    // Of an empty key nothing would be seen.
+    let shown = if key.trim().is_empty() { format!("{key:?}") } else { key.to_owned() };
+    Failure::NotFound(format!("there is no document {shown} in {}{hint}", documents.name()))
 }
 
 #[cfg(test)]

@@ -120,20 +120,34 @@ pub(super) fn or_make(
     opened(Database::builder(path).options(options).open())
 }
 
-/// Refuses to make a directory whose name begins as a URL does, with one slash or another scheme.
+/// Refuses to make a directory whose name begins as a URL does, with less slashes or another
+/// scheme.
 fn check_no_scheme(path: &Path) -> Result<(), Failure> {
-    let scheme = path.to_str().and_then(|text| text.split_once(":/")).map(|(scheme, _)| scheme);
-    let is_scheme = |scheme: &str| {
-        scheme.len() > 1 && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
+    const KNOWN: [&str; 5] = ["mongodb", "mongodb+srv", "http", "https", "file"];
+    let parts = path.to_str().and_then(|text| text.split_once(':'));
+    let is_scheme = |scheme: &str, rest: &str| {
+        let is_one = |b: u8| b.is_ascii_alphanumeric() || b"+-.".contains(&b);
+        let is_known = KNOWN.iter().any(|known| scheme.eq_ignore_ascii_case(known));
+        is_known || rest.starts_with('/') && scheme.len() > 1 && scheme.bytes().all(is_one)
     };
     let has_directory = || path.components().next().is_some_and(|first| Path::new(&first).exists());
-    if !scheme.is_some_and(is_scheme) || has_directory() {
+    if !parts.is_some_and(|(scheme, rest)| is_scheme(scheme, rest)) || has_directory() {
         return Ok(());
     }
     Err(Failure::Usage(format!(
         "{}: expected a directory, or a URL that begins with mongodb://, http:// or https://",
         path.display()
     )))
+}
+
+/// Refuses the name of a new collection that is empty, or one of those that loads take.
+pub(super) fn check_new(name: &str) -> Result<(), Failure> {
+    let why = match name {
+        "" => "it is empty",
+        name if name.starts_with("flagstone.") => "names that begin with flagstone. are the tool's",
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!("invalid collection name {name:?}: {why}")))
 }
 
 /// Returns options with this memory budget.

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output::note;
 use flagstone::doc::json::JsonParser;
 use flagstone::doc::{Duplicates, JsonMode, JsonOptions};
-use flagstone::{Error, ErrorKind, JsonPatch, MergePatch, Patch, Patched, Value};
+use flagstone::{JsonPatch, MergePatch, Patch, Patched, Value};
 
 pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let target = &args.target;
@@ -79,17 +79,13 @@ fn apply(
         return Ok(Some("the patch is written, without a look whether it applies"));
     }
     let patched = documents.patch(key, change)?;
-    if !matches!(change, Change::Patch(_)) {
-        let is_applied = patched.applied()?;
-        return Ok(is_applied.then_some("1 document is as the patch makes it"));
-    }
-    match patched {
-        Patched::Changed => Ok(Some(CHANGED)),
-        Patched::Unchanged => Ok(Some("1 document stays as it is")),
-        Patched::NoDocument => Ok(None),
-        Patched::ConditionFailed(why) => Err(Error::new(ErrorKind::ConditionFailed, why).into()),
-        refused => Err(Error::invalid(refused.to_string()).into()),
-    }
+    let done = match (change, &patched) {
+        (Change::Patch(_), Patched::Changed) => CHANGED,
+        (Change::Patch(_), Patched::Unchanged) => "1 document stays as it is",
+        _ => "1 document is as the patch makes it",
+    };
+    let is_applied = patched.applied().map_err(|error| Failure::from(error).of_document(key))?;
+    Ok(is_applied.then_some(done))
 }
 
 fn change(args: &UpdateArgs) -> Result<Change, Failure> {

@@ -70,6 +70,7 @@ fn bad_json_and_bad_arguments_make_no_database() {
         ("soon", "expected a duration such as 90s, 15m, 2h or 7d, or a moment"),
         ("2026-13-01T00:00:00Z", "expected a duration"),
         ("0s", "more than 0"),
+        ("999999999999d", "the duration is too long: expected 213503982334d or less"),
         ("2001-01-01T00:00:00Z", "--expires 2001-01-01T00:00:00Z: this moment has passed"),
     ] {
         place.fails(&format!("put db c k {{}} --expires {when}"), 2, text);
@@ -99,6 +100,14 @@ fn bad_json_and_bad_arguments_make_no_database() {
     }
     place.fails("", 2, "Usage");
     place.fails("keys db c --sample 0", 2, "expected a number of at least 1");
+    // The tip was to write '-- -1'.
+    for args in ["scan db c --limit -1", "find db c --skip -1", "watch db --limit -1"] {
+        place.fails(args, 2, "'-1' for '--");
+        place.fails(args, 2, "expected a number of at least 0");
+    }
+    for database in ["http:x", "mongodb:h", "FILE:x", "file:///tmp/x", "s3:/bucket"] {
+        place.fails(&format!("put {database} c k {{}}"), 2, "expected a directory, or a URL");
+    }
     place.fails("generate comments", 2, "--count");
     assert!(!place.path("db").exists());
 }
@@ -150,6 +159,24 @@ fn a_put_that_fails_creates_no_collection() {
     let script = b"find c\ncount d\n";
     assert_eq!(place.run_with("shell db", script).code, 1);
     assert_eq!(place.ok("collections db --names"), "c\n");
+}
+
+/// A collection of the name under which loads keep their marks was in the way of these.
+#[test]
+fn a_new_collection_has_no_name_of_the_tool() {
+    let place = Place::new();
+    place.file("in.jsonl", "{\"id\":1}\n");
+    place.ok("put db c k {}");
+    for args in [
+        "put db flagstone.loads k {}",
+        "rename db c flagstone.x",
+        "load db flagstone.x in.jsonl",
+        "load db flagstone.loads in.jsonl --partitions 2",
+    ] {
+        place.fails(args, 2, "names that begin with flagstone. are the tool's");
+    }
+    assert_eq!(place.ok("collections db --names"), "c\n");
+    place.ok("put db flagstones k {}");
 }
 
 #[test]

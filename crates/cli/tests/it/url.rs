@@ -109,9 +109,14 @@ fn commands_on_one_document_do_the_same() {
         "there is no collection \"nosuch\" in db, which has c, shop.c",
     );
     both.fails("put db c k {", 2, "the document");
+    both.fails("put db flagstone.x k {}", 2, "names that begin with flagstone. are the");
+    both.file("in.jsonl", "{\"id\":1}\n");
+    both.fails("load db flagstone.x in.jsonl", 2, "names that begin with flagstone. are the");
+    both.fails("put db '' k {}", 2, "invalid collection name \"\": it is empty");
     both.fails("get db c k9", 1, "there is no document k9");
     both.ok("delete db c k2");
     both.fails("delete db c k2", 1, "there is no document k2");
+    both.fails("get db c ''", 1, "there is no document \"\" in c");
     both.ok("put db c late {} --expires 2100-01-01T00:00:00Z");
     both.ok("put db c gone {} --expires 1ms");
     assert_eq!(both.ok("get db c late --expires"), "2100-01-01T00:00:00Z\n");
@@ -127,7 +132,14 @@ fn updates_do_the_same() {
     both.ok(r#"update db c k --mul low=-2 --add-to-set tags="c" --push-at tags=-1:7 --if-gte n=2"#);
     both.ok(r#"update db c k --pull tags="a" --pop-first tags --unset high x.y=7"#);
     both.fails("update db c k n=1 --if-lt n=0", 1, "does not meet the condition");
-    both.fails("update db c k --inc tags=1", 2, "does not apply");
+    let text = "document \"k\": the document cannot be changed by: inc tags 1; inc tags 1 does not \
+                apply to an array (length 2) at \"tags\"";
+    both.fails("update db c k --inc tags=1", 2, text);
+    // They were said to be errors of BSON.
+    both.fails(r#"update db c k --inc n="x""#, 2, "flagstone: \"n\" cannot be changed by text");
+    both.fails(r#"update db c --where {} --inc n="x" --yes"#, 2, "flagstone: \"n\" cannot be");
+    both.fails(r#"update db c k --blind --inc n="x""#, 2, "\"n\" cannot be changed by text");
+    both.fails("update db c --where {} --yes", 2, "flagstone: a patch without changes");
     both.ok("update db c k told=1");
     both.ok("update db c k told=1");
     both.ok("update db c k told=2 --blind");
@@ -368,6 +380,13 @@ fn watch_prints_the_same() {
     there.fails(&format!("watch {url} nosuch --from now"), 1, "there is no keyspace \"nosuch\"");
     there.fails(&format!("watch {url} --from 12"), 2, "change token");
     there.fails(&format!("watch {url} --keep 1MiB"), 2, "start the server with --keep");
+    // It was an error of input or output by URL alone.
+    let other = Both::new();
+    other.here.ok("put db c k {}");
+    for (ran, name) in [(&other.here, "db"), (&other.there, &*other.url())] {
+        ran.fails(&format!("watch {name}"), 2, "keeps no changes");
+        ran.fails(&format!("watch {name} --from 12"), 2, "change token");
+    }
     let followed = there.ok(&format!("watch {url} --from {from} --follow --timeout 1ms"));
     assert_eq!(changes(&followed), expected);
 }

@@ -10,6 +10,9 @@ pub(crate) const MAIN: &str = "main";
 /// What names of collections begin with that no data command touches.
 const SYSTEM: &str = "system.";
 
+/// The database and the collection whose keyspace has the marks of loads.
+const MARKS: (&str, &str) = ("flagstone", "loads");
+
 /// The most bytes of the names of a database and of a collection, and of the dot between them.
 const NAMESPACE_BYTES_MAX: usize = 255;
 
@@ -42,6 +45,9 @@ impl Namespace {
         if database == MAIN && collection.contains('.') {
             return refuse("collections of the database main have no dot in their names");
         }
+        if (database, collection) == MARKS {
+            return refuse("loads keep their marks under it");
+        }
         if collection.starts_with(SYSTEM) {
             let text = format!("{database}.{collection} belongs to the server");
             return Err(Failure::new(Code::Unauthorized, text));
@@ -63,7 +69,9 @@ impl Namespace {
     /// Returns the namespace that a keyspace is, unless it belongs to the server.
     pub(crate) fn of_keyspace(name: &str) -> Option<Self> {
         let (database, collection) = name.split_once('.').unwrap_or((MAIN, name));
-        let is_hidden = collection.starts_with(SYSTEM) || database.is_empty();
+        let is_hidden = collection.starts_with(SYSTEM)
+            || database.is_empty()
+            || (database, collection) == MARKS;
         (!is_hidden)
             .then(|| Self { database: database.to_owned(), collection: collection.to_owned() })
     }
@@ -93,4 +101,20 @@ pub(crate) fn check_database(name: &str) -> Outcome {
     };
     let text = format!("invalid database name {name:?}: {why}");
     Err(Failure::new(Code::InvalidNamespace, text))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use super::*;
+
+    /// A driver that made a collection of it was in the way of the marks of all loads.
+    #[test]
+    fn the_keyspace_of_marks_is_no_collection_of_drivers() {
+        let refused = Namespace::new("flagstone", "loads").unwrap_err().message;
+        assert!(refused.contains("loads keep their marks under it"), "{refused}");
+        assert_eq!(Namespace::of_keyspace("flagstone.loads"), None);
+        let other = Namespace::new("flagstone", "other").unwrap();
+        assert_eq!(Namespace::of_keyspace(&other.keyspace()), Some(other));
+    }
 }

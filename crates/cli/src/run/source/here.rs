@@ -48,7 +48,10 @@ impl Source for Here {
     }
 
     fn created(&self, name: &str) -> Result<(Box<dyn Documents>, bool), Failure> {
-        let is_new = self.0.space(name).existing().collection()?.is_none();
+        let is_new = name.is_empty() || self.0.space(name).existing().collection()?.is_none();
+        if is_new {
+            open::check_new(name)?;
+        }
         Ok((self.documents(self.0.collection(name)?), is_new))
     }
 
@@ -57,6 +60,7 @@ impl Source for Here {
     }
 
     fn rename(&self, name: &str, new: &str) -> Result<(), Failure> {
+        open::check_new(new)?;
         Ok(self.0.rename_keyspace(name, new)?)
     }
 

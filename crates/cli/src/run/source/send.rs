@@ -1,5 +1,6 @@
 //! A load through a server: documents are parsed here, and sent.
 
+use super::super::open;
 use super::choose::connect;
 use super::model::{Documents, Source};
 use super::there::{Link, Put, There, error_of, put_document, put_expiry, unsendable};
@@ -56,6 +57,9 @@ pub(in crate::run) fn send(
     interrupt::listen()?;
     let (name, server) = (&args.collection.name, There::new(Rc::clone(&link)));
     let old = server.existing(name)?;
+    if old.is_none() && link.is_tools(name) {
+        open::check_new(name)?;
+    }
     let stops = args.stop_on_error || args.mongoimport.stop_on_error;
     let mut to = ToServer {
         link: Rc::clone(&link),

@@ -1,5 +1,6 @@
 //! A database that a server has open: every operation is a command `flagstone` of the protocol.
 
+use super::super::open;
 use super::model::{
     Built, Change, Documents, Entries, IndexAsked, Page, Piped, Query, Range, Rows, ShownIndex,
     Source, Values, Written,
@@ -116,6 +117,11 @@ impl Link {
             Some(database) => (database, name),
             None => name.split_once('.').unwrap_or((MAIN, name)),
         }
+    }
+
+    /// Returns whether a name is that of a keyspace, and one that no new collection may have.
+    pub(in crate::run) fn is_tools(&self, name: &str) -> bool {
+        self.database.is_none() && open::check_new(name).is_err()
     }
 
     /// Runs a command on a database, and reads its reply.
@@ -289,6 +295,9 @@ impl Source for There {
     }
 
     fn created(&self, name: &str) -> Result<(Box<dyn Documents>, bool), Failure> {
+        if self.0.is_tools(name) && self.existing(name)?.is_none() {
+            open::check_new(name)?;
+        }
         let is_new = self.0.operate(
             "create",
             Some(name),
@@ -303,6 +312,9 @@ impl Source for There {
     }
 
     fn rename(&self, name: &str, new: &str) -> Result<(), Failure> {
+        if self.0.is_tools(new) {
+            open::check_new(new)?;
+        }
         let (database, collection) = self.0.namespace(new);
         let put = |out: &mut BsonWriter<'_>| {
             out.text("toDatabase", database)?;
@@ -551,10 +563,14 @@ impl Documents for InThere {
     }
 
     fn patch(&self, key: &Value, change: &Change) -> Result<Patched, Failure> {
+        let encoded = match change {
+            Change::Patch(patch) => encoded(patch)?,
+            _ => Vec::new(),
+        };
         let put = |out: &mut BsonWriter<'_>| {
             put_value(out, "key", key)?;
             match change {
-                Change::Patch(patch) => put_patch(out, patch),
+                Change::Patch(_) => out.bytes("patch", &encoded),
                 Change::Json(_, value) => put_value(out, "jsonPatch", value),
                 Change::Merge(_, value, upsert) => {
                     out.bool("upsert", *upsert)?;
@@ -577,9 +593,10 @@ impl Documents for InThere {
     }
 
     fn patch_blindly(&self, key: &Value, patch: &Patch) -> Result<(), Failure> {
+        let patch = encoded(patch)?;
         let put = |out: &mut BsonWriter<'_>| {
             put_value(out, "key", key)?;
-            put_patch(out, patch)?;
+            out.bytes("patch", &patch)?;
             out.bool("blind", true)
         };
         self.operate("patch", put, |_reply| Ok(()))
@@ -597,6 +614,7 @@ impl Documents for InThere {
         done: &mut Changed,
     ) -> Result<(), Failure> {
         let after = done.next.as_ref().map(ToString::to_string);
+        let patch = written.patch.map(encoded).transpose()?;
         let put = |out: &mut BsonWriter<'_>| {
             out.text("filter", written.text)?;
             put_count(out, "limit", limit)?;
@@ -604,8 +622,8 @@ impl Documents for InThere {
             if let Some(after) = &after {
                 out.text("after", after)?;
             }
-            match written.patch {
-                Some(patch) => put_patch(out, patch),
+            match &patch {
+                Some(patch) => out.bytes("patch", patch),
                 None => Ok(()),
             }
         };
@@ -630,12 +648,11 @@ pub(in crate::run) fn error_of(error: Reply<'_>) -> Error {
     Error::new(kind, error.text("text").unwrap_or_default().to_owned())
 }
 
-fn put_patch(out: &mut BsonWriter<'_>, patch: &Patch) -> Put {
+/// Returns a patch in its binary form. What is wrong with it is said as beside a directory.
+fn encoded(patch: &Patch) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    match patch.encode(&mut Encoder::new(), None, &mut bytes) {
-        Ok(()) => out.bytes("patch", &bytes),
-        Err(error) => Err(unsendable("the patch", &error)),
-    }
+    patch.encode(&mut Encoder::new(), None, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// A row of a cursor.

@@ -38,15 +38,15 @@ type IsLast = bool;
 pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
     let args = run.args();
     let database = &run.service.db;
-    if database.stats().changes.is_none() {
-        let text = "the server keeps no changes: flagstone serve DB --keep 1GiB makes it keep them";
-        return Err(Failure::new(Code::IllegalOperation, text).into());
-    }
     let from = match args.required_text("from")? {
         "start" => ChangesFrom::Start,
         "now" => ChangesFrom::Now,
         token => ChangesFrom::After(token.parse()?),
     };
+    if database.stats().changes.is_none() {
+        let text = "the server keeps no changes: flagstone serve DB --keep 1GiB makes it keep them";
+        return Err(Failure::new(Code::BadValue, text).into());
+    }
     // Only what is synced is delivered.
     database.sync()?;
     let changes = database.changes(from)?;
