@@ -259,7 +259,7 @@ fn a_filter_that_the_catalog_cannot_keep_is_refused() {
     let documents = session.db.collection("documents").unwrap();
     // Each level has two alternatives beside each other, which the text joins by one level more.
     let pair = |n: i32| Filter::field("x").eq(n).or(Filter::field("y").eq(n));
-    let deep = (0..40).fold(pair(0), |inner, n| pair(n).and(inner.or(Filter::field("z").eq(n))));
+    let deep = (0..60).fold(pair(0), |inner, n| pair(n).and(inner.or(Filter::field("z").eq(n))));
     deep.check().unwrap();
     let refused = documents.create_index("a", Index::on("a").only(deep)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);

@@ -19,6 +19,8 @@ const RANGE_PARTS: u64 = 3;
 const VALUE_PARTS: u64 = 10;
 /// A document that is read by its key costs as much as this many in a scan ..
 pub(super) const FETCH: u64 = 3;
+/// .. the first entry of a range that is merged, as much as this many ..
+const FIND: u64 = 16;
 /// .. and as much as a scan reads is cheaper for entries, this many.
 pub(super) const ENTRIES_PER_DOCUMENT: u64 = 4;
 
@@ -58,8 +60,7 @@ impl Candidate {
         let is_streamed = has_order || access.is_key_ordered || is_streamed;
         let read = if is_streamed { found } else { entries };
         let fetched = if reads_none { 0 } else { found };
-        // Of each range that is merged, the first entry is found.
-        let found_first = access.merged() as u64 * FETCH;
+        let found_first = access.merged() as u64 * FIND;
         let cost = read / ENTRIES_PER_DOCUMENT + fetched * FETCH + found_first + 1;
         let notes = planner.notes(|| {
             let number = match how {
