@@ -41,7 +41,7 @@ mod tests {
                 continue;
             }
             assert!(manifest.contains("\ndescription = \""), "{name}");
-            for field in ["version", "license", "repository", "readme", "keywords"] {
+            for field in ["version", "license", "repository", "readme", "keywords", "exclude"] {
                 assert!(manifest.contains(&format!("\n{field}.workspace = true\n")), "{name}");
             }
             for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
