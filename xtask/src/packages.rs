@@ -5,7 +5,7 @@ use crate::ci::cargo;
 use std::path::Path;
 
 /// The crates that are not published.
-const PRIVATE: [&str; 3] = ["flagstone-bench", "flagstone-testkit", "xtask"];
+const PRIVATE: [&str; 4] = ["flagstone-bench", "flagstone-features", "flagstone-testkit", "xtask"];
 
 /// Returns true if all packages can be made, and compiled if asked for.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
@@ -41,7 +41,7 @@ mod tests {
                 continue;
             }
             assert!(manifest.contains("\ndescription = \""), "{name}");
-            for field in ["version", "license", "repository", "readme", "keywords"] {
+            for field in ["version", "license", "repository", "readme", "keywords", "exclude"] {
                 assert!(manifest.contains(&format!("\n{field}.workspace = true\n")), "{name}");
             }
             for file in ["LICENSE-MIT", "LICENSE-APACHE"] {

@@ -4,15 +4,15 @@
 use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest, checksum};
 use std::cell::Cell;
 
+// Without `inline`: all of the library's code for a checksum would be compiled in each crate again.
+
 /// The CRC-32C of `bytes`.
-#[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     // Deletes have no value, and a call of the library is not free.
     if bytes.is_empty() { 0 } else { checksum(Crc32Iscsi, bytes) as u32 }
 }
 
 /// The CRC-32C of the concatenation of `parts`.
-#[inline]
 pub fn crc32c_of_parts(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(Crc32Iscsi);
     for part in parts {
@@ -62,13 +62,11 @@ impl Default for Crc32c {
 
 impl Crc32c {
     /// Adds the next bytes.
-    #[inline]
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
     /// The checksum of all bytes added so far.
-    #[inline]
     pub fn value(&self) -> u32 {
         self.0.finalize() as u32
     }

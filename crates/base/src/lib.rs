@@ -33,6 +33,7 @@ pub mod key;
 pub mod label;
 pub mod large_buffer;
 pub mod slice;
+pub mod sorted;
 
 pub use check::EntryCheck;
 pub use codec::{Decoder, Malformed, Undecoded};

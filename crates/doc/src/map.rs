@@ -2,6 +2,7 @@
 
 use crate::sort_key;
 use crate::value::Value;
+use flagstone_base::sorted::sort_by;
 use std::collections::{HashMap, HashSet};
 
 /// The most pairs that are searched one by one while others are added.
@@ -119,7 +120,7 @@ impl Map {
     pub(crate) fn sorted(&self) -> Vec<&(Value, Value)> {
         let mut pairs: Vec<_> = self.pairs.iter().collect();
         if self.has_only_names() {
-            pairs.sort_by(|a, b| a.0.cmp(&b.0));
+            sort_by(&mut pairs, |a, b| a.0.cmp(&b.0));
         } else {
             pairs.sort_by_cached_key(|(key, _)| sort_key::of(key));
         }

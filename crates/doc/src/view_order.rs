@@ -7,6 +7,7 @@ use crate::order::cmp_exact;
 use crate::value::{Limit, exact_float};
 use crate::view::{FieldKey, View};
 use flagstone_base::Malformed;
+use flagstone_base::sorted::sort_by;
 use std::cmp::Ordering;
 
 /// Returns the order of two values in the total order of documents.
@@ -111,8 +112,9 @@ fn same_fields(a: &View<'_>, b: &View<'_>, depth: usize) -> Result<bool, Malform
         if !have_names {
             return Ok(false);
         }
-        a.sort_unstable_by_key(name);
-        b.sort_unstable_by_key(name);
+        let by_name = |a: &Field<'_>, b: &Field<'_>| name(a).cmp(&name(b));
+        sort_by(&mut a, by_name);
+        sort_by(&mut b, by_name);
         if !same_keys(&a, &b, depth)? {
             return Ok(false);
         }

@@ -3,6 +3,7 @@
 
 use crate::manifest::ManifestState;
 use flagstone_base::checksum::Crc32c;
+use flagstone_base::sorted::SortedSet;
 use flagstone_base::{Error, Result, interrupt};
 use flagstone_env::disk::{Access, create_dir_synced, real_path, real_path_of_held};
 use flagstone_env::names::{self, BackupName, Name, parse_backup};
@@ -125,7 +126,7 @@ pub(crate) fn state_of_copy(
     let mut state = original.clone();
     state.wal_from = log_from.or(state.wal_from);
     state.clean_close = true;
-    state.log_files.clear();
+    state.log_files = SortedSet::new();
     // An open of the copy for writing begins a new history, a different one in each copy.
     state.history = None;
     // It has none of the changes that are kept.

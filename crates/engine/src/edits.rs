@@ -10,11 +10,11 @@ use crate::catalog::KeyspaceRecord;
 use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::{Edit, Manifest};
+use flagstone_base::sorted::SortedSet;
 use flagstone_base::{KeyspaceId, Moment, Result, SeqNo};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_wal::ManifestPlace;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The number of SeqNos granted at a time: seconds of the fastest writes, and 2^32 crashes until
@@ -37,7 +37,7 @@ pub(crate) struct Edits {
     in_doubt: AtomicBool,
     /// Keyspaces with definitions that are in the log and may not be in the manifest. Locked before
     /// the maps of the keyspaces.
-    definitions_due: Mutex<BTreeSet<KeyspaceId>>,
+    definitions_due: Mutex<SortedSet<KeyspaceId>>,
     /// From this SeqNo on more should be granted.
     raise_at: AtomicU64,
     /// A job lets the manifest grant more, or waits to try again.
@@ -221,7 +221,7 @@ impl Edits {
 }
 
 /// The keyspaces with definitions that a recovery has found only in the log.
-fn with_definitions_due(keyspaces: &Keyspaces) -> BTreeSet<KeyspaceId> {
+fn with_definitions_due(keyspaces: &Keyspaces) -> SortedSet<KeyspaceId> {
     let all = keyspaces.all();
     all.iter()
         .filter(|keyspace| keyspace.has_definitions_due())

@@ -13,11 +13,12 @@ use crate::manifest::{Manifest, ManifestState, verify_file};
 use crate::open::{check, check_record};
 use crate::parts::Parts;
 use crate::stats::VerifyReport;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, interrupt};
 use flagstone_env::names::{FileKind, name, path};
 use flagstone_tree::Tree;
 use flagstone_wal::{Listed, Log, LogReport};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(crate) fn verify(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
@@ -178,7 +179,7 @@ fn wrong_tables(state: &ManifestState, tree: &Tree) -> Option<String> {
     let version = view.version();
     let tables =
         version.tables().map(|(level, table)| (table.meta().number, (level, table.meta())));
-    let expected: BTreeMap<_, _> = tables.collect();
+    let expected: SortedMap<_, _> = tables.collect();
     let known = |number: &FileNumber| found.tables.get(number).map(|(level, meta)| (*level, meta));
     let numbers = found.tables.keys().chain(expected.keys());
     let mut wrong = numbers.filter(|number| known(number) != expected.get(number).copied());

@@ -1,8 +1,8 @@
 //! The file of a table that is being written: gathers appends, computes the checksum, and starts
 //! writeback early.
 
-use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest};
 use flagstone_base::Result;
+use flagstone_base::checksum::Crc32c;
 use flagstone_env::WriteFile;
 
 /// Appends are gathered up to this size, for fewer system calls.
@@ -14,7 +14,7 @@ const WRITEBACK_BYTES: u64 = 1 << 20;
 pub(crate) struct Output {
     file: Box<dyn WriteFile>,
     gathered: Vec<u8>,
-    digest: Digest,
+    sum: Crc32c,
     position: u64,
     written_back: u64,
 }
@@ -25,7 +25,7 @@ impl Output {
         Self {
             file,
             gathered: Vec::with_capacity(GATHER_BYTES),
-            digest: Digest::new(Crc32Iscsi),
+            sum: Crc32c::default(),
             position: 0,
             written_back: 0,
         }
@@ -43,7 +43,7 @@ impl Output {
             self.push()?;
         }
         if bytes.len() >= GATHER_BYTES {
-            self.digest.update(bytes);
+            self.sum.update(bytes);
             self.file.append(bytes)?;
             return self.write_back(self.position);
         }
@@ -55,7 +55,7 @@ impl Output {
         if self.gathered.is_empty() {
             return Ok(());
         }
-        self.digest.update(&self.gathered);
+        self.sum.update(&self.gathered);
         self.file.append_vec(&mut self.gathered)?;
         self.write_back(self.file.position())
     }
@@ -72,6 +72,6 @@ impl Output {
     pub(crate) fn finish(mut self) -> Result<(u64, u32)> {
         self.push()?;
         self.file.sync()?;
-        Ok((self.position, self.digest.finalize() as u32))
+        Ok((self.position, self.sum.value()))
     }
 }

@@ -6,9 +6,9 @@
 //! ```
 
 use flagstone_base::codec::{put_bytes, put_varint};
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Decoder, Malformed, SeqNo, Slice};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -214,10 +214,10 @@ impl RangesBuilder {
 }
 
 /// Encodes the section of attachments.
-pub(crate) fn encode_attachments(attachments: &BTreeMap<u32, Vec<u8>>) -> Vec<u8> {
+pub(crate) fn encode_attachments(attachments: &SortedMap<u32, Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::new();
     put_varint(&mut out, attachments.len() as u64);
-    for (id, bytes) in attachments {
+    for (id, bytes) in attachments.iter() {
         put_varint(&mut out, u64::from(*id));
         put_bytes(&mut out, bytes);
     }

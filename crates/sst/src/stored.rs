@@ -4,8 +4,7 @@ use crate::format::{HEADER_BYTES, check_block, decode_header};
 use crate::index::Index;
 use crate::lookup::{CacheUse, Nearby};
 use crate::table::{Filtering, Table};
-use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest};
-use flagstone_base::checksum::fits;
+use flagstone_base::checksum::{Crc32c, fits};
 use flagstone_base::{Error, Result};
 use std::fmt;
 
@@ -71,10 +70,10 @@ impl Table {
         &self,
         mut visit: impl FnMut(&Index, usize, &[u8]) -> Result<()>,
     ) -> Result<u32> {
-        let mut digest = Digest::new(Crc32Iscsi);
+        let mut sum = Crc32c::default();
         let mut buffer = vec![0; HEADER_BYTES];
         self.file.read_exact_at(&mut buffer, 0)?;
-        digest.update(&buffer);
+        sum.update(&buffer);
         if self.index.start() != HEADER_BYTES as u64 {
             return Err(self.wrong(0, format_args!("a gap between header and first block")));
         }
@@ -90,7 +89,7 @@ impl Table {
             // within the file.
             buffer.resize((index.offset(end) - first) as usize, 0);
             self.file.read_exact_at(&mut buffer, first)?;
-            digest.update(&buffer);
+            sum.update(&buffer);
             for number in number..end {
                 let handle = index.handle(number);
                 let start = (handle.offset - first) as usize;
@@ -104,10 +103,10 @@ impl Table {
             let len = (self.bytes() - offset).min(READ_BYTES);
             buffer.resize(len as usize, 0);
             self.file.read_exact_at(&mut buffer, offset)?;
-            digest.update(&buffer);
+            sum.update(&buffer);
             offset += len;
         }
-        Ok(digest.finalize() as u32)
+        Ok(sum.value())
     }
 
     /// Compares `checksum` of the file with the manifest's, if that is known.

@@ -5,6 +5,7 @@
 //! SeqNo. For a reader in the past, to whom that SeqNo is too new, a search goes back through the
 //! ranges from the key, as long as any of them can reach the key.
 
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{SeqNo, Slice};
 use flagstone_sst::{RangeDelete, RangeDeletes};
 use std::cell::Cell;
@@ -71,7 +72,7 @@ impl RangeSet {
 
     /// Builds the set of `all`, in O(n log n).
     pub(crate) fn new(mut all: Vec<RangeDelete<'_>>) -> Self {
-        all.sort_by(|a, b| a.start.cmp(b.start));
+        sort_by(&mut all, |a, b| a.start.cmp(b.start));
         let size = Size::of(all.iter().copied());
         Self::of_sorted(size, all.into_iter())
     }
@@ -302,7 +303,7 @@ impl RangeSet {
         });
         let borders = |range: u32| [false, true].map(|is_end| Border { range, is_end });
         let mut cuts: Vec<Border> = by_start.iter().flat_map(|&range| borders(range)).collect();
-        cuts.sort_by(|a, b| self.key(*a).cmp(self.key(*b)));
+        sort_by(&mut cuts, |a, b| self.key(*a).cmp(self.key(*b)));
         cuts.dedup_by(|later, first| self.key(*later) == self.key(*first));
         let mut pieces: Vec<Piece> = Vec::new();
         // The ranges that cover the current key, newest first.

@@ -16,8 +16,8 @@ use crate::options::TreeOptions;
 use crate::tree::Tree;
 use crate::version::{TableHandle, TreeEdit, Version, missing};
 use crate::view::View;
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ pub fn retire(old: &[Arc<Tree>], new: &[Arc<Tree>]) {
 /// The sealed memtables of all `views`, newest first.
 fn sealed_of(views: &[Arc<View>]) -> Vec<Arc<Memtable>> {
     let mut sealed: Vec<_> = views.iter().flat_map(|view| view.sealed.iter().cloned()).collect();
-    sealed.sort_by_key(|memtable| Reverse(memtable.seal_seqno()));
+    sort_by(&mut sealed, |a, b| b.seal_seqno().cmp(&a.seal_seqno()));
     sealed
 }
 

@@ -11,6 +11,7 @@ use crate::options::TreeOptions;
 use crate::ranges::RangeSet;
 use crate::version::{LEVELS, TableHandle, Version};
 use flagstone_base::hash::key_hash;
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{Kind, SeqNo, Trailer};
 use flagstone_env::sync::Mutex;
 use flagstone_sst::{RangeDelete, SAMPLED_ENTRY_BYTES, Sample, SampledEntry};
@@ -322,7 +323,7 @@ impl SpaceCache {
         let newest = version.seqno_max();
         // Newer snapshots see everything in the tables, so they do not matter.
         let mut snapshots: Vec<SeqNo> = snapshots.iter().copied().filter(|s| *s < newest).collect();
-        snapshots.sort_unstable();
+        sort_by(&mut snapshots, Ord::cmp);
         snapshots.dedup();
         let mut last = self.last.lock();
         if let Some(known) = &*last

@@ -3,6 +3,7 @@
 use crate::bounds::KeyBounds;
 use crate::tree::Tree;
 use crate::version::{TableHandle, Version};
+use flagstone_base::sorted::sort_by;
 use std::sync::Arc;
 
 /// A key at which a table begins is preferred if at least this part of the tree, in thousandths,
@@ -33,7 +34,7 @@ fn middle_of(
     mut weights: Vec<(Vec<u8>, u64)>,
 ) -> Option<Vec<u8>> {
     weights.retain(|(key, _)| bounds.contains(key));
-    weights.sort();
+    sort_by(&mut weights, Ord::cmp);
     let first = weights.first()?.0.clone();
     // The weight below each key. A sum of 64 bits would overflow for hostile samples.
     let mut sum = 0_u128;

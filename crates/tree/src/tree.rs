@@ -20,12 +20,13 @@ use crate::space::{Rules, Space, SpaceCache};
 use crate::version::{LEVELS, TreeEdit, Version};
 use crate::view::{MemtableRef, View};
 use crate::work_slot::WorkSlot;
+use flagstone_base::sorted::{SortedMap, SortedSet};
 use flagstone_base::{FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use flagstone_env::sync::{ArcSwap, Guard};
 use flagstone_sst::{Table, TableOptions};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 /// One LSM-tree: one partition of a keyspace.
@@ -45,7 +46,7 @@ pub struct Tree {
     /// See [`Tree::set_floor`]. ZERO if there is none.
     floor: AtomicU64,
     /// Tables that a flush or compaction opened and checked, until they are installed.
-    ready: Mutex<BTreeMap<FileNumber, Arc<Table>>>,
+    ready: Mutex<SortedMap<FileNumber, Arc<Table>>>,
     pub(crate) counters: AtomicCounters,
     pub(crate) reads: ReadLoad,
     /// See [`Tree::stall_fill`].
@@ -356,12 +357,12 @@ impl Tree {
         let old = self.view.load_full();
         let mut ready = HashMap::new();
         for (_, meta) in &edit.added {
-            ready.extend(self.ready.lock().remove_entry(&meta.number));
+            ready.extend(self.ready.lock().remove(&meta.number).map(|table| (meta.number, table)));
         }
         let version = Arc::new(old.version.apply_with(&self.context, edit, &mut ready)?);
         edit.added.iter().for_each(|(_, meta)| self.context.unfinished.forget(meta.number));
-        let kept: BTreeSet<FileNumber> = edit.added.iter().map(|(_, m)| m.number).collect();
-        let gone: BTreeSet<FileNumber> = edit.removed.iter().copied().collect();
+        let kept: SortedSet<FileNumber> = edit.added.iter().map(|(_, m)| m.number).collect();
+        let gone: SortedSet<FileNumber> = edit.removed.iter().copied().collect();
         for (_, table) in old.version.tables() {
             if gone.contains(&table.number()) && !kept.contains(&table.number()) {
                 table.set_removed();

@@ -5,6 +5,8 @@
 //! finds the lock free counts nothing. Of the keys a sample is kept in which every wait has the
 //! same chance (algorithm R; Vitter, "Random sampling with a reservoir", 1985).
 
+use flagstone_base::sorted::sort_by;
+
 /// The keys of a sample: a share of one half is then found to within 3 % in two cases of three.
 const SAMPLE: usize = 256;
 /// Longer keys are cut to this many bytes. A bound need not be the key of an entry.
@@ -93,10 +95,10 @@ impl WriteLoad {
     pub fn cuts(&self, parts: usize) -> Vec<Vec<u8>> {
         let sample = &self.waits.sample;
         let mut times: Vec<u64> = sample.iter().map(|waited| waited.at).collect();
-        times.sort_unstable();
+        sort_by(&mut times, Ord::cmp);
         let Some(&middle) = times.get(times.len() / 2) else { return Vec::new() };
         let mut keys: Vec<&[u8]> = sample.iter().map(|waited| &*waited.key).collect();
-        keys.sort_unstable();
+        sort_by(&mut keys, Ord::cmp);
         let early = || sample.iter().filter(|waited| waited.at < middle);
         let late = || sample.iter().filter(|waited| waited.at >= middle);
         let cuts: Vec<&[u8]> = (1..parts).map(|part| keys[keys.len() * part / parts]).collect();

@@ -16,10 +16,11 @@ use crate::queue::Tail;
 use crate::reader::Recovered;
 use crate::segment::{FLAG_COMPLETE, SegmentHeader, SegmentInfo};
 use crate::window::Window;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{DatabaseId, FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, KeptSegment, Name, kept_segment, parse, path};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -117,7 +118,7 @@ impl KeptSegments {
                 file.is_renamed = true;
             }
         }
-        for candidate in found.by_number.into_values() {
+        for candidate in found.by_number.into_iter().map(|(_, candidate)| candidate) {
             if let Some(lost) = candidate.kept.filter(|_| keep.is_some()) {
                 kept.lost.segments += 1;
                 kept.lost.bytes += lost.end;
@@ -231,21 +232,21 @@ struct KeptCandidate {
 
 /// The files of a directory that recovery does not need.
 struct Candidates {
-    by_number: BTreeMap<u64, KeptCandidate>,
+    by_number: SortedMap<u64, KeptCandidate>,
 }
 
 impl Candidates {
     fn list(disk: &dyn Disk, dir: &Path, recovered: &Recovered) -> Result<Self> {
-        let mut by_number = BTreeMap::<u64, KeptCandidate>::new();
+        let mut by_number = SortedMap::<u64, KeptCandidate>::new();
         for name in disk.list(dir)? {
             if let Name::Kept(kept) = parse(&name) {
-                let candidate = by_number.entry(kept.number.0).or_default();
+                let candidate = by_number.get_or_insert_with(kept.number.0, KeptCandidate::default);
                 candidate.names.push(name);
                 candidate.kept = Some(kept);
             }
         }
         for number in &recovered.unneeded {
-            let candidate = by_number.entry(number.0).or_default();
+            let candidate = by_number.get_or_insert_with(number.0, KeptCandidate::default);
             candidate.names.push(flagstone_env::names::name(FileKind::Wal, *number));
         }
         Ok(Self { by_number })

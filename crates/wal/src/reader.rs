@@ -19,11 +19,11 @@ use crate::segment::{
     SegmentInfo,
 };
 use crate::window::{RecordRead, Window};
+use flagstone_base::sorted::{SortedMap, SortedSet};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::disk::Access;
 use flagstone_env::names::{FileKind, Name, parse, path};
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A record that was read from the log, as it was enqueued.
@@ -106,7 +106,7 @@ pub struct Listed {
     /// The oldest needed segment; `None` when no segment was ever released.
     pub from: Option<FileNumber>,
     /// The files of the log, from `from` on.
-    pub files: BTreeSet<FileNumber>,
+    pub files: SortedSet<FileNumber>,
     /// The newest segment before `from`, if it was kept for readers of changes.
     pub newest_kept: Option<NewestKept>,
 }
@@ -210,7 +210,7 @@ pub fn read_from_device(disk: &dyn Disk, dir: &Path) -> Result<()> {
 #[derive(Default)]
 struct Headers {
     /// Segments that were begun.
-    found: BTreeMap<u64, FoundHeader>,
+    found: SortedMap<u64, FoundHeader>,
     /// Listed files in which no segment was begun, and their lengths.
     empty: Vec<(FileNumber, u64)>,
 }
@@ -308,7 +308,7 @@ pub(crate) fn content(
 /// The numbers of the log's segments, oldest first.
 fn chain(dir: &Path, headers: &Headers, from: Option<FileNumber>) -> Result<Vec<u64>> {
     let found = &headers.found;
-    let Some((mut number, mut header)) = found.last_key_value() else { return Ok(Vec::new()) };
+    let Some((mut number, mut header)) = found.iter().next_back() else { return Ok(Vec::new()) };
     let mut chain = vec![*number];
     loop {
         let previous = header.header.previous;
@@ -316,7 +316,7 @@ fn chain(dir: &Path, headers: &Headers, from: Option<FileNumber>) -> Result<Vec<
         if previous == 0 || !is_needed {
             break;
         }
-        match found.get_key_value(&previous) {
+        match found.range_from(&previous).next().filter(|before| *before.0 == previous) {
             Some(before) if previous < *number => (number, header) = before,
             _ => {
                 let is_there = headers.empty.iter().any(|(empty, _)| empty.0 == previous);

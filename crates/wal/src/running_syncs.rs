@@ -1,8 +1,8 @@
 //! Joins the results of syncs that run at the same time: a sync may report success only when those
 //! that began before its end have reported theirs, too.
 
+use flagstone_base::sorted::SortedSet;
 use flagstone_env::sync::{Condvar, Mutex};
-use std::collections::BTreeSet;
 
 /// The set of running syncs.
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub(crate) struct RunningSyncs {
 #[derive(Default)]
 struct Running {
     next: u64,
-    places: BTreeSet<u64>,
+    places: SortedSet<u64>,
 }
 
 impl RunningSyncs {
@@ -37,12 +37,12 @@ pub(crate) struct RunningSync<'a> {
 impl Drop for RunningSync<'_> {
     fn drop(&mut self) {
         let mut running = self.running_syncs.running.lock();
-        if running.places.first() == Some(&self.place) {
+        if running.places.iter().next() == Some(&self.place) {
             self.running_syncs.bell.notify_all();
         }
         running.places.remove(&self.place);
         let now = running.next;
-        while running.places.first().is_some_and(|first| *first < now) {
+        while running.places.iter().next().is_some_and(|first| *first < now) {
             self.running_syncs.bell.wait(&mut running);
         }
     }

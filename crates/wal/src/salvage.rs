@@ -9,10 +9,10 @@ use crate::reader::{Listed, Record};
 use crate::record::{RecordKind, RecordPlace};
 use crate::segment::{FIRST_RECORD, FLAG_RECYCLED, FoundHeader};
 use crate::window::{RecordRead, Window};
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result, SeqNo};
 use flagstone_env::Disk;
 use flagstone_env::names::{FileKind, Name, parse, path};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
@@ -61,7 +61,7 @@ pub fn salvage(
     visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<Salvaged> {
     let from = listed.from;
-    let (found, others) = (BTreeMap::new(), BTreeMap::new());
+    let (found, others) = (SortedMap::new(), SortedMap::new());
     let mut salvage = Salvage { disk, dir, found, others, out: Salvaged::default() };
     let headless = salvage.read_headers(database, from)?;
     for step in salvage.chain(from) {
@@ -80,7 +80,7 @@ pub fn salvage(
     }
     // Segments after the last one: prepared, or just begun.
     let last = salvage.found.keys().next_back().copied().unwrap_or_default();
-    for (&number, &len) in headless.range(last..) {
+    for (&number, &len) in headless.range_from(&last) {
         if !salvage.is_blank(number, len) {
             let what = "no copy of the segment's header is whole".to_owned();
             let may_be_torn = !salvage.holds_synced_records(number);
@@ -106,9 +106,9 @@ enum SalvageStep {
 struct Salvage<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
-    found: BTreeMap<u64, FoundHeader>,
+    found: SortedMap<u64, FoundHeader>,
     /// The files with the header of another segment, and the number of that one.
-    others: BTreeMap<u64, u64>,
+    others: SortedMap<u64, u64>,
     out: Salvaged,
 }
 
@@ -119,8 +119,8 @@ impl Salvage<'_> {
         &mut self,
         database: DatabaseId,
         from: Option<FileNumber>,
-    ) -> Result<BTreeMap<u64, u64>> {
-        let mut headless = BTreeMap::new();
+    ) -> Result<SortedMap<u64, u64>> {
+        let mut headless = SortedMap::new();
         for name in self.disk.list(self.dir)? {
             let Name::Numbered(FileKind::Wal, number) = parse(&name) else { continue };
             if from.is_some_and(|from| number < from) {
@@ -161,7 +161,7 @@ impl Salvage<'_> {
     /// The segments of the log, oldest first.
     fn chain(&self, from: Option<FileNumber>) -> Vec<SalvageStep> {
         let mut steps = Vec::new();
-        let mut at = self.found.last_key_value().map(|(number, _)| (*number, None));
+        let mut at = self.found.iter().next_back().map(|(number, _)| (*number, None));
         while let Some((number, end)) = at {
             steps.push(SalvageStep::Read(number, end));
             let header = self.found[&number].header;
@@ -174,7 +174,7 @@ impl Salvage<'_> {
                 at = Some((header.previous, Some(header.previous_end)));
                 continue;
             }
-            let before = self.found.range(..header.previous).next_back().map(|(number, _)| *number);
+            let before = self.found.keys().rfind(|number| **number < header.previous).copied();
             // Without a manifest the beginning of the log is unknown: the oldest segments are
             // released first.
             let was_released =

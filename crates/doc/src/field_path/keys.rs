@@ -6,6 +6,7 @@ use crate::layout::tag;
 use crate::sort_key::{self, Direction};
 use crate::view::{StoredNumber, View};
 use flagstone_base::Malformed;
+use flagstone_base::sorted::sort_by;
 use std::ops::{ControlFlow, Range};
 
 /// The distinct keys of one path in one document, in ascending order: what an index stores, and
@@ -139,7 +140,7 @@ impl IndexKeys {
         }
         let bytes = &self.bytes;
         let key = |key: &Key| &bytes[key.bytes.clone()];
-        self.keys.sort_by(|a, b| key(a).cmp(key(b)));
+        sort_by(&mut self.keys, |a, b| key(a).cmp(key(b)));
         self.keys.dedup_by(|later, first| {
             let is_same = key(later) == key(first);
             first.is_faithful &= later.is_faithful || !is_same;

@@ -14,6 +14,7 @@ use crate::value::Value;
 use crate::value_type::ValueType;
 use crate::view::View;
 use flagstone_base::Malformed;
+use flagstone_base::sorted::sort_by;
 use std::fmt;
 
 /// The most bits in a test.
@@ -51,7 +52,7 @@ fn positions(value: &Value) -> Option<Vec<u32>> {
         }
         number => set_bits(&u64::try_from(number.as_i64()?).ok()?.to_le_bytes()).collect(),
     };
-    positions.sort_unstable();
+    sort_by(&mut positions, Ord::cmp);
     positions.dedup();
     (positions.len() <= BITS_MAX).then_some(positions)
 }

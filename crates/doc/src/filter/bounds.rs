@@ -6,6 +6,7 @@ use super::model::{Node, Test};
 use super::sets::Sets;
 use super::test_keys;
 use crate::field_path::{Arrays, FieldPath, Step};
+use flagstone_base::sorted::sort_by;
 
 /// The index keys of one path that a filter allows: see [`Filter::bounds`].
 #[derive(Clone, Debug)]
@@ -214,7 +215,7 @@ impl Filter {
     pub fn paths(&self) -> Vec<FieldPath> {
         let mut paths = Vec::new();
         self.node.collect_paths(&mut paths);
-        paths.sort();
+        sort_by(&mut paths, Ord::cmp);
         paths.dedup();
         paths
     }

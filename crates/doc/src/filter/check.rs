@@ -12,6 +12,7 @@ use crate::field_path::{FieldPath, Reached};
 use crate::sort_key::{self, Direction};
 use crate::view::View;
 use flagstone_base::Malformed;
+use flagstone_base::sorted::sort_by;
 use std::ops::ControlFlow;
 
 /// A condition, with its parts in the order of their costs.
@@ -122,7 +123,7 @@ impl Check {
             let inner = Self::joined(join.other(), negated.into_iter(), scope);
             checks.push(Self::Not(Box::new(inner)));
         }
-        checks.sort_by_cached_key(Self::cost);
+        sort_by(&mut checks, |a, b| a.cost().cmp(&b.cost()));
         match join {
             Join::All => Self::All(checks.into()),
             Join::Any => Self::Any(checks.into()),
@@ -300,7 +301,7 @@ fn opens_arrays(path: &FieldPath, scope: Scope) -> bool {
 
 impl Operands {
     fn of(mut list: Vec<&Operand>) -> Self {
-        list.sort_by(|a, b| a.value.cmp(&b.value));
+        sort_by(&mut list, |a, b| a.value.cmp(&b.value));
         list.dedup();
         let null = list.iter().position(|operand| operand.value.is_null());
         Self { list: list.into_iter().cloned().collect(), null }

@@ -8,6 +8,7 @@
 use crate::sort_key::{self, Direction, MISSING, kind};
 use crate::value::Value;
 use crate::value_type::ValueType;
+use flagstone_base::sorted::sort_by;
 use std::cmp::Ordering;
 
 /// An interval of the ascending sort keys of one path.
@@ -137,9 +138,12 @@ impl KeySet {
     }
 
     pub(super) fn of(intervals: impl IntoIterator<Item = Interval>) -> Self {
-        let mut intervals: Vec<Interval> =
-            intervals.into_iter().filter(|interval| !interval.is_empty()).collect();
-        intervals.sort_by(|a, b| a.from.cmp(&b.from));
+        Self::of_list(intervals.into_iter().collect())
+    }
+
+    fn of_list(mut intervals: Vec<Interval>) -> Self {
+        intervals.retain(|interval| !interval.is_empty());
+        sort_by(&mut intervals, |a, b| a.from.cmp(&b.from));
         let mut out: Vec<Interval> = Vec::with_capacity(intervals.len());
         for next in intervals {
             match out.last_mut() {

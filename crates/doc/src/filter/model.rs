@@ -7,6 +7,7 @@ use crate::field_path::{FieldPath, Step};
 use crate::value::Value;
 use crate::value_type::ValueType;
 use crate::view::View;
+use flagstone_base::sorted::sort_by;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -349,7 +350,7 @@ pub(super) fn not(part: Node) -> Node {
 
 /// Makes the test for one of these values.
 pub(super) fn one_of(mut operands: Vec<Operand>) -> Test {
-    operands.sort_by(|a, b| a.value.cmp(&b.value));
+    sort_by(&mut operands, |a, b| a.value.cmp(&b.value));
     operands.dedup();
     Test::In(operands)
 }

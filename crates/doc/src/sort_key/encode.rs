@@ -5,6 +5,7 @@ use crate::map::Map;
 use crate::value::{Limit, Value};
 use crate::view::View;
 use flagstone_base::Malformed;
+use flagstone_base::sorted::sort_by;
 
 /// The direction in which a sort key orders values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -159,7 +160,7 @@ fn put_pairs(map: &Map, out: &mut Vec<u8>) {
             places.push((from..key_end, from..out.len()));
         }
         if !places.is_sorted_by(|(a, _), (b, _)| out[a.clone()] < out[b.clone()]) {
-            places.sort_by(|(a, _), (b, _)| out[a.clone()].cmp(&out[b.clone()]));
+            sort_by(&mut places, |(a, _), (b, _)| out[a.clone()].cmp(&out[b.clone()]));
             let pairs: Vec<u8> =
                 places.into_iter().flat_map(|(_, pair)| &out[pair]).copied().collect();
             out.truncate(start);

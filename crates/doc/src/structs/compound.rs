@@ -8,6 +8,7 @@ use crate::sort_key;
 use crate::value::Value;
 use flagstone_base::Decoder;
 use flagstone_base::codec::put_varint;
+use flagstone_base::sorted::sort_by;
 use serde::Serialize;
 use serde::ser::{
     SerializeMap, SerializeSeq, SerializeStruct, SerializeStructVariant, SerializeTuple,
@@ -292,7 +293,7 @@ impl<'r, 'a> MapSerializer<'r, 'a> {
         }
         let starts: Vec<Frame> = self.pairs.iter().map(|pair| pair.at).collect();
         let mut order: Vec<usize> = (0..self.pairs.len()).collect();
-        order.sort_by(|a, b| self.pairs[*a].key.cmp(&self.pairs[*b].key));
+        sort_by(&mut order, |a, b| self.pairs[*a].key.cmp(&self.pairs[*b].key));
         for two in order.windows(2) {
             if self.pairs[two[0]].key == self.pairs[two[1]].key {
                 let key =

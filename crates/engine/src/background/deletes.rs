@@ -11,11 +11,11 @@
 //! full. One whose last writes emptied a queue, for example, would stay in memory forever, and the
 //! tables below it on disk.
 
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, Ordering};
 use flagstone_tree::Tree;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ const TOMBSTONES_MANY: u64 = 1024;
 /// Trees whose memtables hold deletes.
 #[derive(Default)]
 pub(crate) struct Deletes {
-    waiting: Mutex<BTreeMap<TreeId, WaitingTree>>,
+    waiting: Mutex<SortedMap<TreeId, WaitingTree>>,
     /// A job that checks the waiting trees is scheduled.
     is_armed: AtomicBool,
 }
@@ -80,7 +80,7 @@ impl Deletes {
     pub(super) fn note(&self, tree: &Arc<Tree>, now: Duration) {
         let newest = tree.deletes_in_memory().newest;
         let waiting = WaitingTree { tree: Arc::clone(tree), newest, quiet_since: now, since: now };
-        self.waiting.lock().entry(tree.id()).or_insert(waiting);
+        self.waiting.lock().get_or_insert_with(tree.id(), || waiting);
     }
 
     /// Returns true to the one caller that must submit the job.

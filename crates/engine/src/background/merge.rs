@@ -11,6 +11,7 @@ use crate::event::Event;
 use crate::history::HeldTrees;
 use crate::keyspace_core::KeyspaceCore;
 use crate::partition::Route;
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{KeyspaceId, Result, SeqNo};
 use flagstone_tree::Tree;
 use std::sync::Arc;
@@ -123,7 +124,7 @@ fn small_neighbours(upkeep: &Upkeep, core: &KeyspaceCore, record: &KeyspaceRecor
     let pairs = sizes.windows(2).map(|pair| pair[0] + pair[1]).enumerate();
     let small = pairs.filter(|(at, sum)| *sum < limit && !record.is_given(&bounds[*at]));
     let mut small: Vec<(usize, u64)> = small.collect();
-    small.sort_by_key(|(_, sum)| *sum);
+    sort_by(&mut small, |(_, a), (_, b)| a.cmp(b));
     small.into_iter().map(|(at, _)| at).collect()
 }
 

@@ -5,6 +5,7 @@ use super::compact::CompactionJob;
 use super::garbage::{budget, note_spaces, slow_down_for_space};
 use super::upkeep::Upkeep;
 use super::watch::{policy, unwatch, watch_again, watched_trees};
+use flagstone_base::sorted::sort_by;
 use flagstone_tree::{
     Compaction, Job, Policy, Tree, Version, next_expiry, pick, pick_above, pick_expired,
     pick_hidden, pick_trim,
@@ -37,7 +38,7 @@ pub(super) fn next_compaction(upkeep: &Arc<Upkeep>) -> Option<CompactionJob> {
         })
         .collect();
     // Trees in shape come last: they may have a table to move, or tombstones to drop.
-    trees.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sort_by(&mut trees, |a, b| b.0.total_cmp(&a.0));
     for (score, is_pressing, tree) in trees {
         let is_less = |space| space >= score.min(SCORE_PRESSING) && !is_pressing;
         if space.is_some_and(is_less) {

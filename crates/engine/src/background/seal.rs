@@ -8,10 +8,10 @@
 use super::upkeep::Upkeep;
 use crate::history::Numbering;
 use crate::queue::{CutRequest, SealGroup};
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_tree::Tree;
 use flagstone_wal::SegmentInfo;
-use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -149,7 +149,7 @@ fn largest<'a>(trees: &[&'a Arc<Tree>], bytes: u64) -> Vec<&'a Arc<Tree>> {
         return vec![first.1];
     }
     let mut all: Vec<(u64, &Arc<Tree>)> = sized.collect();
-    all.sort_by_key(|(bytes, _)| Reverse(*bytes));
+    sort_by(&mut all, |(a, _), (b, _)| b.cmp(a));
     let mut sum = 0;
     let is_wanted = |(of_tree, _): &(u64, _)| {
         let is_wanted = sum < bytes;

@@ -1,10 +1,11 @@
 //! Which trees may have to be split, and which neighbours may be merged.
 
+use flagstone_base::sorted::{SortedMap, SortedSet};
 use flagstone_base::{KeyspaceId, TreeId};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_tree::{Tree, WriteLoad};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,23 +37,23 @@ struct SplitsDue {
     /// Trees that have grown beyond the limit.
     large: BTreeMap<TreeId, Arc<Tree>>,
     /// Trees whose writers contended while the memtable was filled that was flushed last.
-    loaded: BTreeMap<TreeId, (Arc<Tree>, Arc<WriteLoad>)>,
+    loaded: SortedMap<TreeId, (Arc<Tree>, Arc<WriteLoad>)>,
     /// When a tree of a keyspace was last split because of load.
     loaded_since: HashMap<KeyspaceId, Duration>,
     /// What keeps some of them from being split may have ended.
     may_split: bool,
     /// Keyspaces with partitions that a split has made.
-    divided: BTreeSet<KeyspaceId>,
+    divided: SortedSet<KeyspaceId>,
     /// Writers are idle, so small neighbours among these may be merged.
     may_merge: bool,
     /// Keyspaces whose small neighbours are being flushed, to be merged as soon as that has ended.
-    flushing: BTreeSet<KeyspaceId>,
+    flushing: SortedSet<KeyspaceId>,
     /// When that was last begun, if they were not merged since.
     flushed: HashMap<KeyspaceId, Duration>,
     /// Trees with tables that reach across their bounds, and since when.
     sharing: HashMap<TreeId, Duration>,
     /// Trees that wait only for the end of their flush or compaction to be split.
-    awaited: BTreeSet<TreeId>,
+    awaited: SortedSet<TreeId>,
 }
 
 impl SplitsDue {
@@ -211,7 +212,7 @@ impl Splits {
         if std::mem::take(&mut due.may_merge) {
             due.divided.iter().copied().collect()
         } else {
-            due.divided.intersection(&flushing).copied().collect()
+            due.divided.iter().filter(|id| flushing.contains(id)).copied().collect()
         }
     }
 

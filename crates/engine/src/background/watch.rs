@@ -13,9 +13,9 @@
 use super::upkeep::Upkeep;
 use crate::due::Due;
 use crate::queue::Queue;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_tree::{Policy, Tree, Version};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Watches the trees again that waited for idle writers, or for old snapshots to be released.
@@ -32,7 +32,7 @@ pub(super) fn watch_again(upkeep: &Upkeep) {
     }
     let still_held = match oldest {
         Some(oldest) => held_back.split_off(&(oldest, TreeId(0))),
-        None => BTreeMap::new(),
+        None => SortedMap::new(),
     };
     let free = std::mem::replace(held_back, still_held);
     watched.extend(free.into_iter().map(|((_, id), tree)| (id, tree)));

@@ -1,6 +1,7 @@
 //! A directory of backups: the files in it, and its lock.
 
 use super::generation::Generation;
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{Error, Result};
 use flagstone_env::names::{self, BackupName, Name};
 use flagstone_env::{Disk, DiskLock, LockMode, lock_to_read};
@@ -52,7 +53,7 @@ impl Folder {
                 BackupName::Foreign => refuse_database(dir, &name)?,
             }
         }
-        folder.generations.sort_unstable();
+        sort_by(&mut folder.generations, Ord::cmp);
         Ok(folder)
     }
 

@@ -4,19 +4,20 @@ use super::keyspaces::{Catalog, CatalogChange, CatalogCounters};
 use super::owned::OwnedRecord;
 use super::record::KeyspaceRecord;
 use crate::partition::Route;
+use flagstone_base::sorted::{SortedMap, SortedSet};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A catalog as it will be with a change that is not applied yet.
 pub(crate) struct ChangedCatalog<'a> {
     catalog: &'a Catalog,
     /// The records that the change creates or alters.
-    records: BTreeMap<KeyspaceId, &'a KeyspaceRecord>,
+    records: SortedMap<KeyspaceId, &'a KeyspaceRecord>,
     names: BTreeMap<(KeyspaceId, &'a str), KeyspaceId>,
-    trees: BTreeMap<TreeId, KeyspaceId>,
-    dropped: BTreeSet<KeyspaceId>,
+    trees: SortedMap<TreeId, KeyspaceId>,
+    dropped: SortedSet<KeyspaceId>,
     /// Trees that others have replaced.
-    replaced: BTreeSet<TreeId>,
+    replaced: SortedSet<TreeId>,
     counters: CatalogCounters,
 }
 
@@ -28,11 +29,11 @@ impl<'a> ChangedCatalog<'a> {
     pub(crate) fn of(catalog: &'a Catalog, change: &CatalogChange<'a>) -> Result<Self> {
         let mut next = Self {
             catalog,
-            records: BTreeMap::new(),
+            records: SortedMap::new(),
             names: BTreeMap::new(),
-            trees: BTreeMap::new(),
-            dropped: BTreeSet::new(),
-            replaced: BTreeSet::new(),
+            trees: SortedMap::new(),
+            dropped: SortedSet::new(),
+            replaced: SortedSet::new(),
             counters: catalog.counters(),
         };
         for record in change.created {
@@ -164,7 +165,7 @@ impl<'a> ChangedCatalog<'a> {
         {
             return Err(wrong(format!("{id} has hash partitions merged, which stay apart")));
         }
-        let mut kept = BTreeSet::new();
+        let mut kept = SortedSet::new();
         for (partition, &tree) in record.trees.iter().enumerate() {
             if let Some(before) = found.trees.iter().position(|known| *known == tree) {
                 let part =
@@ -178,7 +179,7 @@ impl<'a> ChangedCatalog<'a> {
                 return Err(wrong(format!("{id} gets {tree}, a number that was assigned before")));
             }
         }
-        self.replaced.extend(found.trees.iter().filter(|tree| !kept.contains(tree)));
+        self.replaced.extend(found.trees.iter().filter(|tree| !kept.contains(tree)).copied());
         self.counters.assign(record);
         Ok(())
     }

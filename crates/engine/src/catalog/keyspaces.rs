@@ -7,6 +7,7 @@ use super::name::check_name;
 use super::owned::OwnedRecord;
 use super::record::{KeyspaceContent, KeyspaceRecord, TOP};
 use crate::options::KeyspaceOptions;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,10 +27,10 @@ pub(crate) struct CatalogCounters {
 /// copies the maps and shares the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalog {
-    by_id: BTreeMap<KeyspaceId, Arc<KeyspaceRecord>>,
+    by_id: SortedMap<KeyspaceId, Arc<KeyspaceRecord>>,
     /// The names of the keyspaces of each owner, and at [`TOP`] those of the keyspaces without one.
-    names: BTreeMap<KeyspaceId, BTreeMap<String, KeyspaceId>>,
-    by_tree: BTreeMap<TreeId, KeyspaceId>,
+    names: SortedMap<KeyspaceId, BTreeMap<String, KeyspaceId>>,
+    by_tree: SortedMap<TreeId, KeyspaceId>,
     counters: CatalogCounters,
 }
 
@@ -37,7 +38,12 @@ impl Default for Catalog {
     fn default() -> Self {
         let counters =
             CatalogCounters { next_keyspace: KeyspaceId(1), next_tree: TreeId(1), epoch: 0 };
-        Self { by_id: BTreeMap::new(), names: BTreeMap::new(), by_tree: BTreeMap::new(), counters }
+        Self {
+            by_id: SortedMap::new(),
+            names: SortedMap::new(),
+            by_tree: SortedMap::new(),
+            counters,
+        }
     }
 }
 
@@ -196,7 +202,7 @@ impl Catalog {
     }
 
     fn insert_name(&mut self, record: &KeyspaceRecord) {
-        let names = self.names.entry(record.scope()).or_default();
+        let names = self.names.get_or_insert_with(record.scope(), BTreeMap::new);
         names.insert(record.name.clone(), record.id);
     }
 

@@ -10,9 +10,10 @@
 use super::recent::{CHUNK, CommitWatch, RecentCommit, RecentWrite};
 use crate::keyspace_core::KeyspaceCore;
 use flagstone_base::key::{KeyRange, successor};
+use flagstone_base::sorted::{SortedMap, sort_by};
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ pub(crate) struct ReadSet {
     watch: CommitWatch,
     /// Nothing that was read was written up to this SeqNo.
     since: AtomicU64,
-    keyspaces: BTreeMap<KeyspaceId, KeyspaceReads>,
+    keyspaces: SortedMap<KeyspaceId, KeyspaceReads>,
     /// The bytes of the keys and ranges of all keyspaces.
     bytes: usize,
 }
@@ -63,11 +64,11 @@ impl ReadSet {
     /// The reads of a transaction whose snapshot sees the writes up to `since`.
     pub(crate) const fn new(watch: CommitWatch, since: SeqNo) -> Self {
         let since = AtomicU64::new(since.get());
-        Self { watch, since, keyspaces: BTreeMap::new(), bytes: 0 }
+        Self { watch, since, keyspaces: SortedMap::new(), bytes: 0 }
     }
 
     fn of(&mut self, core: &Arc<KeyspaceCore>) -> &mut KeyspaceReads {
-        self.keyspaces.entry(core.id).or_insert_with(|| KeyspaceReads::new(core))
+        self.keyspaces.get_or_insert_with(core.id, || KeyspaceReads::new(core))
     }
 
     /// Changes the reads of a keyspace, unless they are all of it, and keeps the bounds.
@@ -220,7 +221,7 @@ impl KeyspaceReads {
     fn settle(&mut self) {
         let mut ranges = std::mem::take(&mut self.ranges);
         ranges.retain(|(start, end)| end.as_ref().is_none_or(|end| start < end));
-        ranges.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        sort_by(&mut ranges, |a, b| a.0.cmp(&b.0));
         for (start, end) in ranges {
             match self.ranges.last_mut() {
                 Some((_, last)) if last.as_ref().is_none_or(|last| start <= *last) => {

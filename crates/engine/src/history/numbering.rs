@@ -12,9 +12,10 @@
 //! Held trees get no entries: an ingest flushes their memtables, which must be empty when it gets
 //! its own number. Writers wait for it.
 
+use flagstone_base::sorted::SortedSet;
 use flagstone_base::{SeqNo, TreeId};
 use flagstone_tree::{MemtableRef, Tree};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The state that the numbering lock guards.
@@ -28,14 +29,14 @@ pub(crate) struct Numbering {
     /// told yet, and no memtable was sealed since.
     pub(crate) is_gap_noted: bool,
     unflushed: BTreeMap<TreeId, Arc<Tree>>,
-    held: BTreeSet<TreeId>,
+    held: SortedSet<TreeId>,
 }
 
 impl Numbering {
     /// The numbering of a database in which `visible` was the last write.
     pub(crate) const fn new(visible: SeqNo) -> Self {
         let unflushed = BTreeMap::new();
-        let held = BTreeSet::new();
+        let held = SortedSet::new();
         Self {
             next: visible.plus(1),
             ceiling: visible,

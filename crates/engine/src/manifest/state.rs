@@ -8,11 +8,12 @@ use crate::catalog::{Catalog, CatalogChange, ChangedCatalog};
 use crate::content::{DefinitionKind, DefinitionRecord};
 use crate::history::HistoryId;
 use crate::options::ChangeRetention;
+use flagstone_base::sorted::{SortedMap, SortedSet};
 use flagstone_base::{FileNumber, KeyspaceId, Moment, Result, SeqNo, TreeId};
 use flagstone_sst::TableMeta;
 use flagstone_tree::TreeEdit;
 use flagstone_wal::{Listed, NewestKept};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The state of a database. Numbers only rise.
@@ -34,7 +35,7 @@ pub(crate) struct ManifestState {
     /// numbering begins above.
     pub(crate) seqno_ceiling: SeqNo,
     /// The files of the write-ahead log from `wal_from` on. Every one of them must exist.
-    pub(crate) log_files: BTreeSet<FileNumber>,
+    pub(crate) log_files: SortedSet<FileNumber>,
     /// The history to which the writes belong; `None` in a checkpoint until it is opened for
     /// writing.
     pub(crate) history: Option<HistoryId>,
@@ -55,12 +56,12 @@ impl Default for ManifestState {
         Self {
             catalog: Catalog::default(),
             trees: BTreeMap::new(),
-            definitions: BTreeMap::new(),
+            definitions: SortedMap::new(),
             last_seqno: SeqNo::ZERO,
             next_file: FileNumber(1),
             wal_from: None,
             seqno_ceiling: SeqNo::ZERO,
-            log_files: BTreeSet::new(),
+            log_files: SortedSet::new(),
             history: None,
             moment: Moment::ZERO,
             retention: None,
@@ -133,7 +134,7 @@ impl ManifestState {
             self.raise_numbers(tables);
         }
         for DefinitionRecord { keyspace, kind, first_id, items } in &edit.definitions {
-            let known = self.definitions.entry((*keyspace, *kind)).or_default();
+            let known = self.definitions.get_or_insert_with((*keyspace, *kind), Vec::new);
             let new = items.iter().skip(known.len().saturating_sub(*first_id as usize));
             known.extend(new.cloned());
         }
@@ -141,9 +142,9 @@ impl ManifestState {
         self.next_file = self.next_file.max(edit.next_file.unwrap_or_default());
         self.wal_from = self.wal_from.max(edit.wal_from);
         self.seqno_ceiling = self.seqno_ceiling.max(edit.seqno_ceiling.unwrap_or_default());
-        self.log_files.extend(&edit.log_files);
+        self.log_files.extend(edit.log_files.iter().copied());
         if let Some(from) = self.wal_from {
-            self.log_files = self.log_files.split_off(&from);
+            self.log_files.retain(|file| *file >= from);
         }
         self.history = edit.history.or(self.history);
         self.moment = self.moment.max(edit.moment.unwrap_or_default());
@@ -205,8 +206,8 @@ impl ManifestState {
     /// Returns the tables of all trees, by number. Each once, also if two trees have it.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &TableMeta> {
         let all = self.trees.values().flat_map(|tree| tree.tables.values());
-        let by_number: BTreeMap<_, _> = all.map(|(_, meta)| (meta.number, meta)).collect();
-        by_number.into_values()
+        let by_number: SortedMap<_, _> = all.map(|(_, meta)| (meta.number, meta)).collect();
+        by_number.into_iter().map(|(_, meta)| meta)
     }
 
     /// Returns the numbers of all tables of all trees: the files that must stay.

@@ -6,7 +6,7 @@ use flagstone_base::{Error, FileNumber, Result};
 use flagstone_env::disk::{check_own, create_dir_synced};
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::{DirGuard, Disk, DiskLock, LockMode, lock_to_read};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -114,7 +114,7 @@ pub(super) fn remove_leftovers(
     files: &[String],
     manifest: &Manifest,
 ) -> Result<usize> {
-    let live: BTreeSet<FileNumber> = manifest.state().live_tables().collect();
+    let live: HashSet<FileNumber> = manifest.state().live_tables().collect();
     let mut removed = 0;
     for name in files {
         let is_leftover = match names::parse(name) {

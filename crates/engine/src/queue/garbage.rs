@@ -19,8 +19,9 @@
 
 use crate::options::Options;
 use flagstone_base::TreeId;
+use flagstone_base::sorted::{SortedSet, sort_by};
 use flagstone_tree::{Space, Tree, Version};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 /// While writers write, compactions for space begin at this part of the room for garbage.
@@ -47,7 +48,7 @@ const FILL_MAX: f64 = 990.0;
 pub(crate) struct Spaces {
     trees: HashMap<TreeId, TreeSpace>,
     /// The trees in it with garbage, however little.
-    with_garbage: BTreeSet<TreeId>,
+    with_garbage: SortedSet<TreeId>,
     bytes: u64,
     live: u64,
     /// How much the writers of wasteful trees are slowed now: see [`Tree::stall_fill`].
@@ -111,7 +112,8 @@ impl Spaces {
 
     /// The trees with garbage, and those of `others` that are known.
     pub(crate) fn with_garbage(&self, others: impl Iterator<Item = TreeId>) -> Vec<Arc<Tree>> {
-        let ids: BTreeSet<TreeId> = self.with_garbage.iter().copied().chain(others).collect();
+        let mut ids = self.with_garbage.clone();
+        ids.extend(others);
         let known = ids.iter().filter_map(|id| self.trees.get(id));
         known.map(|entry| Arc::clone(&entry.tree)).collect()
     }
@@ -184,7 +186,7 @@ impl Spaces {
             .collect();
         let part =
             |entry: &TreeSpace| entry.space.garbage() as f64 / entry.space.bytes.max(1) as f64;
-        found.sort_by(|a, b| part(b).total_cmp(&part(a)));
+        sort_by(&mut found, |a, b| part(b).total_cmp(&part(a)));
         found.iter().take(CANDIDATES_MAX).map(|entry| Arc::clone(&entry.tree)).collect()
     }
 }

@@ -4,6 +4,7 @@ use super::back_off::BackOff;
 use super::garbage::Spaces;
 use super::groups::{Flushes, SealGroup};
 use crate::health::Health;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Error, Result, SeqNo, TreeId};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use flagstone_env::sync::{Mutex, MutexGuard};
@@ -56,7 +57,7 @@ pub(crate) struct Queue {
     pub(crate) until_idle: BTreeMap<TreeId, Arc<Tree>>,
     /// Trees in which another compaction may be found when no snapshot at this SeqNo or an older
     /// one is left.
-    pub(crate) held_back: BTreeMap<(SeqNo, TreeId), Arc<Tree>>,
+    pub(crate) held_back: SortedMap<(SeqNo, TreeId), Arc<Tree>>,
     /// Trees whose compactions fail.
     pub(crate) failing: HashMap<TreeId, BackOff>,
     /// Trees that need a compaction that damage makes impossible, and the damage.

@@ -7,11 +7,11 @@ use super::report::{Loss, RepairReport};
 use crate::catalog::KeyspaceRecord;
 use crate::content::{ContentFactory, DefinitionKind};
 use crate::options::KeyspaceOptions;
+use flagstone_base::sorted::{SortedMap, SortedSet};
 use flagstone_base::{FileNumber, KeyspaceId, SeqNo, TreeId};
 use flagstone_env::OpenFiles;
 use flagstone_env::names::{self, FileKind};
 use flagstone_sst::{Properties, Salvage, TableMeta};
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,17 +32,17 @@ pub(super) struct ActiveRepair<'a> {
     pub(super) outputs: RepairOutputs<'a>,
     pub(super) report: RepairReport,
     /// The folds of keyspaces, by number, as the caller named them.
-    pub(super) folds: &'a BTreeMap<u32, String>,
+    pub(super) folds: &'a SortedMap<u32, String>,
     pub(super) contents: &'a dyn ContentFactory,
     pub(super) files: Arc<OpenFiles>,
     /// The tables of the original that the repaired database uses unchanged.
-    pub(super) kept: BTreeSet<FileNumber>,
+    pub(super) kept: SortedSet<FileNumber>,
     /// The definitions found in manifest, tables and log, by id.
-    pub(super) definitions: BTreeMap<(KeyspaceId, DefinitionKind), BTreeMap<u32, Vec<u8>>>,
+    pub(super) definitions: SortedMap<(KeyspaceId, DefinitionKind), SortedMap<u32, Vec<u8>>>,
     /// The tables from which each rebuilt keyspace is merged.
-    pub(super) rebuilt: BTreeMap<KeyspaceId, Vec<(FileNumber, Arc<Salvage>)>>,
+    pub(super) rebuilt: SortedMap<KeyspaceId, Vec<(FileNumber, Arc<Salvage>)>>,
     /// The properties of one table of each keyspace that has unlisted tables.
-    pub(super) properties: BTreeMap<KeyspaceId, Properties>,
+    pub(super) properties: SortedMap<KeyspaceId, Properties>,
     /// Tables that hold entries of the log for rebuilt keyspaces; removed at the end.
     pub(super) scratch: Vec<PathBuf>,
     pub(super) gathered: Gathered,
@@ -51,7 +51,7 @@ pub(super) struct ActiveRepair<'a> {
     /// The largest number of a tree found in a table.
     pub(super) trees_max: u32,
     /// The keyspaces with a table whose field names are lost.
-    pub(super) names_lost: BTreeSet<KeyspaceId>,
+    pub(super) names_lost: SortedSet<KeyspaceId>,
 }
 
 impl<'a> ActiveRepair<'a> {
@@ -59,7 +59,7 @@ impl<'a> ActiveRepair<'a> {
         from: &'a Path,
         mut found: FoundDatabase,
         outputs: RepairOutputs<'a>,
-        folds: &'a BTreeMap<u32, String>,
+        folds: &'a SortedMap<u32, String>,
         contents: &'a dyn ContentFactory,
         files: Arc<OpenFiles>,
     ) -> Self {
@@ -82,13 +82,13 @@ impl<'a> ActiveRepair<'a> {
             folds,
             contents,
             files,
-            kept: BTreeSet::new(),
+            kept: SortedSet::new(),
             definitions,
-            rebuilt: BTreeMap::new(),
-            properties: BTreeMap::new(),
+            rebuilt: SortedMap::new(),
+            properties: SortedMap::new(),
             scratch: Vec::new(),
             gathered: Gathered::default(),
-            names_lost: BTreeSet::new(),
+            names_lost: SortedSet::new(),
         }
     }
 
@@ -138,7 +138,7 @@ impl<'a> ActiveRepair<'a> {
     }
 
     /// Returns the names of fields of a keyspace, by id.
-    pub(super) fn names_of(&self, keyspace: KeyspaceId) -> BTreeMap<u32, Vec<u8>> {
+    pub(super) fn names_of(&self, keyspace: KeyspaceId) -> SortedMap<u32, Vec<u8>> {
         let names = self.definitions.get(&(keyspace, DefinitionKind::NAMES));
         names.cloned().unwrap_or_default()
     }

@@ -2,11 +2,12 @@
 
 use super::report::Loss;
 use crate::manifest::{Current, ManifestState, Salvaged, salvage};
+use flagstone_base::sorted::{SortedSet, sort_by};
 use flagstone_base::{DatabaseId, Error, ErrorKind, FileNumber, Result};
 use flagstone_env::Disk;
 use flagstone_env::disk::read_whole;
 use flagstone_env::names::{self, FileKind, Name};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 
 /// The longest manifest, in bytes: four snapshots of 256 MiB, and headers.
@@ -33,7 +34,7 @@ pub(super) struct FoundDatabase {
     pub(super) trust: Trust,
     /// Every name in the directory.
     pub(super) files: Vec<String>,
-    pub(super) tables: BTreeSet<FileNumber>,
+    pub(super) tables: SortedSet<FileNumber>,
     /// A number above those of all files.
     pub(super) next_file: FileNumber,
     pub(super) losses: Vec<Loss>,
@@ -48,7 +49,7 @@ impl FoundDatabase {
     /// flagstone wrote its manifest; Io.
     pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Self> {
         let files = disk.list(dir)?;
-        let (mut tables, mut manifests, mut largest) = (BTreeSet::new(), Vec::new(), 0);
+        let (mut tables, mut manifests, mut largest) = (SortedSet::new(), Vec::new(), 0);
         for name in &files {
             let Name::Numbered(kind, number) = names::parse(name) else { continue };
             largest = largest.max(number.0);
@@ -72,7 +73,7 @@ impl FoundDatabase {
             losses: Vec::new(),
             notes: Vec::new(),
         };
-        manifests.sort_unstable();
+        sort_by(&mut manifests, Ord::cmp);
         found.read_manifests(disk, dir, &manifests)?;
         found.next_file = found.next_file.max(found.state.next_file);
         Ok(found)

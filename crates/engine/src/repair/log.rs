@@ -4,10 +4,10 @@
 use super::output::{RepairOutput, RepairOutputs};
 use crate::commit::record::{self, LogNote, LoggedOp, Refusal};
 use crate::content::DefinitionRecord;
+use flagstone_base::sorted::{SortedMap, sort_by};
 use flagstone_base::{Decoder, EntryRef, KeyspaceId, Kind, Malformed, Result, SeqNo};
 use flagstone_base::{Trailer, TreeId};
 use flagstone_wal::Record;
-use std::collections::BTreeMap;
 
 /// The bytes of log entries that are gathered before they are written as tables.
 pub(super) const GATHERED_BYTES: usize = 32 << 20;
@@ -37,7 +37,7 @@ impl LogEntry {
 /// Log entries that wait to be written.
 #[derive(Default)]
 pub(super) struct Gathered {
-    pub(super) by_target: BTreeMap<RepairTarget, Vec<LogEntry>>,
+    pub(super) by_target: SortedMap<RepairTarget, Vec<LogEntry>>,
     pub(super) bytes: usize,
 }
 
@@ -46,7 +46,7 @@ impl Gathered {
         let (key, value) = (op.key.to_vec(), op.value.to_vec());
         self.bytes += key.len() + value.len() + 64;
         let entry = LogEntry { key, trailer: op.at(seqno).trailer, value };
-        self.by_target.entry(target).or_default().push(entry);
+        self.by_target.get_or_insert_with(target, Vec::new).push(entry);
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn write(
     owner: super::output::TableOwner<'_>,
     mut entries: Vec<LogEntry>,
 ) -> Result<RepairOutput> {
-    entries.sort_by(|a, b| a.as_entry().order(&b.as_entry()));
+    sort_by(&mut entries, |a, b| a.as_entry().order(&b.as_entry()));
     let mut output = outputs.begin(owner)?;
     let mut last: Option<(&[u8], SeqNo)> = None;
     for entry in entries.iter().map(LogEntry::as_entry) {

@@ -9,6 +9,7 @@ use crate::commit::record::LoggedOp;
 use crate::content::DefinitionRecord;
 use crate::manifest::ManifestState;
 use flagstone_base::hash::key_hash;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{FileNumber, KeyspaceId, Kind, Result, SeqNo, TreeId};
 use flagstone_env::names::{self, FileKind};
 use flagstone_sst::{Salvage, TableIdent};
@@ -75,9 +76,9 @@ fn take_record(
     };
     match log::decode(record) {
         Ok(Decoded::Definition(DefinitionRecord { keyspace, kind, first_id, items })) => {
-            let known = repair.definitions.entry((keyspace, kind)).or_default();
+            let known = repair.definitions.get_or_insert_with((keyspace, kind), SortedMap::new);
             for (id, item) in (first_id..).zip(items) {
-                known.entry(id).or_insert(item);
+                known.get_or_insert_with(id, || item);
             }
         }
         Ok(Decoded::Operations(operations)) => {
@@ -105,7 +106,7 @@ fn gather(repair: &mut ActiveRepair<'_>, seqno: SeqNo, op: &LoggedOp<'_>) {
         Some(record) if !repair.rebuilt.contains_key(&op.keyspace) => record,
         None if op.keyspace < catalog.counters().next_keyspace => return,
         _ => {
-            repair.rebuilt.entry(op.keyspace).or_default();
+            repair.rebuilt.get_or_insert_with(op.keyspace, Vec::new);
             repair.gathered.add(RepairTarget::Rebuilt(op.keyspace), seqno, op);
             return;
         }
@@ -179,7 +180,7 @@ fn finish_source(
     let ident = TableIdent { database: repair.found.id, number: meta.number, salt: meta.salt };
     let salvage = Salvage::of(repair.files.open(&path, false)?, ident, Some(&meta));
     repair.scratch.push(path);
-    repair.rebuilt.entry(keyspace).or_default().push((meta.number, Arc::new(salvage)));
+    repair.rebuilt.get_or_insert_with(keyspace, Vec::new).push((meta.number, Arc::new(salvage)));
     Ok(())
 }
 

@@ -9,16 +9,17 @@ use super::output::{BOTTOM, RepairOutput, RepairOutputs, TableOwner};
 use super::report::RepairReport;
 use crate::catalog::KeyspaceRecord;
 use flagstone_base::hash::key_hash;
+use flagstone_base::sorted::{SortedMap, sort_by};
 use flagstone_base::{EntryRef, Kind, Result, SeqNo, Trailer};
 use flagstone_sst::{RangeDelete, RangeDeletes, Salvage, SalvageCursor, TableMeta};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 /// The sources of a rebuilt keyspace.
 pub(super) struct Rebuilt<'a> {
     pub(super) record: &'a KeyspaceRecord,
-    pub(super) names: &'a BTreeMap<u32, Vec<u8>>,
+    pub(super) names: &'a SortedMap<u32, Vec<u8>>,
     pub(super) sources: &'a [Arc<Salvage>],
 }
 
@@ -197,7 +198,7 @@ impl<'a> OpenRanges<'a> {
     fn of(sources: &'a [Arc<Salvage>]) -> Self {
         let all = sources.iter().filter_map(|source| source.range_deletes());
         let mut all: Vec<RangeDelete<'_>> = all.flat_map(RangeDeletes::iter).collect();
-        all.sort_by(|a, b| a.start.cmp(b.start));
+        sort_by(&mut all, |a, b| a.start.cmp(b.start));
         let mut waiting = all.into_iter();
         let next = waiting.next();
         Self { waiting, next, begun: Vec::new() }

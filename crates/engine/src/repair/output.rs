@@ -3,6 +3,7 @@
 use super::find::FoundDatabase;
 use super::report::RepairReport;
 use crate::catalog::KeyspaceRecord;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Result, SeqNo, TreeId};
 use flagstone_env::names::{self, FileKind};
 use flagstone_env::{Disk, Random, SystemRandom};
@@ -10,7 +11,6 @@ use flagstone_sst::{
     BlockCache, BuilderOptions, RangeDelete, Table, TableBuilder, TableIdent, TableMeta,
 };
 use flagstone_tree::LEVELS;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) struct TableOwner<'a> {
     pub(super) tree: TreeId,
     pub(super) level: u8,
     /// The names of fields that the keyspace's documents may use, by id.
-    pub(super) names: &'a BTreeMap<u32, Vec<u8>>,
+    pub(super) names: &'a SortedMap<u32, Vec<u8>>,
 }
 
 /// A table being written.
@@ -76,7 +76,7 @@ impl<'a> RepairOutputs<'a> {
         let file = self.disk.create(&path)?;
         self.created.push(path.clone());
         let mut builder = TableBuilder::new(file, ident, options)?;
-        for (id, name) in owner.names {
+        for (id, name) in owner.names.iter() {
             builder.attach(*id, name);
         }
         Ok(RepairOutput { builder, ident, path })

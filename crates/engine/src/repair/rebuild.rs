@@ -7,6 +7,7 @@ use super::output::BOTTOM;
 use crate::catalog::{KeyspaceRecord, OwnedRecord};
 use crate::content::DefinitionKind;
 use crate::manifest::{Edit, ManifestState, TreeState};
+use flagstone_base::sorted::{SortedMap, sort_by};
 use flagstone_base::{KeyspaceId, Moment, Result, TreeId};
 use flagstone_sst::Salvage;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub(super) fn rebuild(repair: &mut ActiveRepair<'_>, state: &mut ManifestState) 
     for (id, mut sources) in std::mem::take(&mut repair.rebuilt) {
         let Some(record) = state.catalog.by_id(id).cloned() else { continue };
         // Of two operands with the same SeqNo, the one in the newer table comes first.
-        sources.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+        sort_by(&mut sources, |(a, _), (b, _)| b.cmp(a));
         let sources: Vec<Arc<Salvage>> = sources.into_iter().map(|(_, source)| source).collect();
         let names = repair.names_of(id);
         let rebuilt = Rebuilt { record: &record, names: &names, sources: &sources };
@@ -132,15 +133,15 @@ pub(super) fn note_doubts(repair: &ActiveRepair<'_>, state: &mut ManifestState) 
 pub(super) fn define(repair: &mut ActiveRepair<'_>, state: &mut ManifestState) {
     if repair.found.trust != Trust::Whole {
         for id in &repair.names_lost {
-            repair.definitions.entry((*id, DefinitionKind::NAMES)).or_default();
+            repair.definitions.get_or_insert_with((*id, DefinitionKind::NAMES), SortedMap::new);
         }
     }
-    for (&(id, kind), items) in &repair.definitions {
+    for (&(id, kind), items) in repair.definitions.iter() {
         let Some(record) = state.catalog.by_id(id) else { continue };
         let may_be_more = kind == DefinitionKind::NAMES
             && repair.found.trust != Trust::Whole
             && repair.names_lost.contains(&id);
-        let end = items.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+        let end = items.keys().next_back().map_or(0, |last| last.saturating_add(1));
         let spared = NAMES_MAX.saturating_sub(end).min(NAMES_SPARED);
         let end = if may_be_more { end + spared } else { end };
         if end == 0 {

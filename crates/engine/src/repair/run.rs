@@ -14,10 +14,10 @@ use crate::copying::{
 };
 use crate::manifest::{Location, Manifest, ManifestState};
 use crate::options::Options;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Error, ErrorKind, FileNumber, Result};
 use flagstone_env::names::{self, FileKind, Name};
 use flagstone_env::{Disk, HeldDir, LockMode, OpenFiles, OsDisk, lock_to_read};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub struct Repair {
     dir: PathBuf,
     lost: Option<Error>,
     disk: Arc<dyn Disk>,
-    folds: BTreeMap<u32, String>,
+    folds: SortedMap<u32, String>,
     contents: Arc<dyn ContentFactory>,
 }
 
@@ -51,7 +51,7 @@ impl Repair {
     /// Returns a repair of the database in `dir`. Nothing is read yet, but a relative path means
     /// what it means now.
     pub fn of(dir: &Path, contents: Arc<dyn ContentFactory>) -> Self {
-        let (given, folds) = (dir.to_owned(), BTreeMap::new());
+        let (given, folds) = (dir.to_owned(), SortedMap::new());
         let repair = Self {
             given,
             dir: dir.to_owned(),

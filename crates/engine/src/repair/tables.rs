@@ -7,6 +7,7 @@ use crate::catalog::KeyspaceRecord;
 use crate::content::DefinitionKind;
 use crate::copying::{check_table, unpaced};
 use crate::manifest::ManifestState;
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{FileNumber, KeyspaceId, Result, TreeId};
 use flagstone_env::names::{self, FileKind};
 use flagstone_sst::{RangeDeletes, Salvage, SalvageCursor, TableIdent, TableMeta};
@@ -95,7 +96,7 @@ pub(super) fn add_source(
     known: Option<&TableMeta>,
 ) {
     if let Some(salvage) = salvage(repair, keyspace, number, known) {
-        repair.rebuilt.entry(keyspace).or_default().push((number, salvage));
+        repair.rebuilt.get_or_insert_with(keyspace, Vec::new).push((number, salvage));
     }
 }
 
@@ -147,8 +148,10 @@ fn salvage(
     }
     repair.report.losses.extend(lost);
     for (id, name) in salvage.attachments().unwrap_or_default() {
-        let names = repair.definitions.entry((keyspace, DefinitionKind::NAMES)).or_default();
-        names.entry(*id).or_insert_with(|| name.to_vec());
+        let names = repair
+            .definitions
+            .get_or_insert_with((keyspace, DefinitionKind::NAMES), SortedMap::new);
+        names.get_or_insert_with(*id, || name.to_vec());
     }
     if let Some(properties) = salvage.properties() {
         repair.trees_max = repair.trees_max.max(properties.tree.0);

@@ -3,9 +3,10 @@
 use super::active::{ActiveRepair, ListedTable};
 use super::find::Trust;
 use super::tables::add_source;
+use flagstone_base::sorted::SortedSet;
 use flagstone_base::{FileNumber, KeyspaceId, Result};
 use flagstone_sst::{BlockCache, Properties, Salvage, Table, TableIdent};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Returns the tables that the manifest lists, by number.
@@ -28,7 +29,7 @@ pub(super) fn find_rebuilt(
     repair: &mut ActiveRepair<'_>,
     listed: &BTreeMap<FileNumber, ListedTable>,
 ) -> Result<()> {
-    let missing: BTreeSet<KeyspaceId> = listed
+    let missing: SortedSet<KeyspaceId> = listed
         .iter()
         .filter(|(number, _)| !repair.found.tables.contains(number))
         .map(|(_, listed)| listed.keyspace)
@@ -39,7 +40,7 @@ pub(super) fn find_rebuilt(
     let is_log_whole = trust == Trust::Whole && is_log_whole(repair)?;
     if matches!(trust, Trust::Beginning | Trust::Nothing) {
         for record in repair.found.state.catalog.iter() {
-            repair.rebuilt.entry(record.id).or_default();
+            repair.rebuilt.get_or_insert_with(record.id, Vec::new);
         }
     }
     let mut unnamed = Vec::new();
@@ -68,12 +69,12 @@ pub(super) fn find_rebuilt(
         });
         let is_doubtful = !is_known || trust != Trust::Whole || missing.contains(&id);
         if is_doubtful || (is_newer && !is_log_whole) {
-            repair.rebuilt.entry(id).or_default();
+            repair.rebuilt.get_or_insert_with(id, Vec::new);
             unnamed.push((number, properties));
         } else {
             // The manifest lists all tables of this keyspace. An older table holds entries that
             // compactions have dropped since.
-            repair.properties.entry(id).or_insert(properties);
+            repair.properties.get_or_insert_with(id, || properties);
         }
     }
     for (number, properties) in unnamed {
@@ -81,7 +82,7 @@ pub(super) fn find_rebuilt(
         if repair.rebuilt.contains_key(&id) {
             add_source(repair, id, number, None);
         }
-        repair.properties.entry(id).or_insert(properties);
+        repair.properties.get_or_insert_with(id, || properties);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The definition of an index: what a user asks for, and its checked form.
 
 use super::field::{Computed, IndexField};
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{Error, Malformed, Result};
 use flagstone_doc::{Direction, FieldPath, Filter, Matcher, View};
 use std::time::Duration;
@@ -219,7 +220,7 @@ impl Definition {
         let fields = self.fields.iter().map(|field| field.path.clone());
         let only = self.only.iter().flat_map(|only| only.filter.paths());
         let mut paths: Vec<FieldPath> = fields.chain(only).collect();
-        paths.sort();
+        sort_by(&mut paths, Ord::cmp);
         paths.dedup();
         paths
     }

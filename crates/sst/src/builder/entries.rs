@@ -15,10 +15,10 @@ use crate::sample::Sampler;
 use flagstone_base::bytes::order;
 use flagstone_base::hash::{key_hash, remix};
 use flagstone_base::key::{check_key, check_value};
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{EntryCheck, EntryRef, Error, Kind, Result, SeqNo};
 use flagstone_env::WriteFile;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Writes one table.
@@ -60,7 +60,7 @@ pub struct TableBuilder {
     pub(super) sampler: Sampler,
     pub(super) expiries: ExpirySampler,
     pub(super) ranges: RangesBuilder,
-    pub(super) attachments: BTreeMap<u32, Vec<u8>>,
+    pub(super) attachments: SortedMap<u32, Vec<u8>>,
     pub(super) properties: Properties,
 }
 
@@ -123,7 +123,7 @@ impl TableBuilder {
             sampler: Sampler::default(),
             expiries: ExpirySampler::default(),
             ranges: RangesBuilder::default(),
-            attachments: BTreeMap::new(),
+            attachments: SortedMap::new(),
             properties,
         })
     }

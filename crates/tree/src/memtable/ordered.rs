@@ -137,7 +137,7 @@ impl Tail {
 fn sort_behind(keys: &mut [Ranked], sorted: usize, store: &Store) {
     if keys.len() - sorted > FEW {
         // A stable sort finds the sorted beginning and merges.
-        keys.sort_by(|a, b| a.compare(b, store));
+        sort(keys, store);
         return;
     }
     for at in sorted..keys.len() {
@@ -215,7 +215,7 @@ impl OrderedWriter {
     /// Sorts the full tail into a run, and merges runs of the same size. The next push publishes
     /// them.
     fn make_run(&mut self, store: &Store) {
-        self.pending.sort_by(|a, b| a.compare(b, store));
+        sort(&mut self.pending, store);
         let mut runs = self.current.as_ref().map_or_else(Vec::new, |c| c.runs.clone());
         runs.push(self.pending.as_slice().into());
         self.pending.clear();
@@ -233,10 +233,14 @@ impl OrderedWriter {
     }
 }
 
+fn sort(keys: &mut [Ranked], store: &Store) {
+    keys.sort_by(|a, b| a.compare(b, store));
+}
+
 fn merge(runs: &[Run], store: &Store) -> Run {
     let mut all = runs.concat();
     // A stable sort finds the runs and merges them.
-    all.sort_by(|a, b| a.compare(b, store));
+    sort(&mut all, store);
     all.into()
 }
 

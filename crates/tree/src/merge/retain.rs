@@ -9,6 +9,7 @@
 //! are folded only with entries of their own stripe, never across a snapshot.
 
 use crate::fold::Fold;
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo, Slice, Trailer};
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ impl Retention {
         let mut boundaries: Vec<SeqNo> =
             snapshots.iter().copied().filter(|&snapshot| snapshot < visible).collect();
         boundaries.push(visible);
-        boundaries.sort_unstable();
+        sort_by(&mut boundaries, Ord::cmp);
         boundaries.dedup();
         let (dropped, expired, expire_through) = (false, false, Moment::ZERO);
         let stripes = SnapshotStripes(boundaries);

@@ -12,8 +12,8 @@ use super::shape::{Policy, Shape};
 use super::window;
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Span, TableHandle, Version};
+use flagstone_base::sorted::{SortedSet, sort_by};
 use std::cell::LazyCell;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A table in which at least one in this many entries is a tombstone is compacted to drop them.
@@ -36,7 +36,7 @@ pub(super) fn pick(version: &Version, options: &TreeOptions, policy: Policy) -> 
     let shape = Shape::of(version, options, policy);
     let mut levels: Vec<usize> =
         (0..LEVELS - 1).filter(|&level| shape.scores[level] >= 1.0).collect();
-    levels.sort_by(|&a, &b| shape.scores[b].total_cmp(&shape.scores[a]));
+    sort_by(&mut levels, |&a, &b| shape.scores[b].total_cmp(&shape.scores[a]));
     for level in levels {
         if level == 0
             && policy == Policy::Tiering
@@ -238,7 +238,7 @@ fn pick_dense(version: &Version, options: &TreeOptions) -> Option<Job> {
 /// around the tables in between.
 pub(super) fn job(version: &Version, mut inputs: Tables, output: usize, reason: JobReason) -> Job {
     let below = version.level(output);
-    let mut overlapping = BTreeSet::new();
+    let mut overlapping = SortedSet::new();
     for (_, table) in &inputs {
         overlapping.extend(Span::of(table.meta()).within(below));
     }
@@ -252,7 +252,7 @@ pub(super) fn job(version: &Version, mut inputs: Tables, output: usize, reason: 
 
 fn are_disjoint(inputs: &Tables) -> bool {
     let mut metas: Vec<_> = inputs.iter().map(|(_, table)| table.meta()).collect();
-    metas.sort_by(|a, b| a.smallest.cmp(&b.smallest));
+    sort_by(&mut metas, |a, b| a.smallest.cmp(&b.smallest));
     metas.windows(2).all(|pair| !pair[0].overlaps_table(pair[1]))
 }
 

@@ -19,10 +19,10 @@ use super::job::{Job, JobReason, Tables};
 use super::shape::{Policy, Shape};
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Run, Span, TableHandle, Version};
+use flagstone_base::sorted::SortedSet;
 use flagstone_base::{FileNumber, Moment};
 use flagstone_sst::TableMeta;
 use std::cell::LazyCell;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A table is written again if at least one in this many entries has expired or is a tombstone.
@@ -133,7 +133,7 @@ pub(crate) fn expired_tables(version: &Version, moment: Moment) -> Tables {
     let levels = (1..LEVELS).rev().map(|level| (level as u8, version.level(level)));
     let oldest_first: Vec<(u8, &Run)> =
         levels.chain(version.l0_runs().iter().map(|run| (0, run))).collect();
-    let (mut dropped, mut numbers) = (Vec::new(), BTreeSet::<FileNumber>::new());
+    let (mut dropped, mut numbers) = (Vec::new(), SortedSet::<FileNumber>::new());
     for (age, (level, run)) in oldest_first.iter().enumerate() {
         for table in run.iter().filter(|table| has_expired(table)) {
             let span = Span::of(table.meta());

@@ -18,6 +18,7 @@
 
 use crate::options::TreeOptions;
 use crate::version::{TableHandle, Version, ends_before};
+use flagstone_base::sorted::sort_by;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -84,8 +85,8 @@ pub(crate) fn fences(version: &Version, options: &TreeOptions) -> Vec<Vec<u8>> {
         if version.is_wasteful() && level > 0 { bytes.saturating_mul(LEVELS_COST) } else { bytes }
     };
     let mut ends = starts.clone();
-    starts.sort_by(|(_, a), (_, b)| a.meta().smallest.cmp(&b.meta().smallest));
-    ends.sort_by(|(_, a), (_, b)| upper_order(a).cmp(&upper_order(b)));
+    sort_by(&mut starts, |(_, a), (_, b)| a.meta().smallest.cmp(&b.meta().smallest));
+    sort_by(&mut ends, |(_, a), (_, b)| upper_order(a).cmp(&upper_order(b)));
     let mut walk = FenceWalk { max, last: 0, best: None, fences: Vec::new() };
     let (mut before, mut crossing, mut next_end) = (0, 0_u64, 0);
     for (at, (level, table)) in starts.iter().enumerate() {

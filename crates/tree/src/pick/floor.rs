@@ -17,9 +17,9 @@ use super::shape::Policy;
 use super::window;
 use crate::options::TreeOptions;
 use crate::version::Version;
+use flagstone_base::sorted::SortedSet;
 use flagstone_base::{FileNumber, SeqNo};
 use flagstone_sst::TableMeta;
-use std::collections::BTreeSet;
 
 pub(super) fn is_older(meta: &TableMeta, floor: SeqNo) -> bool {
     meta.seqnos().1 <= floor
@@ -43,7 +43,7 @@ pub fn pick_above(
 /// Returns whether `job` would take entries newer than `floor` out of L0, or into one table with
 /// older ones.
 pub(crate) fn crosses(version: &Version, job: &Job, floor: SeqNo) -> bool {
-    let inputs: BTreeSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
+    let inputs: SortedSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
     let l0 = version.tables_of(0).filter(|table| inputs.contains(&table.number()));
     let (mut has_older, mut has_newer) = (false, false);
     for table in l0 {

@@ -17,6 +17,7 @@ use super::window::keeps_order;
 use crate::options::TreeOptions;
 use crate::version::{Span, TableHandle, Version};
 use flagstone_base::SeqNo;
+use flagstone_base::sorted::sort_by;
 use std::sync::Arc;
 
 /// Returns a compaction that writes tables again, in their level, without the keys outside of the
@@ -53,7 +54,8 @@ pub fn pick_trim(version: &Version, options: &TreeOptions, floor: Option<SeqNo>)
 fn most_runs(version: &Version, options: &TreeOptions) -> Option<Tables> {
     let reaches = |table: &&Arc<TableHandle>| options.reaches_across(table.meta());
     let mut reaching: Vec<&Arc<TableHandle>> = version.tables_of(0).filter(reaches).collect();
-    reaching.sort_by_key(|table| (table.meta().seqnos(), table.number()));
+    let order = |table: &TableHandle| (table.meta().seqnos(), table.number());
+    sort_by(&mut reaching, |a, b| order(a).cmp(&order(b)));
     let bytes_max = job_bytes_max(version, options);
     let mut most: Option<(usize, Tables)> = None;
     let mut rest = reaching.as_slice();

@@ -14,8 +14,8 @@ use super::job::Tables;
 use super::piece::Segment;
 use crate::options::TreeOptions;
 use crate::version::{Span, TableHandle, Version};
+use flagstone_base::sorted::SortedSet;
 use flagstone_base::{FileNumber, SeqNo};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Returns the tables of L0 to merge, newest first, none of them quarantined, or `None` if no two
@@ -88,14 +88,14 @@ pub(super) fn keeps_order(version: &Version, inputs: &Tables) -> bool {
     let seqnos = metas().map(|meta| meta.seqnos());
     let (oldest, newest) =
         seqnos.fold((SeqNo::MAX, SeqNo::ZERO), |all, (a, b)| (all.0.min(a), all.1.max(b)));
-    let numbers: BTreeSet<FileNumber> = inputs.iter().map(|(_, table)| table.number()).collect();
+    let numbers: SortedSet<FileNumber> = inputs.iter().map(|(_, table)| table.number()).collect();
     let overlapping = version.l0_runs().iter().flat_map(|run| &run[span.within(run)]);
     let mut others = overlapping.filter(|table| !numbers.contains(&table.number()));
     others.all(|table| table.meta().seqnos().1 < oldest || newest < table.meta().seqnos().0)
 }
 
 /// As [`keeps_order`], for the numbers of tables.
-pub(crate) fn is_contiguous(version: &Version, inputs: &BTreeSet<FileNumber>) -> bool {
+pub(crate) fn is_contiguous(version: &Version, inputs: &SortedSet<FileNumber>) -> bool {
     let tables = version.l0_runs().iter().flat_map(|run| run.iter());
     keeps_order(version, &tables_of(tables.filter(|table| inputs.contains(&table.number()))))
 }

@@ -7,9 +7,10 @@ use super::levels::{LEVELS, Version, check_run, wrong};
 use super::run::Run;
 use super::span::ends_before;
 use crate::context::TreeContext;
+use flagstone_base::sorted::{SortedSet, sort_by};
 use flagstone_base::{FileNumber, Result};
 use flagstone_sst::{Table, TableMeta};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The tables of the trees of a database that is being opened.
@@ -62,7 +63,7 @@ impl Version {
         edit: &TreeEdit,
         mut make: impl FnMut(&TableMeta) -> Arc<TableHandle>,
     ) -> Result<Self> {
-        let removed: BTreeSet<FileNumber> = edit.removed.iter().copied().collect();
+        let removed: SortedSet<FileNumber> = edit.removed.iter().copied().collect();
         let mut levels: [Option<Vec<Arc<TableHandle>>>; LEVELS] = Default::default();
         let mut taken = HashMap::new();
         for (level, place) in levels.iter_mut().enumerate() {
@@ -110,14 +111,14 @@ impl Version {
 
     /// Makes the checks of [`Version::check`] that an edit can break.
     fn check_edit(&self, edit: &TreeEdit) -> Result<()> {
-        let levels: BTreeSet<u8> = edit.added.iter().map(|(level, _)| *level).collect();
+        let levels: SortedSet<u8> = edit.added.iter().map(|(level, _)| *level).collect();
         for level in levels {
             match usize::from(level) {
                 0 => self.runs.iter().try_for_each(|run| check_run(run))?,
                 level => check_run(self.level(level))?,
             }
         }
-        let added: BTreeSet<FileNumber> = edit.added.iter().map(|(_, m)| m.number).collect();
+        let added: SortedSet<FileNumber> = edit.added.iter().map(|(_, m)| m.number).collect();
         let found = self.tables().filter(|(_, table)| added.contains(&table.number())).count();
         if found != edit.added.len() {
             return Err(wrong(format!("an edit adds a table twice: {edit}")));
@@ -131,14 +132,15 @@ pub(crate) fn missing(number: FileNumber) -> flagstone_base::Error {
 }
 
 fn sorted(mut tables: Vec<Arc<TableHandle>>) -> Run {
-    tables.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
+    sort_by(&mut tables, |a, b| a.meta().smallest.cmp(&b.meta().smallest));
     Run::searched(tables)
 }
 
 /// Puts the tables of L0 into runs: each goes into the run above the newest older run that it
 /// overlaps.
 fn into_runs(mut tables: Vec<Arc<TableHandle>>) -> Vec<Run> {
-    tables.sort_by_key(|table| (table.meta().seqnos().1, table.number()));
+    let order = |table: &TableHandle| (table.meta().seqnos().1, table.number());
+    sort_by(&mut tables, |a, b| order(a).cmp(&order(b)));
     // The tables of each in the order of keys.
     let mut runs: Vec<Vec<Arc<TableHandle>>> = Vec::new();
     for table in tables {

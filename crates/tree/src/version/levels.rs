@@ -11,6 +11,7 @@
 use super::handle::TableHandle;
 use super::run::Run;
 use super::span::ends_before;
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::fmt;
@@ -60,6 +61,37 @@ impl Default for LiveEntries {
 impl Clone for LiveEntries {
     fn clone(&self) -> Self {
         Self::default()
+    }
+}
+
+/// The tables of runs, with their levels: one type, so that its many users share its code.
+struct Tables<'a> {
+    /// The rest of the run that is visited.
+    run: std::slice::Iter<'a, Arc<TableHandle>>,
+    /// The next runs of L0.
+    l0: std::slice::Iter<'a, Run>,
+    level: u8,
+    /// The runs of the next deeper levels.
+    deeper: std::slice::Iter<'a, Run>,
+}
+
+impl<'a> Iterator for Tables<'a> {
+    type Item = (u8, &'a Arc<TableHandle>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(table) = self.run.next() {
+                return Some((self.level, table));
+            }
+            self.run = match self.l0.next() {
+                Some(run) => run.iter(),
+                None => {
+                    let run = self.deeper.next()?;
+                    self.level += 1;
+                    run.iter()
+                }
+            };
+        }
     }
 }
 
@@ -176,15 +208,14 @@ impl Version {
 
     /// All tables with their levels: L0 first, its oldest run first, then the deeper levels.
     pub fn tables(&self) -> impl Iterator<Item = (u8, &Arc<TableHandle>)> {
-        let l0 = self.runs.iter().flat_map(|run| run.iter()).map(|table| (0, table));
-        let deeper = (1..).zip(&self.levels);
-        l0.chain(deeper.flat_map(|(level, run)| run.iter().map(move |table| (level, table))))
+        Tables { run: [].iter(), l0: self.runs.iter(), level: 0, deeper: self.levels.iter() }
     }
 
     /// The tables of one level; for L0 in any order.
     pub(crate) fn tables_of(&self, level: usize) -> impl Iterator<Item = &Arc<TableHandle>> {
         let runs = if level == 0 { &self.runs[..] } else { &self.levels[level - 1..level] };
-        runs.iter().flat_map(|run| run.iter())
+        let all = Tables { run: [].iter(), l0: runs.iter(), level: 0, deeper: [].iter() };
+        all.map(|(_, table)| table)
     }
 
     /// Bytes of the tables of one level.
@@ -203,7 +234,7 @@ impl Version {
     /// Corruption, which names the tables.
     pub fn check(&self) -> Result<()> {
         let mut numbers: Vec<_> = self.tables().map(|(_, table)| table.number()).collect();
-        numbers.sort_unstable();
+        sort_by(&mut numbers, Ord::cmp);
         if let Some(pair) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(wrong(format!("table {} appears twice in a version", pair[0])));
         }

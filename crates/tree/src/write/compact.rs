@@ -10,9 +10,9 @@ use crate::pick::{Job, coarse, crosses, expired_tables, fences, is_contiguous, t
 use crate::ranges::RangeSet;
 use crate::tree::Tree;
 use crate::version::{LEVELS, Run, Span, TableHandle, TreeEdit, Version, ends_before};
+use flagstone_base::sorted::{SortedMap, SortedSet, sort_by};
 use flagstone_base::{FileNumber, Moment, Result, SeqNo};
 use flagstone_sst::{CursorOptions, Learned, RangeDelete};
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -141,7 +141,7 @@ impl Compaction {
     }
 
     fn inputs(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
-        let wanted: BTreeSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
+        let wanted: SortedSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
         let tables = self.version.tables().map(|(_, table)| table);
         tables.filter(move |table| wanted.contains(&table.number()))
     }
@@ -178,13 +178,13 @@ impl Compaction {
             self.tree.keeps_tombstones(),
         )
         .expiring(self.expire_through);
-        let mut attachments = BTreeMap::new();
+        let mut attachments = SortedMap::new();
         self.inputs().for_each(|table| table.forget_damage());
         let ranges = AllRanges::of_tables(self.inputs())?;
         for table in self.inputs() {
             let attached = table.open()?.attachments().map_err(|error| table.noted(error))?;
             for (id, bytes) in attached {
-                attachments.entry(id).or_insert_with(|| bytes.to_vec());
+                attachments.get_or_insert_with(id, || bytes.to_vec());
             }
         }
         if !ranges.set().is_empty() {
@@ -253,11 +253,11 @@ impl Compaction {
         fences.retain(|fence| span.lower < *fence && !ends_before(span.upper(), fence));
         let mut fences = coarse(fences, self.job.bytes, options);
         if self.job.output_level > 0 {
-            let inputs: BTreeSet<FileNumber> = self.inputs().map(|table| table.number()).collect();
+            let inputs: SortedSet<FileNumber> = self.inputs().map(|table| table.number()).collect();
             let run = self.version.level(usize::from(self.job.output_level));
             let stay = run[span.within(run)].iter().filter(|t| !inputs.contains(&t.number()));
             fences.extend(stay.map(|table| table.meta().smallest.clone()));
-            fences.sort();
+            sort_by(&mut fences, Ord::cmp);
             fences.dedup();
         }
         fences
@@ -266,7 +266,7 @@ impl Compaction {
     /// Returns a cursor over the inputs, run by run, without the tables that one deleted range
     /// hides completely, and the number of entries in them.
     fn merge(&self, ranges: &RangeSet, retention: &Retention) -> Result<(MergeCursor, u64)> {
-        let wanted: BTreeSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
+        let wanted: SortedSet<FileNumber> = self.job.inputs.iter().map(|input| input.1).collect();
         let use_cache = !self.tree.context().entry_checks;
         let options = CursorOptions { use_cache, ..CursorOptions::COMPACTION };
         let (mut sources, mut entries) = (Vec::new(), 0);
@@ -339,7 +339,7 @@ fn without_shared_moves(version: &Version, mut job: Job, tree: &Tree) -> Job {
     }
     let tables = version.tables().map(|(_, table)| table.meta());
     let reaching = tables.filter(|meta| tree.options().reaches_across(meta));
-    let reaching: BTreeMap<FileNumber, u64> = reaching.map(|m| (m.number, m.bytes)).collect();
+    let reaching: SortedMap<FileNumber, u64> = reaching.map(|m| (m.number, m.bytes)).collect();
     let is_shared = |input: &(u8, FileNumber)| reaching.contains_key(&input.1);
     if job.inputs.iter().all(is_shared) {
         job.is_move = false;
@@ -356,8 +356,8 @@ fn without_shared_moves(version: &Version, mut job: Job, tree: &Tree) -> Job {
 /// that they overlap on the way down. A job that was picked before another compaction finished may
 /// not fit.
 fn fits(version: &Version, job: &Job) -> bool {
-    let mut wanted: BTreeSet<(u8, FileNumber)> = job.inputs.iter().copied().collect();
-    let numbers: BTreeSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
+    let mut wanted: SortedSet<(u8, FileNumber)> = job.inputs.iter().copied().collect();
+    let numbers: SortedSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
     let is_input = |table: &Arc<TableHandle>| numbers.contains(&table.number());
     for (level, table) in version.tables() {
         // A table that is dropped goes nowhere.
@@ -394,7 +394,7 @@ fn may_drop(tree: &Tree, version: &Version, job: &Job, visible: SeqNo) -> bool {
 }
 
 /// Returns whether all older tables of L0 that `table` overlaps are among `inputs` too.
-fn is_oldest(version: &Version, table: &TableHandle, inputs: &BTreeSet<FileNumber>) -> bool {
+fn is_oldest(version: &Version, table: &TableHandle, inputs: &SortedSet<FileNumber>) -> bool {
     let is_here = |run: &&Run| run.iter().any(|other| other.number() == table.number());
     let older = version.l0_runs().iter().take_while(|run| !is_here(run));
     let mut overlapping = older.flat_map(|run| &run[Span::of(table.meta()).within(run)]);
@@ -428,7 +428,7 @@ struct Below {
 
 impl Below {
     fn new(version: &Version, job: &Job) -> Self {
-        let inputs: BTreeSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
+        let inputs: SortedSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
         let is_input = |table: &Arc<TableHandle>| inputs.contains(&table.number());
         let seqnos = version.tables().filter(|(_, table)| is_input(table));
         let newest = seqnos.map(|(_, table)| table.meta().seqnos().1).max().unwrap_or(SeqNo::MAX);

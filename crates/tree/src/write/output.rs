@@ -8,9 +8,9 @@ use crate::tree::Tree;
 use crate::version::{LEVELS, TreeEdit};
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
+use flagstone_base::sorted::SortedMap;
 use flagstone_base::{EntryCheck, EntryRef, FileNumber, Result};
 use flagstone_sst::{BuilderOptions, Learned, Table, TableBuilder, TableIdent, TableMeta};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A step processes about this many bytes of entries.
@@ -20,7 +20,7 @@ const STEP_BYTES: u64 = 1 << 20;
 pub(super) struct OutputPlan {
     pub(super) level: u8,
     pub(super) table_bytes: u64,
-    pub(super) attachments: BTreeMap<u32, Vec<u8>>,
+    pub(super) attachments: SortedMap<u32, Vec<u8>>,
     /// What is known about dictionaries: from older tables, then from each table written.
     pub(super) learned: Learned,
     /// The deleted ranges to write, cut at the bounds of the tables.
@@ -149,7 +149,7 @@ impl TableOutputs {
         };
         let mut builder = TableBuilder::new(file, ident, options)?;
         builder.learn(self.plan.learned.clone());
-        for (id, bytes) in &self.plan.attachments {
+        for (id, bytes) in self.plan.attachments.iter() {
             builder.attach(*id, bytes);
         }
         Ok(self.builder.insert(builder))

@@ -12,11 +12,11 @@
 //! and no key is copied before it is encoded.
 
 use crate::merge::{AllRanges, Retention};
-use crate::ranges::Piece;
+use crate::ranges::{Piece, RangeSet};
+use flagstone_base::sorted::{SortedMap, sort_by};
 use flagstone_base::{Result, SeqNo};
 use flagstone_sst::{RangeDelete, TableBuilder};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
 /// The deleted ranges that are left to write, in the order of keys.
 pub(super) struct RangesToWrite {
@@ -49,11 +49,11 @@ impl RangesToWrite {
         is_useless: impl Fn(RangeDelete<'_>) -> bool,
     ) -> Self {
         let set = all.set();
-        let mut stripes: BTreeMap<SeqNo, Vec<u32>> = BTreeMap::new();
+        let mut stripes: SortedMap<SeqNo, Vec<u32>> = SortedMap::new();
         let mut pieces = Vec::new();
         for (number, range) in (0..).zip(set.iter()) {
             match retention.boundary(range.seqno) {
-                Some(boundary) => stripes.entry(boundary).or_default().push(number),
+                Some(boundary) => stripes.get_or_insert_with(boundary, Vec::new).push(number),
                 None => pieces.push(set.whole(number)),
             }
         }
@@ -78,7 +78,7 @@ impl RangesToWrite {
             let range = set.named(*piece);
             (range.start, Reverse(range.seqno))
         };
-        pieces.sort_unstable_by(|a, b| order(a).cmp(&order(b)));
+        sort_by(&mut pieces, |a, b| order(a).cmp(&order(b)));
         let all = all.clone();
         Self { all, pieces, next: 0, open: Vec::new(), counted: 0, counted_bytes: 0 }
     }
@@ -89,7 +89,7 @@ impl RangesToWrite {
         let begun = self.pieces.partition_point(|piece| set.named(*piece).start < lower);
         let reaches = |piece: &&Piece| set.named(**piece).end > lower;
         let mut open: Vec<Piece> = self.pieces[..begun].iter().filter(reaches).copied().collect();
-        open.sort_unstable_by_key(|piece| Reverse(set.named(*piece).seqno));
+        sort_newest_first(&mut open, set);
         self.open = open;
         (self.next, self.counted) = (begun, begun);
         self
@@ -154,7 +154,7 @@ impl RangesToWrite {
         let is_open = |piece: &Piece| next.is_some_and(|next| set.named(*piece).end > next);
         self.open.retain(is_open);
         self.open.extend(begun.iter().filter(|piece| is_open(piece)));
-        self.open.sort_unstable_by_key(|piece| Reverse(set.named(*piece).seqno));
+        sort_newest_first(&mut self.open, set);
         self.next += begun.len();
         (self.counted, self.counted_bytes) = (self.next, 0);
         Ok(())
@@ -175,6 +175,10 @@ impl RangesToWrite {
         self.counted_bytes += (range.start.len() + range.end.len() + 12) as u64;
         self.counted += 1;
     }
+}
+
+fn sort_newest_first(pieces: &mut [Piece], set: &RangeSet) {
+    sort_by(pieces, |a, b| set.named(*b).seqno.cmp(&set.named(*a).seqno));
 }
 
 /// Returns the part of `range` from `lower` up to `next`.

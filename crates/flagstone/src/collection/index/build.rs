@@ -31,6 +31,7 @@ use crate::index::{
 use crate::spill::{SortOptions, Sorted, Sorter};
 use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
 use flagstone_doc::View;
 use flagstone_engine::{Fill, Keyspace, KeyspaceCore, Scan, Snapshot, StoredPut};
@@ -135,7 +136,7 @@ pub(super) fn build(
             return Ok(true);
         }
         drop(fill);
-        misfits.sort_unstable();
+        sort_by(&mut misfits, Ord::cmp);
         misfits.iter().try_for_each(|key| remove_expired(stored, key))?;
     }
 }

@@ -406,8 +406,7 @@ impl IndexChanges {
             let Some(index) = index_of(core) else { continue };
             index.note_seen(*seen, |note| held.set_note(core, note))?;
         }
-        // An entry that one document gives up may be that of another one now.
-        self.list.sort_by_key(|change| change.put.is_some());
+        EntryWrite::sort(&mut self.list);
         for change in &self.list {
             match &change.put {
                 None => held.push(&change.core, Kind::Delete, &change.key, b"")?,

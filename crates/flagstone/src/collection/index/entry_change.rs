@@ -16,6 +16,11 @@ pub(super) struct EntryWrite {
 }
 
 impl EntryWrite {
+    /// Sorts `writes`: an entry that one document gives up may be that of another one afterwards.
+    pub(super) fn sort(writes: &mut [Self]) {
+        writes.sort_by_key(|write| write.put.is_some());
+    }
+
     /// The same write without the value of the entry.
     pub(super) fn key_only(&self) -> Self {
         let put = self.put.as_ref().map(|(_, expiry)| (Vec::new(), *expiry));

@@ -130,7 +130,7 @@ impl Own<'_> {
         claims: Claims,
     ) -> Result<()> {
         self.transaction.write(core, write.effect, &write.key, write.bytes)?;
-        write.list.sort_by_key(|change| change.put.is_some());
+        EntryWrite::sort(&mut write.list);
         for change in &write.list {
             let (effect, value) = match &change.put {
                 None => (Kind::Delete.into(), &b""[..]),

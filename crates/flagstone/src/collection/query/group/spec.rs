@@ -1,6 +1,7 @@
 //! What groups are formed by, and what they accumulate.
 
 use crate::collection::query::ask::Wanted;
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{Error, Result};
 use flagstone_doc::{FieldPath, split_calls, split_once_outside};
 use std::fmt;
@@ -223,7 +224,7 @@ impl Group {
             return Err(Error::invalid("a group: expected a path or an accumulator"));
         }
         let mut names: Vec<String> = self.names().collect();
-        names.sort_unstable();
+        sort_by(&mut names, Ord::cmp);
         match names.windows(2).find(|pair| pair[0] == pair[1]) {
             Some(pair) => Err(Error::invalid(format!(
                 "a group with two fields {:?}: expected distinct names",

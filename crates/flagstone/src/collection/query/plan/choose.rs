@@ -16,6 +16,7 @@ use crate::collection::query::index_order::TieOrder;
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::source::{Ordering, QuerySource};
 use crate::collection::query::spec::{Hint, Spec, key_direction};
+use flagstone_base::sorted::sort_by;
 use flagstone_base::{Error, Result};
 use flagstone_doc::Direction;
 use std::cmp::Reverse;
@@ -94,7 +95,8 @@ impl<'a, 't> Chooser<'a, 't> {
         let mut plans: Vec<Plan> = candidates.into_iter().map(Candidate::into_plan).collect();
         plans.push(scan);
         plans.extend(several);
-        plans.sort_by_key(|plan| (!self.is_hinted(plan, has_order_of_token), plan.info.cost));
+        let order = |plan: &Plan| (!self.is_hinted(plan, has_order_of_token), plan.info.cost);
+        sort_by(&mut plans, |a, b| order(a).cmp(&order(b)));
         let is_hinted = plans.first().is_some_and(|plan| self.is_hinted(plan, has_order_of_token));
         if !is_hinted {
             return Err(Error::invalid(

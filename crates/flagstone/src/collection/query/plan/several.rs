@@ -8,6 +8,7 @@ use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::spec::{Hint, Spec};
 use flagstone_base::Result;
+use flagstone_base::sorted::sort_by;
 use flagstone_doc::Filter;
 use std::sync::Arc;
 
@@ -91,7 +92,7 @@ pub(super) fn intersection(planner: &Planner<'_, '_>, candidates: &[Candidate]) 
     // Few documents are fetched sooner than another index is read.
     let is_useful = |one: &&Candidate| one.access.fields > 0 && (is_hinted || one.known.is_none());
     let mut useful: Vec<&Candidate> = candidates.iter().filter(is_useful).collect();
-    useful.sort_by_key(|one| one.entries);
+    sort_by(&mut useful, |a, b| a.entries.cmp(&b.entries));
     useful.truncate(INTERSECTED_MAX);
     let paths = planner.spec.filter.paths();
     let adds = |first: &Candidate, second: &Candidate| {
