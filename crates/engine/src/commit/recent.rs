@@ -13,11 +13,10 @@
 //! no longer kept are freed outside of both: there may be a million.
 
 use flagstone_base::codec::{put_bytes, put_varint, varint_len};
-use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Decoder, KeyspaceId, SeqNo, Slice};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicBool, Ordering};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// What a commit takes in memory besides its keys.
@@ -41,7 +40,7 @@ pub(crate) struct RecentWrites {
 #[derive(Default)]
 struct RecentState {
     /// The number of open transactions that need all commits after a SeqNo.
-    watches: SortedMap<SeqNo, usize>,
+    watches: BTreeMap<SeqNo, usize>,
     /// By SeqNo.
     commits: VecDeque<RecentCommit>,
     bytes: usize,
@@ -129,7 +128,7 @@ impl RecentWrites {
     /// lock.
     pub(crate) fn watch(self: &Arc<Self>, last: SeqNo) -> CommitWatch {
         let mut state = self.state.lock();
-        *state.watches.get_or_insert_with(last, || 0) += 1;
+        *state.watches.entry(last).or_insert(0) += 1;
         self.is_watched.store(true, Ordering::Relaxed);
         CommitWatch { recent: Arc::clone(self), after: last }
     }
@@ -138,8 +137,8 @@ impl RecentWrites {
     /// lock but its own: none of these commits was numbered before the watch of the other began.
     pub(crate) fn join(self: &Arc<Self>, visible: SeqNo) -> Option<CommitWatch> {
         let mut state = self.state.lock();
-        state.watches.keys().next().filter(|oldest| **oldest <= visible)?;
-        *state.watches.get_or_insert_with(visible, || 0) += 1;
+        state.watches.first_key_value().filter(|(oldest, _)| **oldest <= visible)?;
+        *state.watches.entry(visible).or_insert(0) += 1;
         Some(CommitWatch { recent: Arc::clone(self), after: visible })
     }
 
@@ -209,7 +208,7 @@ impl RecentState {
 
     /// Removes commits that no open transaction needs, the oldest first, but not many at once.
     fn remove_unneeded(&mut self, removed: &mut Removed) {
-        let needed_after = self.watches.keys().next().map_or(SeqNo::MAX, |after| *after);
+        let needed_after = self.watches.first_key_value().map_or(SeqNo::MAX, |(after, _)| *after);
         let oldest = self.commits.iter().take(REMOVED_AT_ONCE);
         let count = oldest.take_while(|commit| commit.last <= needed_after).count();
         self.remove_oldest(count, removed);

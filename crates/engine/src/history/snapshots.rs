@@ -3,10 +3,10 @@
 
 use super::expiry::ExpiryClock;
 use super::publish::Publisher;
-use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Moment, SeqNo};
 use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 /// The registered SeqNos and moments, with the number of readers of each.
@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) struct Snapshots {
     /// The number of readers at each point. Readers at one SeqNo differ in their moments: the
     /// oldest of them must not hold expiry back for longer than it reads.
-    held: Mutex<SortedMap<ReadPoint, usize>>,
+    held: Mutex<BTreeMap<ReadPoint, usize>>,
     /// Garbage waits for readers at SeqNos below this one; 0 if none does.
     awaited_below: AtomicU64,
     /// Called when the last of these readers is gone.
@@ -48,7 +48,7 @@ impl Snapshots {
         // Read after the SeqNo: a reader that sees an entry with an expiry finds the clock in use.
         let moment = clock.of_reader();
         let point = ReadPoint { seqno, moment };
-        *held.get_or_insert_with(point, || 0) += 1;
+        *held.entry(point).or_insert(0) += 1;
         Registered { snapshots: Arc::clone(self), point }
     }
 
@@ -87,7 +87,7 @@ impl Snapshots {
 
     /// Returns whether a reader at `seqno` or below is registered.
     pub(crate) fn is_held(&self, seqno: SeqNo) -> bool {
-        self.held.lock().keys().next().is_some_and(|oldest| oldest.seqno <= seqno)
+        self.held.lock().first_key_value().is_some_and(|(oldest, _)| oldest.seqno <= seqno)
     }
 
     /// Removes a reader at `point`. Returns true if it was the last one at the oldest SeqNo, and
@@ -103,7 +103,7 @@ impl Snapshots {
         // Read under the lock: a tree that begins to wait says so first, and then checks for the
         // reader.
         let is_awaited = point.seqno.get() < self.awaited_below.load(Ordering::Relaxed);
-        is_awaited && held.keys().next().is_none_or(|oldest| oldest.seqno > point.seqno)
+        is_awaited && held.first_key_value().is_none_or(|(oldest, _)| oldest.seqno > point.seqno)
     }
 }
 
@@ -120,7 +120,7 @@ impl Registered {
 
 impl Clone for Registered {
     fn clone(&self) -> Self {
-        *self.snapshots.held.lock().get_or_insert_with(self.point, || 0) += 1;
+        *self.snapshots.held.lock().entry(self.point).or_insert(0) += 1;
         Self { snapshots: Arc::clone(&self.snapshots), point: self.point }
     }
 }
