@@ -20,10 +20,10 @@ use std::sync::Arc;
 /// The binary form of documents, for conversions from and to other formats.
 pub mod document {
     pub use flagstone_doc::{
-        DEPTH_MAX, Direction, DocumentWriter, Encoder, IndexKeys, Names, NumberType, Patcher,
-        StoredNumber, accumulated, accumulated_both, base64, decimal, encoded, exact_product,
-        exact_sum, extended_scalar, is_marked_decimal, long, marked_decimal, prints_as, put_base64,
-        sort_key, validate,
+        DEPTH_MAX, Direction, DocumentWriter, Encoder, IndexKeys, JsonParser, Names, NumberType,
+        Patcher, StoredNumber, accumulated, accumulated_both, base64, decimal, encoded,
+        exact_product, exact_sum, extended_scalar, is_marked_decimal, long, marked_decimal,
+        prints_as, put_base64, sort_key, validate,
     };
 }
 

@@ -55,7 +55,7 @@ impl Key {
     }
 
     /// Returns the paths in a document at which its key is.
-    pub(crate) fn paths(&self) -> &[String] {
+    pub fn paths(&self) -> &[String] {
         match self {
             Self::Path(path) => std::slice::from_ref(path),
             Self::Paths(paths) => paths,

@@ -205,9 +205,28 @@ impl Failure {
 /// What the library says of a document that an index cannot hold for its arrays.
 const PARALLEL_ARRAYS: &str = "cannot hold a document with arrays at both";
 
+/// What the library says of the options of a regular expression, and of one that is none; and the
+/// numbers that drivers expect.
+const OF_PATTERNS: [(&str, i32); 4] = [
+    ("expected options among i, m, s and x", 51108),
+    ("expected a regular expression (", 51091),
+    ("expected a pattern of at most", 51091),
+    ("expected a pattern that takes at most", 51091),
+];
+
+fn of_pattern(text: &str) -> Option<i32> {
+    OF_PATTERNS.iter().find(|(part, _)| text.contains(part)).map(|(_, number)| *number)
+}
+
 impl From<flagstone::Error> for Failure {
     #[cold]
     fn from(error: flagstone::Error) -> Self {
+        if error.kind() == ErrorKind::InvalidInput {
+            let text = error.to_string();
+            if let Some(number) = of_pattern(&text) {
+                return Self::numbered(number, text);
+            }
+        }
         let code = match error.kind() {
             ErrorKind::InvalidInput if error.to_string().contains(PARALLEL_ARRAYS) => {
                 Code::CannotIndexParallelArrays
@@ -255,8 +274,12 @@ impl From<PipelineError> for Failure {
         match error.database_error() {
             Some(error) => error.clone().into(),
             None => {
+                let text = error.to_string();
+                if let Some(number) = of_pattern(&text).filter(|_| error.code() == 2) {
+                    return Self::numbered(number, text);
+                }
                 let code = Some(Box::new((error.code(), error.code_name())));
-                Self { of_pipeline: code, ..Self::new(Code::BadValue, error.to_string()) }
+                Self { of_pipeline: code, ..Self::new(Code::BadValue, text) }
             }
         }
     }
@@ -282,16 +305,11 @@ impl From<flagstone::query::FilterError> for Failure {
         let (text, found) = (error.to_string(), error.found.as_str());
         let is_number = found.starts_with(|first: char| first == '-' || first.is_ascii_digit())
             || matches!(found, "NaN" | "inf" | "Infinity");
+        if let Some(number) = of_pattern(&text) {
+            return Self::numbered(number, text);
+        }
         match error.place.rsplit('.').next().unwrap_or_default() {
             // These have codes of their own.
-            "$regex" | "$regularExpression"
-                if error.expected.starts_with("a regular expression (") =>
-            {
-                Self::numbered(51_091, text)
-            }
-            "$regex" | "$options" if error.expected.contains("options among") => {
-                Self::numbered(51_108, text)
-            }
             "$type" if !is_number && !found.starts_with('"') => Self::new(Code::TypeMismatch, text),
             mask if mask.starts_with("$bits") && is_number => Self::new(Code::FailedToParse, text),
             _ => Self::new(Code::BadValue, text),

@@ -18,6 +18,7 @@ mod tls;
 
 pub mod client;
 
+mod room;
 mod watch;
 
 mod failure;

@@ -84,7 +84,8 @@ pub(crate) fn connected<T>(is_gone: impl Fn() -> bool + 'static, work: impl FnOn
     work()
 }
 
-fn client_is_gone() -> bool {
+/// Returns whether the client of this thread has closed its connection.
+pub(crate) fn client_is_gone() -> bool {
     CONNECTED.with_borrow_mut(|connected| {
         let Some(connected) = connected else { return false };
         let now = Instant::now();

@@ -94,6 +94,7 @@ fn serve(
     options.loads_max = args.limits.max_loads;
     options.backups.clone_from(&args.backups);
     options.connections_max = connections;
+    options.parsed_bytes = args.limits.limits().messages;
     let service = Service::new(database.clone(), options)?;
     let remote = server.addresses().iter().find(|address| !address.is_local());
     if let Some(address) = remote.filter(|_| !service.users().exist()) {

@@ -73,6 +73,8 @@ pub struct JsonOptions {
     pub mode: JsonMode,
     /// The longest document, in bytes of JSON. The default is 16 MiB; split larger documents.
     pub bytes_max: usize,
+    /// Whether a name with the character U+0000 is refused: BSON has none. The default is false.
+    pub refuses_zeros: bool,
 }
 
 impl Default for JsonOptions {
@@ -83,6 +85,7 @@ impl Default for JsonOptions {
             surrogates: Surrogates::Error,
             mode: JsonMode::Plain,
             bytes_max: 16 << 20,
+            refuses_zeros: false,
         }
     }
 }
@@ -125,6 +128,13 @@ impl JsonOptions {
     #[must_use]
     pub const fn bytes_max(mut self, bytes: usize) -> Self {
         self.bytes_max = bytes;
+        self
+    }
+
+    /// Sets [`JsonOptions::refuses_zeros`].
+    #[must_use]
+    pub const fn refuses_zeros(mut self, refuses: bool) -> Self {
+        self.refuses_zeros = refuses;
         self
     }
 

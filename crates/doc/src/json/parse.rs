@@ -484,6 +484,9 @@ impl ParseState<'_> {
             self.encoder.builder.keys.memory.slot(name, self.names)
         } else {
             end = self.unescaped(at)?;
+            if self.options.refuses_zeros && self.scratch.contains(&0) {
+                return self.refuse(at, "a name without the character U+0000");
+            }
             self.encoder.builder.keys.memory.slot(self.scratch, self.names)
         };
         self.encoder.builder.keys.memory.learn(parent, previous, slot);

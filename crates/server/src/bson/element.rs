@@ -87,6 +87,32 @@ impl<'b> Iterator for Elements<'b> {
     }
 }
 
+/// Returns how many values a document has, with those inside of others. Of one that is damaged,
+/// only those before the damage count.
+pub(crate) fn values(bson: &[u8]) -> usize {
+    let (mut at, mut count) = (4, 0);
+    while let Some((kind, rest)) = bson.get(at..).and_then(<[u8]>::split_first) {
+        if *kind == 0 {
+            // The end of one that is inside of another.
+            at += 1;
+            continue;
+        }
+        count += 1;
+        let Some(name) = memchr::memchr(0, rest) else { break };
+        let value = &rest[name + 1..];
+        let len = match *kind {
+            // Its length alone: its values come next.
+            kind::DOCUMENT | kind::ARRAY => Some(4),
+            kind => value_len(kind, value),
+        };
+        match len.filter(|len| *len <= value.len()) {
+            Some(len) => at += 1 + name + 1 + len,
+            None => break,
+        }
+    }
+    count
+}
+
 /// Returns the length of a value of this type: more than there are bytes if it is not whole, `None`
 /// for an unknown type.
 fn value_len(kind: u8, bytes: &[u8]) -> Option<usize> {
@@ -115,4 +141,33 @@ fn value_len(kind: u8, bytes: &[u8]) -> Option<usize> {
         }
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::values;
+    use crate::bson::BsonWriter;
+    use flagstone::Document;
+
+    #[test]
+    fn values_count_wherever_they_are() {
+        let bson = |json: &str| {
+            let mut bson = Vec::new();
+            let document = Document::from_json(json).unwrap();
+            BsonWriter::new(&mut bson).document(&document.root()).unwrap();
+            bson
+        };
+        for (json, count) in [
+            ("{}", 0),
+            (r#"{"a":1}"#, 1),
+            (r#"{"a":[1,{"b":null,"c":[[],{}]},"text"],"d":1.5}"#, 9),
+            (r#"{"a":{"$regularExpression":{"pattern":"x","options":"i"}},"b":true}"#, 2),
+        ] {
+            let bson = bson(json);
+            assert_eq!(values(&bson), count, "{json}");
+            for end in 0..bson.len() {
+                assert!(values(&bson[..end]) <= count);
+            }
+        }
+    }
 }

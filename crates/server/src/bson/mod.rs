@@ -12,7 +12,8 @@
 //!
 //! Documents that did not come from BSON may have more than it has. An exact number goes out as a
 //! double if that prints the same digits, otherwise as a decimal. A datetime loses what is finer
-//! than a millisecond. A map with keys that are not text goes out as `{"$pairs":[[key, value]]}`.
+//! than a millisecond. A map with keys that are not text, or have a zero, goes out as
+//! `{"$pairs":[[key, value]]}`.
 
 mod decimal;
 mod error;
@@ -24,6 +25,7 @@ mod element;
 
 mod write;
 
+pub(crate) use element::values;
 pub use element::{Element, Elements, elements};
 pub use error::BsonError;
 pub use read::{BsonReader, document_len};

@@ -55,9 +55,9 @@ impl<'o> BsonWriter<'o> {
     /// Appends a stored document as a document of its own; several may follow one another.
     ///
     /// # Errors
-    /// If the value is not a map, or holds what BSON cannot: a name with a zero, a number of more
-    /// than 34 digits, more than 2 GiB; or if it is damaged, such as nested deeper than documents
-    /// may be. `out` is as before then.
+    /// If the value is not a map, or holds what BSON cannot: a number of more than 34 digits, more
+    /// than 2 GiB; or if it is damaged, such as nested deeper than documents may be. `out` is as
+    /// before then.
     pub fn document(&mut self, view: &View<'_>) -> Written {
         let start = self.out.len();
         let put = if view.is_map() {
@@ -69,15 +69,18 @@ impl<'o> BsonWriter<'o> {
     }
 
     /// Appends the fields of a stored map to the document that is open, without those that
-    /// `is_out` names.
+    /// `is_out` names: as the field `$pairs`, if BSON cannot have all of their names.
     ///
     /// # Errors
-    /// As [`BsonWriter::document`], and if keys of the map are no text. `out` is as before then.
+    /// As [`BsonWriter::document`]. `out` is as before then.
     pub fn fields(&mut self, view: &View<'_>, is_out: impl Fn(&str) -> bool) -> Written {
         let start = self.out.len();
-        let put = match put_fields(view, DEPTH_MAX, is_out, self.out) {
+        let put = match put_fields(view, DEPTH_MAX, &is_out, self.out) {
             Ok(true) => Ok(()),
-            Ok(false) => Err(BsonError::new(start, "keys that are text")),
+            Ok(false) => {
+                self.out.truncate(start);
+                put_pairs(view, DEPTH_MAX, is_out, self.out)
+            }
             Err(error) => Err(error),
         };
         put.inspect_err(|_| self.out.truncate(start))
@@ -270,13 +273,21 @@ fn length(len: usize, offset: usize) -> Result<[u8; 4], BsonError> {
 }
 
 fn put_name(kind: u8, name: &str, out: &mut Vec<u8>) -> Written {
-    if memchr::memchr(0, name.as_bytes()).is_some() {
+    if has_zero(name) {
         return Err(BsonError::new(out.len(), "a name without a zero").inside(name));
     }
+    push_name(kind, name, out);
+    Ok(())
+}
+
+fn has_zero(name: &str) -> bool {
+    memchr::memchr(0, name.as_bytes()).is_some()
+}
+
+fn push_name(kind: u8, name: &str, out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(name.as_bytes());
     out.push(0);
-    Ok(())
 }
 
 /// Appends the name of an element of an array: its index in decimal.
@@ -311,16 +322,15 @@ fn inner(depth: usize, out: &[u8]) -> Result<usize, BsonError> {
 /// Appends a map as a document.
 fn put_map(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
     let start = begin(out);
-    if put_fields(view, depth, |_name| false, out)? {
-        end(start, out)
-    } else {
-        out.truncate(start);
-        put_pairs(view, depth, out)
+    if !put_fields(view, depth, |_name| false, out)? {
+        out.truncate(start + 4);
+        put_pairs(view, depth, |_name| false, out)?;
     }
+    end(start, out)
 }
 
 /// Appends the fields of a map, without those that are out. Returns false, and appends a part of
-/// them, if a key is no text.
+/// them, if a key is no text, or has a zero.
 #[inline]
 fn put_fields(
     view: &View<'_>,
@@ -336,7 +346,10 @@ fn put_fields(
         if is_out(name) {
             continue;
         }
-        put_name(kind::NULL, name, out)?;
+        if has_zero(name) {
+            return Ok(false);
+        }
+        push_name(kind::NULL, name, out);
         put_value(&value, inner, at, out).map_err(|error| error.inside(name))?;
     }
     Ok(true)
@@ -354,16 +367,25 @@ fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
     end(start, out)
 }
 
-/// Appends a map with keys of any type: `{"$pairs":[[key, value], ..]}`.
+/// Appends a map with keys of any type as the field `"$pairs":[[key, value], ..]`, without those
+/// that are out.
 #[cold]
-fn put_pairs(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
+fn put_pairs(
+    view: &View<'_>,
+    depth: usize,
+    is_out: impl Fn(&str) -> bool,
+    out: &mut Vec<u8>,
+) -> Written {
     let inner = inner(depth, out)?;
-    let start = begin(out);
     put_name(kind::ARRAY, "$pairs", out)?;
-    let list = begin(out);
-    for (index, field) in view.fields().map_err(|error| malformed(error, start))?.enumerate() {
-        let (key, value) = field.map_err(|error| malformed(error, start))?;
+    let (list, mut index) = (begin(out), 0);
+    for field in view.fields().map_err(|error| malformed(error, list))? {
+        let (key, value) = field.map_err(|error| malformed(error, list))?;
+        if matches!(key, FieldKey::Name(name) if is_out(name)) {
+            continue;
+        }
         put_index(kind::ARRAY, index, out);
+        index += 1;
         let pair = begin(out);
         match key {
             FieldKey::Name(name) => {
@@ -381,8 +403,7 @@ fn put_pairs(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
         put_value(&value, inner, at, out)?;
         end(pair, out)?;
     }
-    end(list, out)?;
-    end(start, out)
+    end(list, out)
 }
 
 /// Appends a value that may be nested `depth` deep. Its type goes to offset `at`; its name is there

@@ -68,6 +68,10 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         }
         return super::explain::of_command(run, &run.command.body.root(), false);
     }
+    if args.get("cursor")?.is_none() {
+        let text = "aggregate.cursor: expected it, if only as {}, unless the command is explained";
+        return Err(Failure::new(Code::FailedToParse, text));
+    }
     let namespace = match args.get("aggregate")? {
         Some(one) if one.value_type() == ValueType::Number => {
             if one.as_f64() != Some(1.0) {

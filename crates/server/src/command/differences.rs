@@ -23,7 +23,8 @@ For programs that use a [driver](server.md).
 - The server says that it is `mongos`: drivers then use transactions without a replica set's
   members. `--replica-set NAME` says otherwise.
 - Timestamps, regular expressions, code, MinKey, MaxKey and odd binary subtypes are stored as the
-  maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire.
+  maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire. Maps
+  with other names than BSON has come as `$pairs`.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
   and the counts so far. `count` is exact.
 - Change streams report a replacement as an `update` event with the difference, and `$out` as

@@ -90,6 +90,18 @@ fn names<'a>(definition: &View<'a>) -> Outcome<Vec<&'a str>> {
     fields.collect()
 }
 
+/// Checks the version of an index, which says nothing here.
+fn check_version(args: &Args<'_>, refuse: impl FnOnce(Code, &str) -> Outcome) -> Outcome {
+    let Some(version) = args.get("v")? else { return Ok(()) };
+    let number = version.as_f64().filter(|_| version.value_type() == ValueType::Number);
+    match number {
+        None => refuse(Code::TypeMismatch, "a number as v"),
+        Some(number) if number.fract() != 0.0 => refuse(Code::BadValue, "a whole number as v"),
+        Some(1.0 | 2.0) => Ok(()),
+        Some(_) => refuse(Code::CannotCreateIndex, "1 or 2 as v"),
+    }
+}
+
 /// Checks the index of the primary keys, as it may be given with a collection.
 pub(super) fn check_id(definition: &View<'_>) -> Outcome {
     let args = Args::new(*definition, "create.idIndex");
@@ -109,17 +121,7 @@ pub(super) fn check_id(definition: &View<'_>) -> Outcome {
     if name.is_empty() {
         return refuse(Code::CannotCreateIndex, "a name that is not empty");
     }
-    if let Some(version) = args.get("v")? {
-        let number = version.as_f64().filter(|_| version.value_type() == ValueType::Number);
-        match number {
-            None => return refuse(Code::TypeMismatch, "a number as v"),
-            Some(number) if number.fract() != 0.0 => {
-                return refuse(Code::BadValue, "a whole number as v");
-            }
-            Some(1.0 | 2.0) => {}
-            Some(_) => return refuse(Code::CannotCreateIndex, "1 or 2 as v"),
-        }
-    }
+    check_version(&args, refuse)?;
     let is_id = key.len()? == 1 && key.get(ID)?.and_then(|one| one.as_f64()) == Some(1.0);
     if !is_id {
         return refuse(Code::BadValue, "the key {_id: 1}");
@@ -241,6 +243,11 @@ impl Definition {
         if name.is_empty() {
             return refuse(Code::CannotCreateIndex, "a name that is not empty");
         }
+        if name == "*" {
+            // To drop it would be to drop all.
+            return refuse(Code::BadValue, "a name other than *");
+        }
+        check_version(&args, refuse)?;
         let (name, fields) = (name.to_owned(), fields_of(&key)?);
         if fields.is_empty() {
             return Err(Failure::new(Code::CannotCreateIndex, "an index without a field"));

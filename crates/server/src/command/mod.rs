@@ -50,5 +50,6 @@ pub(crate) mod table;
 mod differences;
 
 pub(crate) use latency::Kind as OperationKind;
+pub(crate) use run::room_for;
 pub use service::{Client, Service, ServiceOptions};
 pub(crate) use service::{Counters, Loads};

@@ -307,6 +307,9 @@ pub(super) fn first_batch_in(
     cursor.session = run.service.session_key(run)?;
     run.reply.begin_document("cursor")?;
     let has_more = cursor.batch("firstBatch", most, &mut run.reply)?;
+    if has_more {
+        cursor.parsed = run.command.parsed.take();
+    }
     let id = match place {
         _ if !has_more || is_single => 0,
         Some(place) => place.keep(cursor),

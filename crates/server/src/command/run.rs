@@ -5,20 +5,27 @@ use super::id::Incoming;
 use super::name::Namespace;
 use super::service::{Client, Service};
 use crate::access::Need;
-use crate::bson::{BsonWriter, elements, kind};
+use crate::bson::{BsonWriter, Element, elements, kind, values};
 use crate::failure::{Code, Failure, Outcome};
+use crate::room::{Parsed, Room};
 use crate::session::sessions::WriteId;
+use crate::watch;
 use crate::wire::Sequence;
 use flagstone::internal::durability as durability_of;
 use flagstone::{
     Collection, Document, Durability, ErrorKind, Slice, Transaction, TransactionOptions,
 };
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The lists of statements, whose documents are read one by one.
 const LISTS: &[&str] = &["documents", "updates", "deletes"];
 /// Those of the command [`BULK_WRITE`].
 const BULK_LISTS: &[&str] = &["ops", "nsInfo"];
 const BULK_WRITE: &str = "bulkWrite";
+/// The command of the tool.
+const TOOL: &str = "flagstone";
 
 /// The most statements of one command.
 pub(crate) const STATEMENTS_MAX: usize = 100_000;
@@ -30,27 +37,35 @@ pub(crate) struct Command<'a> {
     /// All fields but the lists.
     pub(crate) body: Document,
     lists: Vec<(&'a str, Vec<&'a [u8]>)>,
+    /// When it came.
+    pub(crate) began: Instant,
+    /// The room of what it is parsed into. A cursor takes it.
+    pub(crate) parsed: Cell<Option<Parsed>>,
 }
 
 impl<'a> Command<'a> {
-    /// Parses a command. `database` is that of an old message; others have a field `$db`.
+    /// Parses a command, once `room` has place for it. `database` is that of an old message; others
+    /// have a field `$db`.
     pub(crate) fn parse(
         bson: &'a [u8],
         sequences: Vec<Sequence<'a>>,
         database: Option<&str>,
-        incoming: &mut Incoming,
+        (room, incoming): (&Arc<Room>, &mut Incoming),
     ) -> Outcome<Self> {
         let (mut name, mut without, mut lists) = (None, Vec::new(), Vec::new());
+        let (began, mut time, mut size) = (Instant::now(), ROOM_WAIT, Size::default());
         for element in elements(bson)? {
             let element = element?;
-            let lists_of = match *name.get_or_insert(element.name) {
-                BULK_WRITE => BULK_LISTS,
-                _ => LISTS,
-            };
+            if element.name == "maxTimeMS" {
+                time = time.min(time_of(&element));
+            }
+            let command = *name.get_or_insert(element.name);
+            let lists_of = if command == BULK_WRITE { BULK_LISTS } else { LISTS };
             if element.kind == kind::ARRAY && lists_of.contains(&element.name) {
                 let mut documents = Vec::new();
                 for item in elements(element.value)? {
                     let item = item?;
+                    check_count(element.name, documents.len() + 1)?;
                     if item.kind != kind::DOCUMENT {
                         let text = format!("{}.{}: expected a document", element.name, item.name);
                         return Err(Failure::new(Code::TypeMismatch, text));
@@ -68,6 +83,8 @@ impl<'a> Command<'a> {
                 let is_null = element.kind == kind::NULL;
                 let code = if is_null { Code::IDLFailedToParse } else { Code::TypeMismatch };
                 return Err(Failure::new(code, text));
+            } else if bson.len() > SHORT_BYTES {
+                size.add(&element, command);
             }
         }
         let Some(name) = name else {
@@ -78,16 +95,111 @@ impl<'a> Command<'a> {
                 let text = format!("{} comes in the command and beside it", sequence.name);
                 return Err(Failure::new(Code::FailedToParse, text));
             }
+            check_count(sequence.name, sequence.documents.len())?;
             lists.push((sequence.name, sequence.documents.collect()));
         }
+        for (_, statements) in lists.iter().filter(|(name, _)| *name != "documents") {
+            size.add_largest(statements);
+        }
+        let parsed = Cell::new(Some(take_room(room, size.memory(), began, time)?));
         let body = incoming.any_without(bson, &without)?;
         let of_field = body.root().get("$db")?.and_then(|name| name.as_str().map(str::to_owned));
         let Some(database) = of_field.or_else(|| database.map(str::to_owned)) else {
             return Err(Failure::new(Code::IDLFailedToParse, "a command without the field $db"));
         };
         super::name::check_database(&database)?;
-        Ok(Self { name, database, body, lists })
+        Ok(Self { name, database, body, lists, began, parsed })
     }
+}
+
+/// What a value takes in the memory of what a command is parsed into, besides its own bytes: about
+/// as much as was measured of filters and pipelines.
+const VALUE_BYTES: usize = 128;
+/// A command that is shorter needs no room of its own, whatever is in it.
+const SHORT_BYTES: usize = 1 << 10;
+/// The longest time that a command waits for room.
+const ROOM_WAIT: Duration = Duration::from_secs(30);
+
+/// Returns the time that the argument `maxTimeMS` gives a command.
+fn time_of(element: &Element<'_>) -> Duration {
+    let millis = match (element.kind, element.value.first_chunk(), element.value.first_chunk()) {
+        (kind::INT32, Some(bytes), _) => i64::from(i32::from_le_bytes(*bytes)),
+        (kind::INT64, _, Some(bytes)) => i64::from_le_bytes(*bytes),
+        (kind::DOUBLE, _, Some(bytes)) => f64::from_le_bytes(*bytes) as i64,
+        _ => 0,
+    };
+    // None is no limit.
+    let millis = u64::try_from(millis).ok().filter(|millis| *millis > 0);
+    millis.map_or(Duration::MAX, Duration::from_millis)
+}
+
+fn check_count(name: &str, count: usize) -> Outcome {
+    if count <= STATEMENTS_MAX {
+        return Ok(());
+    }
+    let text = format!("{name}: expected at most {STATEMENTS_MAX} documents, found {count}");
+    Err(Failure::new(Code::InvalidLength, text))
+}
+
+/// An estimate of the memory of what a command is parsed into.
+#[derive(Default)]
+struct Size {
+    values: usize,
+    bytes: usize,
+}
+
+impl Size {
+    /// Adds an argument of a command.
+    fn add(&mut self, element: &Element<'_>, command: &str) {
+        self.bytes += element.range.len();
+        self.values += 1 + match element.kind {
+            kind::DOCUMENT | kind::ARRAY => values(element.value),
+            // The tool sends filters and pipelines as texts.
+            kind::STRING if command == TOOL => {
+                element.value.iter().filter(|byte| b",[{".contains(byte)).count()
+            }
+            _ => 0,
+        };
+    }
+
+    /// Adds the largest of statements: they are parsed one by one. Documents that are inserted are
+    /// not.
+    fn add_largest(&mut self, statements: &[&[u8]]) {
+        let is_parsed = |statement: &&&[u8]| {
+            let first = elements(statement).ok().and_then(|mut all| all.next()?.ok());
+            statement.len() > SHORT_BYTES && first.is_some_and(|first| first.name != "insert")
+        };
+        let sizes = statements.iter().filter(is_parsed).map(|one| (values(one), one.len()));
+        let (values, bytes) = sizes.max().unwrap_or_default();
+        self.values += values;
+        self.bytes += bytes;
+    }
+
+    /// Returns the bytes: those of the values, of the stored form, and of what is made of texts.
+    const fn memory(&self) -> usize {
+        if self.bytes <= SHORT_BYTES { 0 } else { self.values * VALUE_BYTES + 2 * self.bytes }
+    }
+}
+
+/// Takes room for what a command is parsed into, and waits for it, at most `time`.
+fn take_room(room: &Arc<Room>, bytes: usize, began: Instant, time: Duration) -> Outcome<Parsed> {
+    if let Some(held) = room.take(bytes, began + time, || !watch::client_is_gone()) {
+        return Ok(Parsed(held));
+    }
+    let text = format!(
+        "expected room for the command, some {bytes} bytes when it is parsed, among at most {} \
+         bytes of commands of all clients (--message-memory)",
+        room.most()
+    );
+    let is_late = time < ROOM_WAIT && began.elapsed() >= time;
+    let code = if is_late { Code::MaxTimeMSExpired } else { Code::ExceededMemoryLimit };
+    Err(Failure::new(code, text))
+}
+
+/// Takes room for what the values of a document of BSON are parsed into.
+pub(crate) fn room_for(room: &Arc<Room>, bson: &[u8]) -> Outcome<Parsed> {
+    let size = Size { values: values(bson), bytes: bson.len() };
+    take_room(room, size.memory(), Instant::now(), ROOM_WAIT)
 }
 
 impl Command<'_> {

@@ -9,6 +9,7 @@ use super::table::{self, Entry};
 use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use crate::room::Room;
 use crate::session::cursors::Cursors;
 use crate::session::operations::{Operations, Seated};
 use crate::session::sessions::{RETRYABLE, SessionKey, Sessions, TRANSIENT};
@@ -37,6 +38,9 @@ pub struct ServiceOptions {
     /// The name of the replica set that the server says to be, instead of a router of a sharded
     /// cluster.
     pub replica_set: Option<String>,
+    /// The bytes that commands of all clients take when they are parsed, as estimated; the first 64
+    /// KiB of each do not count. One more waits for up to 30 s, or its maxTimeMS. 256 MiB.
+    pub parsed_bytes: usize,
     /// The directory to which clients may add generations of backups. None: nobody may.
     pub backups: Option<PathBuf>,
 }
@@ -49,6 +53,7 @@ impl Default for ServiceOptions {
             loads_max: 4,
             connections_max: 10_000,
             replica_set: None,
+            parsed_bytes: 256 << 20,
             backups: None,
         }
     }
@@ -82,6 +87,8 @@ pub struct Service {
     pub(crate) latencies: Latencies,
     pub(crate) builds: Builds,
     pub(crate) loads: Loads,
+    /// The room of what commands are parsed into.
+    pub(crate) parsed: Arc<Room>,
     /// Held while one collection takes the place of another, and shared by what creates some.
     pub(crate) replacing: RwLock<()>,
     request: AtomicI32,
@@ -189,6 +196,7 @@ impl Service {
             cursors: Cursors::new(options.cursors_max),
             sessions: Sessions::new(options.sessions_max, transaction_bytes),
             operations: Arc::default(),
+            parsed: Room::new(options.parsed_bytes),
             options,
             started: Instant::now(),
             counters: Counters::default(),
@@ -325,7 +333,7 @@ impl Service {
         Counters::add(&self.counters.commands, 1);
         self.refresh(client);
         let mut incoming = std::mem::take(&mut client.incoming);
-        let done = Command::parse(command, sequences, database, &mut incoming)
+        let done = Command::parse(command, sequences, database, (&self.parsed, &mut incoming))
             .and_then(|command| self.execute_planned(client, &command, &mut incoming, out));
         client.incoming = incoming;
         if let Err(failure) = done {
@@ -416,7 +424,7 @@ impl Service {
             // Of the next batch of a change stream it is the time to wait.
             _ if entry.name == "getMore" => None,
             None => None,
-            Some(millis) => Instant::now().checked_add(Duration::from_millis(millis)),
+            Some(millis) => command.began.checked_add(Duration::from_millis(millis)),
         };
         run.reply.begin();
         if looked.asks_help {

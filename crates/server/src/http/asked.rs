@@ -79,6 +79,7 @@ pub(super) fn parse(text: &[u8], what: &str) -> Outcome<Document> {
     let mut options = JsonOptions::new();
     options.mode = JsonMode::Extended;
     options.bytes_max = BODY_BYTES_MAX as usize;
+    options.refuses_zeros = true;
     Document::from_json_with(text, options)
         .map_err(|error| Failure::new(Code::FailedToParse, format!("{what}: {error}")))
 }

@@ -6,8 +6,9 @@ use super::refusal;
 use super::response::{JSON, Response};
 use crate::bson::BsonWriter;
 use crate::command::id::{self, ID};
-use crate::command::{Client, Counters, OperationKind, Service};
+use crate::command::{Client, Counters, OperationKind, Service, room_for};
 use crate::failure::{Code, Failure, Outcome};
+use crate::room::{Parsed, Room};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::JsonMode;
 use flagstone::internal::document::Patcher;
@@ -15,6 +16,7 @@ use flagstone::{
     Collection, Document, ErrorKind, Expect, Expires, JsonPatch, MergePatch, Space, Value,
     VersionToken, View,
 };
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How often a write begins again when others have changed the document meanwhile.
@@ -88,7 +90,8 @@ pub(super) fn patch<'a>(
     client: &'a mut Client,
     asked: &Asked<'_>,
 ) -> Outcome<Response<'a>> {
-    let Some(change) = Change::parse(asked.request.head, asked.request.body)? else {
+    let (head, body) = (asked.request.head, asked.request.body);
+    let Some((_parsed, change)) = Change::parse(head, body, &service.parsed)? else {
         let patches = PATCHES.join(", ");
         let text = format!("expected a Content-Type of {patches}");
         return Ok(Response::refused(415, &text).with("Accept-Patch", patches));
@@ -246,23 +249,24 @@ enum Change {
 }
 
 impl Change {
-    /// Parses a patch; `None` if its type is unknown.
-    fn parse(head: &Head, body: &[u8]) -> Outcome<Option<Self>> {
-        Ok(match head.content_type().as_str() {
-            "application/merge-patch+json" => {
-                let patch = parse(body, "the patch")?;
-                if !patch.root().is_map() {
-                    let text = "the patch: expected a document";
-                    return Err(Failure::new(Code::TypeMismatch, text));
-                }
-                Some(Self::Merge(MergePatch::from_value(patch.to_value())?))
+    /// Parses a patch, once there is room for it; `None` if its type is unknown.
+    fn parse(head: &Head, body: &[u8], room: &Arc<Room>) -> Outcome<Option<(Parsed, Self)>> {
+        let kind = head.content_type();
+        if !PATCHES.contains(&kind.as_str()) {
+            return Ok(None);
+        }
+        let patch = parse(body, "the patch")?;
+        let parsed = room_for(room, &bson(&patch.root(), None)?)?;
+        let change = if kind == "application/merge-patch+json" {
+            if !patch.root().is_map() {
+                let text = "the patch: expected a document";
+                return Err(Failure::new(Code::TypeMismatch, text));
             }
-            "application/json-patch+json" => {
-                let patch = parse(body, "the patch")?.to_value();
-                Some(Self::Json(JsonPatch::from_value(&patch)?))
-            }
-            _ => None,
-        })
+            Self::Merge(MergePatch::from_value(patch.to_value())?)
+        } else {
+            Self::Json(JsonPatch::from_value(&patch.to_value())?)
+        };
+        Ok(Some((parsed, change)))
     }
 
     fn apply(&self, document: &Document) -> flagstone::Result<Document> {
@@ -352,6 +356,10 @@ impl<'a> One<'a> {
             if !changed.root().is_map() {
                 let text = "the patch: expected to make a document";
                 return Err(Failure::new(Code::TypeMismatch, text));
+            }
+            if changed.root().get(ID)?.is_none() {
+                let text = format!("the patch: expected to keep the field _id, {}", one.key);
+                return Err(Failure::new(Code::ImmutableField, text));
             }
             let mut bson = Vec::new();
             BsonWriter::new(&mut bson).document(&changed.root())?;

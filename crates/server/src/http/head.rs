@@ -42,24 +42,21 @@ impl Head {
     /// # Errors
     /// If it is no head, is too long, or says in two ways where the body ends.
     pub fn parse(bytes: &[u8]) -> Result<Option<(Self, usize)>, BadRequest> {
+        let whole = bytes;
+        let bytes = after_blank_lines(whole);
+        let blank = whole.len() - bytes.len();
         let end = memchr::memmem::find(bytes, b"\r\n\r\n").map(|at| at + 4);
         let Some(len) = end.filter(|len| *len <= HEAD_BYTES_MAX) else {
             if bytes.len() > HEAD_BYTES_MAX || end.is_some() {
                 let text = format!("expected at most {HEAD_BYTES_MAX} bytes before the body");
                 return Err(BadRequest::new(431, text));
             }
+            // Its lines would never end.
+            check_lines(bytes)?;
             return Ok(None);
         };
         let bytes = &bytes[..len];
-        // Some end lines at a bare \n or \r, and would see other fields.
-        let is_bare = |at: usize| match bytes[at] {
-            b'\n' => at == 0 || bytes[at - 1] != b'\r',
-            b'\r' => bytes.get(at + 1) != Some(&b'\n'),
-            byte => byte == 0,
-        };
-        if (0..len).any(is_bare) {
-            return Err(BadRequest::malformed("expected lines that end with \\r\\n"));
-        }
+        check_lines(bytes)?;
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut parsed = httparse::Request::new(&mut fields);
         match parsed.parse(bytes) {
@@ -69,7 +66,7 @@ impl Head {
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let fields = parsed.headers.iter();
-        let head = Self {
+        let mut head = Self {
             method: parsed.method.unwrap_or_default().to_owned(),
             target: parsed.path.unwrap_or_default().to_owned(),
             framing: Framing::Length(0),
@@ -78,7 +75,29 @@ impl Head {
         };
         let framing = head.read_framing()?;
         head.check_host()?;
-        Ok(Some((Self { framing, ..head }, len)))
+        head.take_authority()?;
+        Ok(Some((Self { framing, ..head }, blank + len)))
+    }
+
+    /// Makes a target that is a whole URL, as proxies send it, a path; its host counts instead of
+    /// the field Host.
+    fn take_authority(&mut self) -> Result<(), BadRequest> {
+        let Some((scheme, rest)) = self.target.split_once("://") else { return Ok(()) };
+        if !(scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")) {
+            return Ok(());
+        }
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (host, path) = rest.split_at(end);
+        if host.is_empty() || host.contains('@') {
+            let text = format!("expected a target with a host, found {:?}", self.target);
+            return Err(BadRequest::malformed(text));
+        }
+        let slash = if path.starts_with('/') { "" } else { "/" };
+        let (host, target) = (host.to_owned(), format!("{slash}{path}"));
+        self.fields.retain(|(name, _)| name != "host");
+        self.fields.push(("host".to_owned(), host));
+        self.target = target;
+        Ok(())
     }
 
     /// Returns the values of all fields of this name, which is in small letters.
@@ -200,6 +219,30 @@ impl Head {
     }
 }
 
+/// The most empty lines before a request that are skipped: some clients send one after a body.
+const BLANK_LINES_MAX: usize = 4;
+
+/// Returns what comes after the empty lines at the beginning.
+pub(crate) fn after_blank_lines(mut bytes: &[u8]) -> &[u8] {
+    for _line in 0..BLANK_LINES_MAX {
+        bytes = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
+    }
+    bytes
+}
+
+/// Refuses bare line ends and zeros: some end lines at a bare \n or \r, and would see other fields.
+fn check_lines(bytes: &[u8]) -> Result<(), BadRequest> {
+    let is_bare = |at: usize| match bytes[at] {
+        b'\n' => at == 0 || bytes[at - 1] != b'\r',
+        b'\r' => bytes.get(at + 1).is_some_and(|next| *next != b'\n'),
+        byte => byte == 0,
+    };
+    if (0..bytes.len()).any(is_bare) {
+        return Err(BadRequest::malformed("expected lines that end with \\r\\n"));
+    }
+    Ok(())
+}
+
 #[cold]
 fn refused(error: httparse::Error) -> BadRequest {
     use httparse::Error;
@@ -252,6 +295,30 @@ mod tests {
         }
     }
 
+    /// Both were refused, the first as a message of a driver.
+    #[test]
+    fn an_empty_line_before_a_request_and_a_whole_url_are_taken() {
+        let head = |text: &str| Head::parse(text.as_bytes());
+        let (plain, len) = head("\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\nGET").unwrap().unwrap();
+        assert_eq!((plain.target.as_str(), len), ("/a", 4 + 28));
+        assert_eq!(head("\r\n\r\n"), Ok(None));
+        assert_eq!(head(&"\r\n".repeat(9)).unwrap_err().status, 400);
+        for (target, path, host) in [
+            ("http://db.example:80/a?b=1", "/a?b=1", "db.example:80"),
+            ("HTTPS://[::1]", "/", "[::1]"),
+            ("http://y?b", "/?b", "y"),
+            ("/http://y/", "/http://y/", "x"),
+        ] {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+            let (head, _) = head(&text).unwrap().unwrap();
+            assert_eq!((head.target.as_str(), head.field("host")), (path, Ok(Some(host))));
+        }
+        for bad in ["http://", "http:///a", "http://localhost@evil.example/"] {
+            let text = format!("GET {bad} HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert_eq!(head(&text).unwrap_err().status, 400, "{bad}");
+        }
+    }
+
     #[test]
     fn a_head_has_an_end_and_a_version() {
         let status = |text: &str| Head::parse(text.as_bytes()).unwrap_err().status;
@@ -259,6 +326,7 @@ mod tests {
         assert_eq!(status("GET / HTTP/2.0\r\nHost: x\r\n\r\n"), 505);
         assert_eq!(status("GET /\r\n\r\n"), 400);
         assert_eq!(status(&format!("GET /{} HTTP/1.1\r\n", "x".repeat(HEAD_BYTES_MAX))), 431);
+        assert_eq!(status("GET / HTTP/1.1\nHost: x\n\n"), 400, "it would not end");
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(FIELDS_MAX + 1));
         assert_eq!(status(&many), 431);
         assert_eq!(Head::parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r").unwrap(), None);

@@ -16,11 +16,13 @@ use crate::command::{Client, Counters, Loads, Service};
 use crate::failure::{Code, Failure, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use flagstone::doc::{JsonMode, JsonOptions, Map};
+use flagstone::internal::document::JsonParser;
 use flagstone::internal::durability;
-use flagstone::{Document, Value};
+use flagstone::{Collection, Document, Value};
 use flagstone_load::{
     BadDocuments, Count, FieldType, Format, Input, Key, LoadError, Mode, Plan, TableFormat, Watcher,
 };
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -123,6 +125,7 @@ pub(super) fn respond<'a>(
         return Err(Failure::new(Code::InvalidOptions, "stop-on-error is for mode insert"));
     }
     let (bad, returned) = bad_documents(asked)?;
+    let stops_on_bad = asked.parameter("bad-lines").is_none();
     let has_progress = match asked.parameter("progress") {
         None | Some("json") => true,
         Some("none") => false,
@@ -137,9 +140,12 @@ pub(super) fn respond<'a>(
     };
     let (pieces, received) = bounded(PIECES_AHEAD);
     let feed = Feed { pieces: received, packing, piece: Vec::new(), at: 0, has_ended: false };
+    // A body that is nothing but bad leaves no collection.
+    let looks = packing == Packing::Any && format == Format::Json && stops_on_bad;
+    let first = First { json, key: key.clone(), looks };
     let input = Input::from_reader(NAME, format, feed).window_log(window_log);
-    let collection = service.created(&namespace)?;
-    let plan = Plan {
+    let existing = service.existing(&namespace)?;
+    let plan = move |collection: &Collection| Plan {
         key,
         mode,
         stops_on_error,
@@ -148,13 +154,24 @@ pub(super) fn respond<'a>(
         memory_budget: service.db.stats().memory_budget,
         bad,
         json,
-        ..Plan::new(&service.db, &collection, vec![input])
+        ..Plan::new(&service.db, collection, vec![input])
     };
     let input_bytes = asked.request.head.length();
     let run = move |exchange: &mut dyn Exchange| {
         let _permit = permit;
         let next = Instant::now() + SECOND;
         let (refused, inserted) = (None, 0);
+        let mut ahead = VecDeque::new();
+        let (collection, refused) = match existing {
+            Some(collection) => (Ok(collection), None),
+            None => match first.read(exchange, &mut ahead) {
+                Ok(()) => match service.created(&namespace) {
+                    Ok(collection) => (Ok(collection), None),
+                    Err(failure) => (Err(LoadError::Usage(String::new())), Some(failure)),
+                },
+                Err(bad) => (Err(LoadError::Usage(bad)), refused),
+            },
+        };
         let mut told = Told {
             service,
             client,
@@ -166,8 +183,8 @@ pub(super) fn respond<'a>(
             next,
             inserted,
         };
-        match Running::start(plan, pieces) {
-            Ok(running) => running.run(exchange, told),
+        match collection.and_then(|collection| Running::start(plan(&collection), pieces)) {
+            Ok(running) => running.run(exchange, told, ahead),
             Err(error) => told.last(&Err(error), Duration::ZERO, Count::default(), false),
         }
     };
@@ -196,7 +213,7 @@ fn window_log(asked: &Asked<'_>) -> Outcome<u32> {
 fn json(asked: &Asked<'_>) -> Outcome<JsonOptions> {
     let is_extended = asked.is("extended-json")?;
     let mode = if is_extended { JsonMode::Extended } else { JsonMode::default() };
-    Ok(JsonOptions::new().mode(mode))
+    Ok(JsonOptions::new().mode(mode).refuses_zeros(true))
 }
 
 /// Returns the format of the body: that of `type`, or of its Content-Type.
@@ -399,6 +416,74 @@ enum Piece {
     Cut(String),
 }
 
+impl Piece {
+    /// Returns what has arrived; `None` for nothing.
+    fn of(arrived: Arrived) -> Option<Self> {
+        Some(match arrived {
+            Arrived::Bytes(bytes) => Self::Bytes(bytes),
+            Arrived::Nothing => return None,
+            Arrived::End => Self::End,
+            Arrived::Cut(why) => Self::Cut(why),
+            Arrived::Stopping => Self::Cut("the server is shutting down".to_owned()),
+        })
+    }
+}
+
+/// The most of a body in which its first line is looked for.
+const FIRST_BYTES_MAX: usize = 64 << 10;
+
+/// The first line of a body, which is looked at before the load begins.
+struct First {
+    json: JsonOptions,
+    key: Key,
+    looks: bool,
+}
+
+impl First {
+    /// Reads up to the first line, and adds what was read to `ahead`.
+    ///
+    /// # Errors
+    /// If it begins with a document that would end the load.
+    fn read(&self, exchange: &mut dyn Exchange, ahead: &mut VecDeque<Piece>) -> Result<(), String> {
+        let (mut text, mut is_whole) = (Vec::new(), false);
+        while self.looks && !is_whole && text.len() < FIRST_BYTES_MAX && !text.contains(&b'\n') {
+            let piece = Piece::of(exchange.read(Instant::now() + SECOND));
+            match &piece {
+                Some(Piece::Bytes(bytes)) => text.extend_from_slice(bytes),
+                Some(Piece::End) => is_whole = true,
+                Some(Piece::Cut(why)) => return Err(format!("{NAME}: {why}")),
+                None => {}
+            }
+            ahead.extend(piece);
+        }
+        let line = match memchr::memchr(b'\n', &text) {
+            Some(end) => &text[..end],
+            None if is_whole => &text,
+            None => return Ok(()),
+        };
+        // What is compressed, or in an array, the load takes apart.
+        let is_one = str::from_utf8(line).is_ok_and(|line| {
+            let line = line.trim_ascii_start();
+            !line.is_empty() && !line.starts_with(['[', '\u{FEFF}'])
+        });
+        if !is_one {
+            return Ok(());
+        }
+        let document = match JsonParser::new(self.json).parse_value(line) {
+            Ok(document) => document,
+            // It may go on in the next line.
+            Err(error) if error.offset >= line.trim_ascii_end().len() => return Ok(()),
+            Err(error) => return Err(format!("{NAME}:1:{}: {error}", error.offset + 1)),
+        };
+        let document = Document::from_value(&document).map_err(|error| error.to_string())?;
+        let missing = |path: &&String| !matches!(document.root().path(path.as_str()), Ok(Some(_)));
+        match self.key.paths().iter().find(missing) {
+            Some(path) => Err(format!("{NAME}:1: there is no field {path:?} to take the key from")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The body as the load reads it.
 struct Feed {
     pieces: Receiver<Piece>,
@@ -519,30 +604,30 @@ impl Running {
         Ok(Self { state, pieces: Some(pieces), ended, thread: Some(thread) })
     }
 
-    fn run(mut self, exchange: &mut dyn Exchange, mut told: Told<'_>) -> (u16, Vec<u8>) {
-        let mut ahead = None;
+    /// Gives the load the pieces `ahead`, which were read, and those that come.
+    fn run(
+        mut self,
+        exchange: &mut dyn Exchange,
+        mut told: Told<'_>,
+        mut ahead: VecDeque<Piece>,
+    ) -> (u16, Vec<u8>) {
         let mut stops = false;
         while let Some(pieces) = &self.pieces {
-            let piece = match ahead.take() {
+            let piece = match ahead.pop_front() {
                 _ if told.refused.is_some() => {
                     Some(Piece::Cut("its user may not write any more".to_owned()))
                 }
                 Some(piece) => Some(piece),
-                None => match exchange.read(told.next) {
-                    Arrived::Bytes(bytes) => Some(Piece::Bytes(bytes)),
-                    Arrived::Nothing => None,
-                    Arrived::End => Some(Piece::End),
-                    Arrived::Cut(why) => Some(Piece::Cut(why)),
-                    Arrived::Stopping => {
-                        stops = true;
-                        Some(Piece::Cut("the server is shutting down".to_owned()))
-                    }
-                },
+                None => {
+                    let arrived = exchange.read(told.next);
+                    stops |= matches!(arrived, Arrived::Stopping);
+                    Piece::of(arrived)
+                }
             };
             let is_last = matches!(piece, Some(Piece::End | Piece::Cut(_)));
             match piece.map(|piece| pieces.send_deadline(piece, told.next)) {
                 None => {}
-                Some(Err(SendTimeoutError::Timeout(piece))) => ahead = Some(piece),
+                Some(Err(SendTimeoutError::Timeout(piece))) => ahead.push_front(piece),
                 // The load has ended before.
                 Some(Err(SendTimeoutError::Disconnected(_))) => self.pieces = None,
                 Some(Ok(())) if is_last => self.pieces = None,

@@ -35,6 +35,7 @@ mod login;
 pub use asked::{Counted, Request};
 pub use body::{BodyReader, Takes};
 pub use head::Head;
+pub(crate) use head::after_blank_lines;
 pub use hosts::check_hosts;
 pub(crate) use login::admit;
 pub use refusal::BadRequest;

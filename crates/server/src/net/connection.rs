@@ -3,7 +3,6 @@
 use super::address::Address;
 use super::ended::{Ended, Late, Silence};
 use super::handler::{Handler, Login, Peer};
-use super::held::Held;
 use super::http::{self, Requests};
 use super::line::Line;
 use super::log::Level;
@@ -13,6 +12,7 @@ use super::refusal::Refusal;
 use super::shared::Shared;
 use super::socket::{Socket, TICK};
 use crate::bson::BsonReader;
+use crate::room::Held;
 use crate::watch;
 use crate::wire::{HEADER_BYTES, MESSAGE_BYTES_MAX, MessageReader, ReadError, Request};
 use flagstone::{Document, Value};

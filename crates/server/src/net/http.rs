@@ -2,7 +2,6 @@
 
 use super::ended::{Ended, Late, Silence};
 use super::handler::Handler;
-use super::held::Held;
 use super::limits::Limits;
 use super::line::Line;
 use super::refusal::Refusal;
@@ -10,8 +9,9 @@ use super::shared::Shared;
 use super::socket::TICK;
 use crate::http::{
     Arrived, BadRequest, BodyReader, Content, Counted, Exchange, Exchanger, Head, NDJSON, Part,
-    Request, Response, Takes, check_hosts,
+    Request, Response, Takes, after_blank_lines, check_hosts,
 };
+use crate::room::Held;
 use crate::wire::MessageReader;
 use flagstone::Value;
 use std::io;
@@ -25,9 +25,10 @@ const STEP_BYTES: u64 = 64 << 10;
 /// How much of a body that is taken while it comes is read at a time.
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Returns whether a stream that begins so has HTTP: a method in capitals, and a space. As the
-/// length of a message this is far beyond the longest.
+/// Returns whether a stream that begins so has HTTP: a method in capitals, and a space, perhaps
+/// after empty lines. As the length of a message this is far beyond the longest.
 pub(super) fn is_http(first: &[u8]) -> bool {
+    let first = after_blank_lines(first);
     let method = first.split(|byte| *byte == b' ').next().unwrap_or_default();
     (3..=7).contains(&method.len())
         && method.len() < first.len()
@@ -43,12 +44,13 @@ pub(super) fn refuse(
 ) -> io::Result<()> {
     let mut len = 0;
     let head = loop {
-        let head = reader.peek(line, len + 1)?;
-        let is_whole = head.windows(4).any(|end| end == b"\r\n\r\n");
-        if is_whole || head.len() <= len || len >= HEAD_BYTES_MAX {
+        let bytes = reader.peek(line, len + 1)?;
+        let head = after_blank_lines(bytes);
+        let is_end = |end: &[u8]| end == b"\r\n\r\n" || end.ends_with(b"\n\n");
+        if head.windows(4).any(is_end) || bytes.len() <= len || len >= HEAD_BYTES_MAX {
             break head;
         }
-        len = head.len();
+        len = bytes.len();
     };
     let mut words = head.split(|byte| *byte == b' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -155,8 +157,8 @@ impl<'a, H: Handler> Requests<'a, H> {
         self.line.set_deadline(deadline);
         let mut len = 0;
         loop {
-            let (have, parsed) = match self.reader.peek(self.line, len + 1) {
-                Ok(bytes) => (bytes.len(), Head::parse(bytes)),
+            let (have, is_blank, parsed) = match self.reader.peek(self.line, len + 1) {
+                Ok(bytes) => (bytes.len(), after_blank_lines(bytes).is_empty(), Head::parse(bytes)),
                 Err(error) if deadline < whole => {
                     let limit = self.shared.limits.login;
                     return Err(self.cut(error, (Late::Login, limit, "--login-timeout")));
@@ -169,8 +171,8 @@ impl<'a, H: Handler> Requests<'a, H> {
                     self.bytes.0 += used as u64;
                     return Ok(head);
                 }
-                Ok(None) if have == 0 => return Err(Ended::Http),
                 Ok(None) if have > len => len = have,
+                Ok(None) if is_blank => return Err(Ended::Http),
                 Ok(None) if self.shared.is_stopping() => return Err(Ended::Stopped),
                 Ok(None) => return Err(self.malformed(&unfinished())),
                 Err(bad) => return Err(self.malformed(&bad)),
@@ -609,7 +611,9 @@ mod tests {
 
     #[test]
     fn a_request_is_told_by_its_method() {
-        for yes in ["GET / HTTP/1.1\r\n\r", "OPTIONS * HTTP/1.", "PATCH /v1/a/b/c "] {
+        for yes in
+            ["GET / HTTP/1.1\r\n\r", "OPTIONS * HTTP/1.", "PATCH /v1/a/b/c ", "\r\n\r\nDELETE / HT"]
+        {
             assert!(is_http(yes.as_bytes()), "{yes}");
         }
         for no in

@@ -1,16 +1,20 @@
 //! The bytes from and to a client, encrypted or not, with deadlines.
 
 use super::socket::Socket;
+use crate::wire::MESSAGE_BYTES_MAX;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How many bytes are read and thrown away of a client that is told an error, so that the error
-/// arrives. A socket that is closed with bytes unread may take back what was sent.
-const DRAIN_BYTES_MAX: u64 = 1 << 20;
-/// How long that may take.
-const DRAIN: Duration = Duration::from_secs(1);
+/// arrives. A socket that is closed with bytes unread may take back what was sent, and many clients
+/// send the whole of a message before they read.
+const DRAIN_BYTES_MAX: u64 = 2 * MESSAGE_BYTES_MAX as u64;
+/// How long that may take: a slow client that sends a large message gets nothing.
+const DRAIN: Duration = Duration::from_secs(5);
+/// How long such a client may send nothing.
+const DRAIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection as a stream. Reading fails with `TimedOut` when its deadline has come, however
 /// slowly bytes do.
@@ -78,10 +82,14 @@ impl Line {
             let _ended = self.flush_once(deadline);
         }
         self.socket.shutdown(Shutdown::Write);
-        let mut room = [0; 4096];
+        let mut room = [0; 16 << 10];
         let mut drained = 0;
         // The bytes themselves do not matter, so they are not decrypted.
-        while drained < DRAIN_BYTES_MAX && self.socket.wait(Some(deadline)).unwrap_or(false) {
+        loop {
+            let pause = deadline.min(Instant::now() + DRAIN_PAUSE);
+            if drained >= DRAIN_BYTES_MAX || !self.socket.wait(Some(pause)).unwrap_or(false) {
+                break;
+            }
             match (&*self.socket).read(&mut room) {
                 Ok(0) | Err(_) => break,
                 Ok(count) => drained += count as u64,

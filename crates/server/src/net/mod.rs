@@ -23,8 +23,6 @@ mod log;
 mod address;
 mod socket;
 
-mod held;
-
 #[cfg(target_os = "linux")]
 mod parking;
 

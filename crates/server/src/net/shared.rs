@@ -1,7 +1,6 @@
 //! What the connections of a server share.
 
 use super::counters::Counters;
-use super::held::Room;
 use super::limits::Limits;
 use super::log::Log;
 use super::options::ServeOptions;
@@ -10,6 +9,7 @@ use super::parking::Parking;
 use super::socket::Socket;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
+use crate::room::Room;
 use std::collections::HashMap;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -4,6 +4,7 @@ use super::sessions::SessionKey;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use crate::room::Parsed;
 use crate::wire::DOCUMENT_BYTES_MAX;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -63,13 +64,15 @@ pub(crate) struct Cursor {
     /// The session that it ends with.
     pub(crate) session: Option<SessionKey>,
     pub(crate) rows: Box<dyn Rows>,
+    /// The room of what its command was parsed into; dropped after the rows.
+    pub(crate) parsed: Option<Parsed>,
     /// A document that was read and not sent.
     ahead: Option<Vec<u8>>,
 }
 
 impl Cursor {
     pub(crate) fn new(namespace: String, user: Option<String>, rows: Box<dyn Rows>) -> Self {
-        Self { namespace, user, stays: false, session: None, rows, ahead: None }
+        Self { namespace, user, stays: false, session: None, rows, parsed: None, ahead: None }
     }
 
     /// Appends the next documents as the array `name`: at most `most` of them. Returns whether

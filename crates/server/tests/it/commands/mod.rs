@@ -11,6 +11,7 @@ mod concerns;
 mod failures;
 mod operations;
 mod outputs;
+mod room;
 mod status;
 mod streams;
 mod tool;

@@ -47,7 +47,8 @@ fn kinds(events: &[(String, String, String)]) -> Vec<(&str, &str)> {
 fn a_stream_has_every_change_once_and_is_resumed_at_any_event() {
     let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
     let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
-    let refused = fixture.run("test", r#"{"aggregate":"s","pipeline":[{"$changeStream":{}}]}"#);
+    let refused =
+        fixture.run("test", r#"{"aggregate":"s","pipeline":[{"$changeStream":{}}],"cursor":{}}"#);
     assert_eq!(refused.float("ok"), Some(1.0), "a collection that is not there yet");
     run(&mut fixture, r#"{"create":"s","changeStreamPreAndPostImages":{"enabled":true}}"#);
     let opened = run(&mut fixture, &watch("s", r#""fullDocument":"updateLookup""#));

@@ -35,7 +35,8 @@ fn a_role_in_one_database_gives_nothing_in_others() {
         (
             "reader",
             "admin",
-            r#"{"aggregate":1,"pipeline":[{"$changeStream":{"allChangesForCluster":true}}]}"#,
+            r#"{"aggregate":1,"pipeline":[{"$changeStream":{"allChangesForCluster":true}}],
+                "cursor":{}}"#,
             13,
         ),
         ("reader", "admin", r#"{"find":"system.users"}"#, 13),

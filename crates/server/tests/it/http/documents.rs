@@ -152,6 +152,8 @@ fn a_key_is_extended_json_or_text() {
     ] {
         let reply = connection.ask("PATCH /v1/shop/keys/1", JSON, patch);
         assert_eq!(reply.status, 400, "{patch} {reply:?}");
+        // The error told of an ObjectId that nobody had sent.
+        assert!(!reply.body.contains("found"), "{patch} {reply:?}");
     }
     assert_eq!(get(&mut connection, "/v1/shop/keys/1"), "{\"_id\":1}\n");
 }

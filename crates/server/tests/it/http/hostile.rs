@@ -86,7 +86,11 @@ fn heads_and_bodies_have_bounds() {
         (&b"GET / HTTP/3.0\r\nHost: x\r\n\r\n"[..], 505),
         (b"GET /\r\nHost: x\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\n\r\n", 400),
-        (b"GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET http://localhost/healthz HTTP/1.1\r\nHost: a proxy\r\n\r\n", 200),
+        (b"GET http://evil.example/v1 HTTP/1.1\r\nHost: localhost\r\n\r\n", 403),
+        (b"\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 200),
+        // It had no answer, as no line of it had an end.
+        (b"GET / HTTP/1.1\nHost: localhost\n\n", 400),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\x01: y\r\n\r\n", 400),
         (b"POST / HTTP/1.1\r\nHost: localhost\r\nExpect: x\r\nContent-Length: 1\r\n\r\n", 417),
     ] {

@@ -2,7 +2,7 @@
 
 use super::{ADA, BOB, Connection, Reply, Serving};
 use crate::net::limits;
-use flagstone::Document;
+use flagstone::{Document, Space};
 use flagstone_server::net::ServeOptions;
 use std::io::Write;
 use std::net::Shutdown;
@@ -105,6 +105,56 @@ fn a_bad_line_is_named_and_may_be_returned() {
     assert_eq!(end.int("bad_documents"), Some(3000));
     assert_eq!(end.int("bad_documents_not_returned"), Some(3000 - returned));
     assert!((500..1100).contains(&returned), "{returned}");
+}
+
+/// A load whose first document was bad left an empty collection.
+#[test]
+fn a_body_that_begins_with_a_bad_document_creates_nothing() {
+    let serving = Serving::new(ServeOptions::default());
+    let has_collection =
+        || serving.service.database().keyspaces().iter().any(|info| info.name == "shop.things");
+    for body in ["{\"n\":1}", "{\"id\":1,}\n{\"id\":2}\n", "id=1\n", "{\"a\\u0000\":1,\"id\":1}"] {
+        let reply = serving.ask(LOAD, "", body);
+        assert_eq!(reply.status, 400, "{body} {reply:?}");
+        let end = last(&reply);
+        assert!(end.str("$error.errmsg").unwrap().starts_with("the body:1:"), "{end}");
+        assert_eq!(end.int("loaded"), Some(0));
+        assert!(!has_collection(), "{body}");
+    }
+    // One that comes in parts, and has several lines.
+    let mut connection = serving.connect();
+    begin(&mut connection, "", "");
+    for part in ["{\n", " \"id\"", ": 1\n", "}\n{\"id\":2}"] {
+        chunk(&mut connection, part.as_bytes());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    connection.stream.write_all(b"0\r\n\r\n").unwrap();
+    assert_eq!(last(&connection.reply(false).unwrap()).int("loaded"), Some(2));
+}
+
+/// Drivers could not read a collection with a name that has a zero, which a load had stored.
+#[test]
+fn a_name_with_a_zero_is_a_bad_line() {
+    let serving = Serving::new(ServeOptions::default());
+    let zero = "{\"id\":1,\"x\":{\"a\\u0000b\":1}}";
+    let body = format!("{{\"id\":2}}\n{zero}\n{{\"id\":3,\"x\":\"\\u0000\"}}\n");
+    let reply = serving.ask(&format!("{LOAD}?bad-lines=return"), "", &body);
+    let lines: Vec<_> = reply.body.lines().map(|line| Document::from_json(line).unwrap()).collect();
+    assert_eq!((lines[0].str("text"), lines[1].int("loaded")), (Some(zero), Some(2)));
+    assert!(lines[0].str("$bad").unwrap().contains("without the character U+0000"), "{reply:?}");
+    assert_eq!(serving.ask("PUT /v1/shop/things/9", "", &zero.replace('1', "9")).status, 400);
+    // What the library has stored is read.
+    let things = serving.service.database().collection("shop.things").unwrap();
+    things.put(1, flagstone::Json(zero)).unwrap();
+    things.put(4, flagstone::Json("{\"a\\u0000\":1}")).unwrap();
+    let find = r#"{"db":"shop","command":{"find":"things"}}"#;
+    let reply = serving.ask("POST /v1/command", "", find);
+    for document in [
+        r#"{"_id":1,"id":1,"x":{"$literal":{"$pairs":[["a\u0000b",1]]}}}"#,
+        r#"{"$literal":{"_id":4,"$pairs":[["a\u0000",1]]}}"#,
+    ] {
+        assert!(reply.body.contains(document), "{document} {reply:?}");
+    }
 }
 
 #[test]

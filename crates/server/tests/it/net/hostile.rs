@@ -150,6 +150,24 @@ fn all_clients_share_the_memory_of_messages() {
     works(&mut running.connect());
 }
 
+/// The connection was closed while the client still sent: it saw a reset, and not why.
+#[test]
+fn a_message_that_never_has_room_is_answered_when_it_was_sent() {
+    let running = Running::new(limits(|limits| limits.messages = 1 << 20));
+    let mut stream = running.connect();
+    stream.write_all(&command("ping", &"x".repeat(20_000_000))).unwrap();
+    let told = reply(&mut stream).unwrap();
+    assert!(told.contains("(--message-memory)"), "{told}");
+    ended(&mut stream);
+    let mut stream = running.connect();
+    let head = "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16000000\r\n\r\n";
+    stream.write_all(format!("{head}{}", "x".repeat(16_000_000)).as_bytes()).unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    assert!(told.starts_with("HTTP/1.1 503") && told.contains("(--message-memory)"), "{told}");
+    running.wait_for("refused_messages", 2);
+}
+
 #[test]
 fn a_damaged_message_ends_one_connection() {
     let running = Running::new(ServeOptions::default());

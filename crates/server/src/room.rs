@@ -1,19 +1,25 @@
-//! The memory of long messages of all clients, from their headers to their answers.
+//! The memory of what all clients send: of long messages, from their headers to their answers, and
+//! of the values that commands are parsed into.
 //!
 //! A message gets room for its whole length before it is read, so that no two clients wait for each
 //! other with half a message. Nothing is allocated by that length. One whose length is not known
-//! gets room as it comes; of those that hold a part, only one waits for more.
+//! gets room as it comes; of those that hold a part, only one waits for more. Parsed values have
+//! room of their own: a client that waits for it holds a whole message, and who has it waits for
+//! no message.
 
-use super::socket::TICK;
+use flagstone::internal::env::os;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// The longest pause between two looks whether to wait on.
+const TICK: Duration = Duration::from_millis(250);
 
 /// What of each message does not count, so that short ones touch nothing that others share.
 const FREE_BYTES: usize = 64 << 10;
 
-/// The room for long messages.
+/// Room that all clients share.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(crate) struct Room {
     used: Mutex<Used>,
     freed: Condvar,
     most: usize,
@@ -26,21 +32,21 @@ struct Used {
     is_waited: bool,
 }
 
-/// The room of one message, until it is dropped.
+/// The room of one message or command, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(crate) struct Held {
     of: Arc<Room>,
     bytes: usize,
 }
 
 impl Room {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { used: Mutex::default(), freed: Condvar::new(), most })
     }
 
     /// Takes the room of a message, and waits for it until `deadline` or as long as `goes_on`.
     /// `None`: there was none.
-    pub(super) fn take(
+    pub(crate) fn take(
         self: &Arc<Self>,
         len: usize,
         deadline: Instant,
@@ -48,6 +54,11 @@ impl Room {
     ) -> Option<Held> {
         let mut held = Held { of: Arc::clone(self), bytes: 0 };
         held.grow(len, deadline, goes_on).then_some(held)
+    }
+
+    /// Returns how much room there is in all, in bytes.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
     }
 
     fn used(&self) -> MutexGuard<'_, Used> {
@@ -58,7 +69,7 @@ impl Room {
 impl Held {
     /// As [`Room::take`], for a message that has become this long. Returns false if there was no
     /// room.
-    pub(super) fn grow(
+    pub(crate) fn grow(
         &mut self,
         len: usize,
         deadline: Instant,
@@ -110,10 +121,21 @@ impl Drop for Held {
     }
 }
 
+/// The room of the values that a command was parsed into. It is dropped after them.
+#[derive(Debug)]
+pub(crate) struct Parsed(pub(crate) Held);
+
+/// The allocator keeps what was freed in small pieces: several times the room, in the arenas of
+/// many threads.
+impl Drop for Parsed {
+    fn drop(&mut self) {
+        os::freed(self.0.bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn messages_share_room_and_wait_for_it() {
