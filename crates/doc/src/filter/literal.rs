@@ -30,6 +30,12 @@ pub(super) fn has_operators(map: &Map, form: Form) -> bool {
 /// is: `{"$ref":"films","$id":1}`.
 const REFERENCE: &str = "$ref";
 
+/// Returns whether a path begins with a field of a reference, though its name looks like that of
+/// an operator.
+pub(super) fn is_of_reference(path: &str) -> bool {
+    matches!(path.split('.').next(), Some(REFERENCE | "$id" | "$db"))
+}
+
 /// Returns whether a name of a map begins with a dollar sign.
 fn has_dollar(map: &Map) -> bool {
     map.iter().any(|(key, _)| key.as_str().is_some_and(|name| name.starts_with('$')))

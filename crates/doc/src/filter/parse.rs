@@ -266,6 +266,9 @@ impl Parser {
         if is_key && self.elements == 0 {
             return self.condition(cursor, &FieldPath::primary_key());
         }
+        if self.elements > 0 && literal::is_of_reference(name) {
+            return self.condition(cursor, &FieldPath::of_names(name.split('.')));
+        }
         if name.starts_with('$') && !(form == Form::Text && is_path(name)) {
             let names = MEMBERS.iter().map(|(name, _)| *name);
             let names: Vec<_> = names.filter(|name| is_known(form, name)).collect();
@@ -535,6 +538,9 @@ mod tests {
             r#"{"a":{"$key":1}}"#,
             r#"{"$['a']":1}"#,
             r#"{"$.a":1}"#,
+            r#"{"$id":1}"#,
+            r#"{"a":{"$id":1}}"#,
+            r#"{"a":{"$elemMatch":{"$idx":1}}}"#,
             r#"{"$or":[{"$key":1}]}"#,
         ];
         for text in refused {
@@ -552,6 +558,10 @@ mod tests {
             (r#"{"_id":1}"#, r#"{"$key":1}"#),
             (r#"{"$nor":[{"_id":{"$gt":1}}]}"#, r#"{"$nor":[{"$key":{"$gt":1}}]}"#),
             (r#"{"a":{"$elemMatch":{"_id":1}}}"#, r#"{"a":{"$elemMatch":{"_id":1}}}"#),
+            (
+                r#"{"a":{"$elemMatch":{"$ref":"x","$id":{"$gt":1}}}}"#,
+                r#"{"a":{"$elemMatch":{"$['$ref']":"x","$['$id']":{"$gt":1}}}}"#,
+            ),
             (r#"{"a":{"$eq":{"$oid":"x"}}}"#, r#"{"a":{"$literal":{"$oid":"x"}}}"#),
             (r#"{"a":{"b":{"$oid":"x"}}}"#, r#"{"a":{"b":{"$literal":{"$oid":"x"}}}}"#),
             (r#"{"a":{"b":1,"$c":2}}"#, r#"{"a":{"$literal":{"b":1,"$c":2}}}"#),

@@ -197,7 +197,8 @@ fn stage(
             return Err(at.refuse(code::NOT_SUPPORTED, format!("{name} is not supported here")));
         }
         _ => {
-            return Err(at.refuse(40324, format!("expected the name of a stage, found {name}")));
+            // Programs look for these words.
+            return Err(at.refuse(40324, format!("Unrecognized pipeline stage name: '{name}'")));
         }
     };
     stages.push(stage);

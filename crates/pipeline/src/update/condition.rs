@@ -29,7 +29,15 @@ impl Condition {
         if is_of_document {
             return matcher(value).map(Self::Map).map_err(|error| refuse(&error));
         }
-        let field = Value::Map([(FIELD, value.clone())].into_iter().collect());
+        // Fields of a reference to another document are no operators.
+        let of_reference = |(name, value): &(Value, Value)| {
+            let name = name.as_str().filter(|name| matches!(*name, "$ref" | "$id" | "$db"))?;
+            Some((format!("{FIELD}.{name}"), value.clone()))
+        };
+        let field = match map.iter().map(of_reference).collect::<Option<Map>>() {
+            Some(reference) => Value::Map(reference),
+            None => Value::Map([(FIELD, value.clone())].into_iter().collect()),
+        };
         let matcher = matcher(&field).map_err(|error| refuse(&error))?;
         Ok(Self::Field(FIELD.into(), matcher))
     }

@@ -26,7 +26,7 @@ For programs that use a [driver](server.md).
   maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire. Maps
   with other names than BSON has come as `$pairs`.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
-  and the counts so far. `count` is exact.
+  and the counts so far. `count` is exact. Documents without a sort come in the order of `_id`.
 - Change streams report a replacement as an `update` event with the difference, and `$out` as
   `invalidate`. Expiry gives no event. The changes of a collection before its drop are gone, and
   `dropDatabase` gives `drop` events alone. Times of events are those at which they are read.

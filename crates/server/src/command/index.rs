@@ -277,9 +277,13 @@ impl Definition {
         if made.name == ID_INDEX {
             return refuse(Code::BadValue, &format!("the key {{_id: 1}} of {ID_INDEX}"));
         }
+        // The fields of a reference to another document have such names.
+        let is_refused = |(at, part): (usize, &str)| {
+            part.contains('$') && !(at > 0 && matches!(part, "$ref" | "$id" | "$db"))
+        };
         for field in &made.fields {
             let path = field.trim_start_matches('-');
-            if path.contains('$') {
+            if path.split('.').enumerate().any(is_refused) {
                 return Err(Failure::unsupported(format_args!("an index of {field}")));
             }
             if path.split('.').any(str::is_empty) {

@@ -196,6 +196,7 @@ table! {
     "serverStatus" Login operation::server_status, ["*"], "Returns counters of the server.";
     "setParameter" Root operation::set_parameter,
         ["*"],
+        ignores ["ttlMonitorSleepSecs"],
         "Refuses: options are those of flagstone serve.";
     "startSession" Login connection::start_session, ["*"], "Begins a session.";
     "top" Login current::top, ["*"], "Returns how much collections were used.";
