@@ -398,6 +398,12 @@ fn change_stream(
         return Err(Failure::numbered(6_188_500, text));
     }
     let stage = &Args::new(*stage, "$changeStream");
+    let concern = run.args().map("readConcern")?;
+    let level = concern.and_then(|concern| concern.get("level").ok().flatten());
+    if level.is_some_and(|level| level.as_str() != Some("majority")) {
+        let text = "readConcern.level: expected majority, or none, with $changeStream";
+        return Err(Failure::new(Code::InvalidOptions, text));
+    }
     let is_in_transaction = run.transaction.is_some();
     if is_in_transaction {
         let text = "a change stream in a transaction";

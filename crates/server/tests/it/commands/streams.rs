@@ -308,6 +308,9 @@ fn arguments_of_streams_are_checked() {
     }
     let reply = fixture.run("admin", &watch("s", ""));
     assert_eq!(reply.int("code"), Some(73), "{reply}");
+    let local = r#"{"aggregate":"s","pipeline":[{"$changeStream":{}}],"cursor":{},
+        "readConcern":{"level":"local"}}"#;
+    assert_eq!(fixture.run("test", local).int("code"), Some(72));
     let no_document = r#"{"aggregate":"s","pipeline":[{"$changeStream":1}],"cursor":{}}"#;
     assert_eq!(fixture.run("test", no_document).int("code"), Some(6_188_500));
 }
