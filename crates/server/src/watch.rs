@@ -3,7 +3,7 @@
 use flagstone::internal::{interrupt_check, interruptible};
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 /// Why a command is to end.
@@ -22,21 +22,29 @@ pub(crate) enum End {
 
 /// Tells a command from another thread that it is to end.
 #[derive(Debug, Default)]
-pub(crate) struct Bell(AtomicU8);
+pub(crate) struct Bell {
+    end: AtomicU8,
+    /// Whether commands are to wait no more for what may come: the server stops.
+    waits_end: Arc<AtomicBool>,
+}
 
 impl Bell {
+    pub(crate) fn new(waits_end: &Arc<AtomicBool>) -> Self {
+        Self { end: AtomicU8::default(), waits_end: Arc::clone(waits_end) }
+    }
+
     /// Tells it.
     pub(crate) fn ring(&self, end: End) {
-        self.0.store(end as u8, Ordering::Release);
+        self.end.store(end as u8, Ordering::Release);
     }
 
     /// Is still, for the next command.
     pub(crate) fn still(&self) {
-        self.0.store(0, Ordering::Release);
+        self.end.store(0, Ordering::Release);
     }
 
     fn heard(&self) -> Option<End> {
-        match self.0.load(Ordering::Acquire) {
+        match self.end.load(Ordering::Acquire) {
             2 => Some(End::Killed),
             3 => Some(End::Stopped),
             _ => None,
@@ -105,6 +113,13 @@ pub(crate) fn end() -> Option<End> {
         heard
             .or_else(|| is_late().then_some(End::Late))
             .or_else(|| (watch.needs_client && client_is_gone()).then_some(End::Gone))
+    })
+}
+
+/// Returns whether the command of this thread is to wait no more for what may come.
+pub(crate) fn waits_end() -> bool {
+    WATCH.with_borrow(|watch| {
+        watch.bell.as_ref().is_some_and(|bell| bell.waits_end.load(Ordering::Acquire))
     })
 }
 

@@ -42,6 +42,13 @@ impl<'o> BsonWriter<'o> {
         Self { out, open: Vec::new() }
     }
 
+    /// Creates a writer that goes on with the document at the end of `out`, which begins at
+    /// `start`.
+    pub(crate) fn reopen(out: &'o mut Vec<u8>, start: usize) -> Self {
+        out.pop();
+        Self { out, open: vec![(start, None)] }
+    }
+
     /// Returns the number of bytes that `out` has so far.
     pub const fn len(&self) -> usize {
         self.out.len()
@@ -236,6 +243,16 @@ impl<'o> BsonWriter<'o> {
     pub fn datetime(&mut self, name: &str, time: DateTime) -> Written {
         self.name(kind::DATE, name)?;
         put_date(time, self.out);
+        Ok(())
+    }
+
+    /// Appends the field `name` with a timestamp: the seconds above the increment.
+    ///
+    /// # Errors
+    /// If the name has a zero.
+    pub(crate) fn timestamp(&mut self, name: &str, bits: u64) -> Written {
+        self.name(kind::TIMESTAMP, name)?;
+        self.out.extend_from_slice(&bits.to_le_bytes());
         Ok(())
     }
 

@@ -1,12 +1,12 @@
 //! Pipelines.
 
-use super::args::Args;
+use super::args::{Args, is_document};
 use super::filter::{Fields, is_backwards};
 use super::id::ID;
 use super::name::Namespace;
 use super::output::{Output, stage};
 use super::read::{Listed, batch_size, first_batch};
-use super::run::Run;
+use super::run::{Command, Run};
 use super::service::Counters;
 use super::stream::{self, Scope};
 use super::variables::Variables;
@@ -38,6 +38,29 @@ impl Rows for Piped {
             None => Ok(()),
         }
     }
+}
+
+/// Returns what a command needs that shows what the client runs itself: no more than a login.
+pub(super) fn need(command: &Command<'_>, need: Need) -> Outcome<Need> {
+    let args = Args::new(command.body.root(), command.name);
+    if command.name != "aggregate" || command.database != ADMIN {
+        return Ok(need);
+    }
+    let stages = args.list("pipeline")?.unwrap_or_default();
+    let first = stages.first().and_then(|stage| stage.get("$currentOp").ok().flatten());
+    // Others may read collections.
+    let only_chooses = |stage: &View<'_>| {
+        let name = stage.fields().ok().and_then(|mut fields| fields.next()?.ok());
+        matches!(name, Some((FieldKey::Name("$limit" | "$match" | "$project" | "$sort"), _)))
+    };
+    let shows_own = match first.filter(View::is_map) {
+        Some(stage) => {
+            stages[1..].iter().all(only_chooses)
+                && !Args::new(stage, "$currentOp").is("allUsers")?
+        }
+        None => false,
+    };
+    Ok(if shows_own { Need::Login } else { need })
 }
 
 /// What ends a pipeline while it is read.
@@ -84,7 +107,7 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     };
     let first = stages.first().and_then(|stage| stage.get("$changeStream").ok().flatten());
     if let Some(stage) = first {
-        return change_stream(run, &Args::new(stage, "$changeStream"), namespace, &stages[1..]);
+        return change_stream(run, &stage, namespace, &stages[1..]);
     }
     Counters::add(&run.service.counters.queries, 1);
     let mut collection = match &namespace {
@@ -179,6 +202,9 @@ fn rows_of_server(
     Ok(None)
 }
 
+/// The databases whose collections have no change streams.
+const OF_SERVER: [&str; 3] = [ADMIN, "config", "local"];
+
 /// Stages that begin a pipeline of no collection, also those that there are not.
 const OF_NONE: &[&str] = &[
     "$changeStream",
@@ -198,6 +224,10 @@ fn check_first(args: &Args<'_>, first: Option<&View<'_>>, explains: bool) -> Out
     if let Some(cursor) = args.map("cursor")? {
         Args::new(cursor, "aggregate.cursor").check(&["batchSize"])?;
         batch_size(args)?;
+    } else if !explains && args.get("$db")?.is_some() {
+        // Drivers send it; in a command by hand it may be left out.
+        let text = "aggregate.cursor: expected it, unless explain is true";
+        return Err(Failure::new(Code::FailedToParse, text));
     }
     let name = match first.map(View::fields).transpose()?.and_then(|mut fields| fields.next()) {
         Some(field) => match field?.0 {
@@ -363,16 +393,31 @@ const AFTER_CHANGES: &[&str] = &[
 
 fn change_stream(
     run: &mut Run<'_, '_>,
-    stage: &Args<'_>,
+    stage: &View<'_>,
     namespace: Option<Namespace>,
     stages: &[flagstone::View<'_>],
 ) -> Outcome {
+    if !is_document(stage)? {
+        let text = format!("$changeStream: expected a document, found {stage}");
+        return Err(Failure::numbered(6_188_500, text));
+    }
+    let stage = &Args::new(*stage, "$changeStream");
+    let concern = run.args().map("readConcern")?;
+    let level = concern.and_then(|concern| concern.get("level").ok().flatten());
+    if level.is_some_and(|level| level.as_str() != Some("majority")) {
+        let text = "readConcern.level: expected majority, or none, with $changeStream";
+        return Err(Failure::new(Code::InvalidOptions, text));
+    }
     let is_in_transaction = run.transaction.is_some();
     if is_in_transaction {
         let text = "a change stream in a transaction";
         return Err(Failure::new(Code::OperationNotSupportedInTransaction, text));
     }
-    let scope = match (namespace, stage.is("allChangesForCluster")?) {
+    let scope = match (namespace, stage.flag("allChangesForCluster")?.unwrap_or(false)) {
+        (Some(namespace), false) if OF_SERVER.contains(&namespace.database.as_str()) => {
+            let text = format!("$changeStream: {namespace} belongs to the server");
+            return Err(Failure::new(Code::InvalidNamespace, text));
+        }
         (Some(namespace), false) => Scope::Collection(namespace),
         (None, false) => Scope::Database(run.command.database.clone()),
         (None, true) if run.command.database == ADMIN => {

@@ -2,6 +2,7 @@
 
 use super::args::{Args, is_document, whole};
 use crate::failure::{Code, Failure, Outcome};
+use crate::session::clock::Time;
 use flagstone::doc::{FieldKey, ValueType};
 use flagstone::{Value, View};
 
@@ -21,10 +22,11 @@ const ORIGINS: [&str; 5] = [
 const MEMBERS_MAX: f64 = 50.0;
 
 /// Refuses what every command may have, if it is malformed. `reads`: the command takes a level of
-/// its own for what it reads.
-pub(super) fn check(args: &Args<'_>, reads: bool) -> Outcome {
+/// its own for what it reads. Returns the time up to which it is to see everything.
+pub(super) fn check(args: &Args<'_>, reads: bool) -> Outcome<Option<Time>> {
     args.bool("bypassDocumentValidation")?;
     args.bool("allowDiskUse")?;
+    let mut after = None;
     if let Some(concern) = args.map("readConcern")? {
         check_read(&concern)?;
         let level = concern.get("level")?;
@@ -40,11 +42,14 @@ pub(super) fn check(args: &Args<'_>, reads: bool) -> Outcome {
         }
         // A moment that nothing keeps.
         Args::new(concern, "readConcern").refuse_if("atClusterTime", |_time| true)?;
+        if let Some(value) = concern.get("afterClusterTime")? {
+            after = Some(time("readConcern.afterClusterTime", &value)?);
+        }
     }
-    match args.map("writeConcern")? {
-        Some(concern) => check_write(&concern),
-        None => Ok(()),
+    if let Some(concern) = args.map("writeConcern")? {
+        check_write(&concern)?;
     }
+    Ok(after)
 }
 
 /// Calls `check` with the name and the value of each field.
@@ -79,12 +84,21 @@ fn is_number(value: &View<'_>) -> bool {
     value.value_type() == ValueType::Number
 }
 
-/// Returns the seconds and the increment of a timestamp.
-fn time(what: &str, value: &View<'_>) -> Outcome<(i64, i64)> {
+/// Returns a timestamp.
+pub(super) fn any_time(what: &str, value: &View<'_>) -> Outcome<Time> {
     let whole = value.to_value()?;
-    let part = |name| whole.get("$timestamp").and_then(|inner| inner.get(name)?.as_i64());
+    let part = |name| -> Option<u32> {
+        let part = whole.get("$timestamp").and_then(|inner| inner.get(name)?.as_i64())?;
+        u32::try_from(part).ok()
+    };
     let time = part("t").zip(part("i")).ok_or_else(|| mistyped(what, "a timestamp", value))?;
-    if time == (0, 0) {
+    Ok(Time { seconds: time.0, increment: time.1 })
+}
+
+/// Returns a timestamp that is not zero.
+fn time(what: &str, value: &View<'_>) -> Outcome<Time> {
+    let time = any_time(what, value)?;
+    if time == Time::default() {
         let text = format!("{what}: expected a timestamp that is not zero");
         return Err(Failure::new(Code::InvalidOptions, text));
     }
@@ -103,7 +117,7 @@ fn check_read(concern: &View<'_>) -> Outcome {
                 let time = time(&what, value)?;
                 let level = concern.get("level")?;
                 let is_snapshot = level.is_some_and(|level| level.as_str() == Some("snapshot"));
-                if is_snapshot && time.0 > 0 {
+                if is_snapshot && time.seconds > 0 {
                     return Ok(());
                 }
                 let text = format!("{what}: expected a time beside the level snapshot");

@@ -27,9 +27,10 @@ For programs that use a [driver](server.md).
   with other names than BSON has come as `$pairs`.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
   and the counts so far. `count` is exact. Documents without a sort come in the order of `_id`.
-- Change streams report a replacement as an `update` event with the difference, and `$out` as
-  `invalidate`. Expiry gives no event. The changes of a collection before its drop are gone, and
-  `dropDatabase` gives `drop` events alone. Times of events are those at which they are read.
+- Change streams report `$out` as `invalidate`, and whole documents that come by HTTP as `update`.
+  Expiry gives no event. The events of a transaction have the order of keys. A `wallTime` is up to a
+  second early.
+- Conflicts of transactions show at their commit. `create` and `createIndexes` are not for them.
 - `expireAfterSeconds` gives documents their moments when they are written: these stay when the
   index is dropped.
 - Reads with the concern `snapshot` need a transaction.

@@ -11,6 +11,7 @@ use super::run::Run;
 use super::shape::Shape;
 use super::target::Target;
 use super::variables::Variables;
+use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{FieldKey, Map};
@@ -58,6 +59,14 @@ pub(super) fn of_command(run: &mut Run<'_, '_>, command: &View<'_>, runs: bool) 
     };
     let of_no_collection = name == "aggregate" && collection.as_f64() == Some(1.0);
     let (args, database) = (Args::new(*command, name), &run.command.database);
+    if let Some(other) = command.get("$db")?.filter(|other| other.as_str() != Some(database)) {
+        let text = format!("explain.{name}.$db: expected {database}, found {other}");
+        return Err(Failure::new(Code::InvalidNamespace, text));
+    }
+    // Who explains a write may learn what it would find.
+    if matches!(name, "update" | "delete" | "findAndModify" | "findandmodify") {
+        run.require(Need::Write, database)?;
+    }
     let (namespace, existing) = match collection.as_str() {
         Some(collection) => {
             let namespace = Namespace::new(database, collection)?;

@@ -14,6 +14,8 @@ mod filter;
 mod index;
 mod latency;
 
+mod dropped;
+mod notes;
 mod service;
 
 mod run;

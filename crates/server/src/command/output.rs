@@ -4,6 +4,7 @@
 //! there: after a failure that one is as it was. `$merge` commits a chunk of rows at a time.
 
 use super::args::FORMS;
+use super::dropped::discard;
 use super::id;
 use super::name::Namespace;
 use super::run::Run;
@@ -68,7 +69,7 @@ pub(super) fn put_in_place(service: &Service, from: &str, into: &Namespace) -> O
         db.rename_keyspace(&old, &name)?;
         return Err(error.into());
     }
-    db.drop_keyspace(&old)?;
+    discard(service, &old)?;
     Ok(())
 }
 
@@ -179,6 +180,7 @@ impl Output {
         run: &mut Run<'_, '_>,
         rows: impl Iterator<Item = Result<Document, PipelineError>>,
     ) -> Outcome {
+        run.service.clock.mark(&run.service.db);
         match self {
             Self::Out(into) => replace(run, into, rows),
             Self::Merge(merge) => merge.write(run, rows),

@@ -4,12 +4,14 @@ use super::builds::Builds;
 use super::id::Incoming;
 use super::latency::{Kind, Latencies};
 use super::name::Namespace;
+use super::notes::{self, catalog_event};
 use super::run::{Command, PLANS_MAX, Run};
 use super::table::{self, Entry};
 use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::room::Room;
+use crate::session::clock::{Clock, Time};
 use crate::session::cursors::Cursors;
 use crate::session::operations::{Operations, Seated};
 use crate::session::sessions::{RETRYABLE, SessionKey, Sessions, TRANSIENT};
@@ -80,6 +82,9 @@ pub struct Service {
     pub(crate) users: Arc<Users>,
     pub(crate) cursors: Cursors,
     pub(crate) sessions: Sessions,
+    pub(crate) clock: Clock,
+    /// Whether the log is kept for readers of changes.
+    pub(crate) keeps_changes: bool,
     pub(crate) operations: Arc<Operations>,
     pub(crate) options: ServiceOptions,
     pub(crate) started: Instant,
@@ -189,12 +194,15 @@ impl Service {
         super::output::clean(&db)?;
         // What open transactions have written counts in no other budget.
         let budget = usize::try_from(db.stats().memory_budget).unwrap_or(usize::MAX);
+        let keeps_changes = db.stats().changes.is_some();
         let transaction_bytes = (budget / 4).max(TRANSACTION_BYTES_MIN);
         Ok(Arc::new(Self {
-            db,
             users,
+            clock: Clock::open(&db)?,
+            keeps_changes,
             cursors: Cursors::new(options.cursors_max),
             sessions: Sessions::new(options.sessions_max, transaction_bytes),
+            db,
             operations: Arc::default(),
             parsed: Room::new(options.parsed_bytes),
             options,
@@ -272,7 +280,9 @@ impl Service {
                 let start = out.len();
                 let (wants_none, has_checksum) = (message.more_to_come, message.has_checksum);
                 let put = put_message(out, ids, false, has_checksum, |out| {
+                    let at = out.len();
                     self.execute(client, message.command, message.sequences, None, out);
+                    put_time(self.clock.time(&self.db), at, out);
                     Ok(())
                 });
                 if wants_none {
@@ -281,7 +291,9 @@ impl Service {
                 put
             }
             Request::Query { database, command } => put_reply(out, ids, |out| {
+                let at = out.len();
                 self.execute(client, command, Vec::new(), Some(database), out);
+                put_time(self.clock.time(&self.db), at, out);
                 Ok(())
             }),
         };
@@ -388,7 +400,8 @@ impl Service {
             Ok(Some(_)) => failure.with_label(RETRYABLE),
             _ => failure,
         })?;
-        self.check_access(client, entry.need, &command.database, entry.name)?;
+        let need = super::aggregate::need(command, entry.need)?;
+        self.check_access(client, need, &command.database, entry.name)?;
         // What anybody may send is no name of a collection.
         began.is_counted = entry.need != Need::Nothing
             && about.1.is_some_and(|collection| Namespace::new(about.0, collection).is_ok());
@@ -409,7 +422,9 @@ impl Service {
         args.refuse_collation()?;
         let reads = entry.in_transaction && !matches!(entry.name, "getMore" | "killCursors")
             || matches!(entry.name, "explain" | "flagstone");
-        super::concern::check(&args, reads)?;
+        if let Some(time) = super::concern::check(&args, reads)? {
+            self.clock.reach(&self.db, time)?;
+        }
         if looked.is_strict && !table::is_in_api(entry.name) {
             let text = format!("{} is not in version 1 of the API (apiStrict)", entry.name);
             return Err(Failure::new(Code::APIStrictError, text));
@@ -426,6 +441,9 @@ impl Service {
             None => None,
             Some(millis) => command.began.checked_add(Duration::from_millis(millis)),
         };
+        if matches!(entry.need, Need::Write | Need::Root) || is_write(entry.name) {
+            self.clock.mark(&self.db);
+        }
         run.reply.begin();
         if looked.asks_help {
             run.reply.text("help", entry.help)?;
@@ -457,8 +475,9 @@ impl Service {
             return (entry.run)(run);
         }
         let args = run.args();
-        let number = args.int("txnNumber")?;
-        let (Some(key), Some(number)) = (self.session_key(run)?, number) else {
+        let key = self.session_key(run)?;
+        let number = super::transaction::check(&args, entry)?;
+        let (Some(key), Some(number)) = (key, number) else {
             if number.is_some() || args.bool("autocommit")?.is_some() {
                 let text = "txnNumber and autocommit: expected them with lsid";
                 return Err(Failure::new(Code::InvalidOptions, text));
@@ -526,6 +545,9 @@ impl Service {
             return Ok(collection);
         }
         let _meanwhile = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
+        // Before its documents. Two clients that create it at the same time are both told of.
+        let Namespace { database, collection } = namespace;
+        notes::note(self, [catalog_event("create", database, Some(collection), None)])?;
         let name = namespace.keyspace();
         let collection = match partitions {
             Some(partitions) => {
@@ -534,7 +556,7 @@ impl Service {
             }
             None => self.db.collection(&name)?,
         };
-        if self.db.stats().changes.is_some() {
+        if self.keeps_changes {
             collection.keep_old_documents(true)?;
         }
         Ok(collection)
@@ -593,6 +615,8 @@ impl Service {
     pub fn tick(&self) {
         self.cursors.end_idle();
         self.sessions.end_idle();
+        // What is left is dropped the next time.
+        let _later = super::dropped::purge(self);
     }
 
     /// Refuses all further commands, and ends cursors and sessions.
@@ -615,6 +639,12 @@ pub(crate) fn session_key(lsid: &flagstone::View<'_>, client: &Client) -> Outcom
     }
 }
 
+/// Returns whether a command writes that needs no more than a client that has logged in, or a right
+/// to read.
+fn is_write(name: &str) -> bool {
+    matches!(name, "bulkWrite" | "commitTransaction" | "flagstone" | "renameCollection")
+}
+
 /// Appends the document that says why a command failed.
 fn put_failure(failure: &Failure, out: &mut Vec<u8>) {
     let start = out.len();
@@ -633,6 +663,26 @@ fn put_failure(failure: &Failure, out: &mut Vec<u8>) {
             .and_then(|()| reply.int("code", 1))
             .and_then(|()| reply.end());
     }
+}
+
+/// Appends the time to the reply that begins at `at`. Drivers send the largest one that they have
+/// seen with each command, and in sessions read what was committed until the last operation. Nobody
+/// signs it, which they need not know.
+fn put_time(time: Time, at: usize, out: &mut Vec<u8>) {
+    let mut reply = BsonWriter::reopen(out, at);
+    let put = |reply: &mut BsonWriter<'_>| -> Outcome {
+        reply.timestamp("operationTime", time.bits())?;
+        reply.begin_document("$clusterTime")?;
+        reply.timestamp("clusterTime", time.bits())?;
+        reply.begin_document("signature")?;
+        reply.bytes("hash", &[0; 20])?;
+        reply.long("keyId", 0)?;
+        reply.end()?;
+        reply.end()?;
+        Ok(reply.end()?)
+    };
+    // It is small, and its names have no zero.
+    let _always = put(&mut reply);
 }
 
 /// Returns the milliseconds since 1970.

@@ -5,22 +5,28 @@
 //! one: a commit may have as many as memory holds as bytes.
 
 use super::args::Args;
+use super::concern;
 use super::id::{self, ID};
 use super::name::Namespace;
+use super::notes::{self, INVALIDATE, KIND, NAMESPACE};
 use super::run::Run;
 use super::service::{Client, Service};
-use crate::access::Need;
+use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use crate::session::clock::{self, CHANGES, Mark, Time};
 use crate::session::cursors::{Live, Rows};
+use crate::session::sessions::{RETRIES, SessionKey, committed};
+use crate::watch;
 use flagstone::changes::{
     Change, ChangeKind, ChangeToken, Changes, ChangesFrom, Delivery, Happened,
 };
 use flagstone::doc::{DateTime, Map};
 use flagstone::internal::{change_at, interrupt_check};
-use flagstone::{Document, ErrorKind, Value};
+use flagstone::{Database, Document, ErrorKind, Value};
 use flagstone_pipeline::{RowStages, is_same};
-use std::collections::HashMap;
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// How long the commit of a resume token is waited for.
@@ -55,25 +61,59 @@ pub(crate) enum Image {
 }
 
 impl Image {
-    /// Parses the argument `name`.
+    /// Parses the argument `name`: `fullDocument` or `fullDocumentBeforeChange`.
     pub(crate) fn parse(name: &str, text: Option<&str>) -> Outcome<Self> {
         match text {
-            None | Some("default" | "off") => Ok(Self::Off),
-            Some("updateLookup" | "whenAvailable") => Ok(Self::WhenAvailable),
+            None => Ok(Self::Off),
+            Some("default") if name == FULL => Ok(Self::Off),
+            Some("off") => Ok(Self::Off),
+            Some("updateLookup") if name == FULL => Ok(Self::WhenAvailable),
+            Some("whenAvailable") => Ok(Self::WhenAvailable),
             Some("required") => Ok(Self::Required),
             Some(other) => {
-                let text = format!("{name}: unknown value {other:?}");
+                let text = format!("$changeStream.{name}: unknown value {other:?}");
                 Err(Failure::new(Code::BadValue, text))
             }
         }
     }
 }
 
+/// What a client asks for.
+pub(crate) struct Wanted {
+    pub(crate) scope: Scope,
+    /// The documents after changes.
+    pub(crate) full: Image,
+    /// The documents before changes.
+    pub(crate) before: Image,
+    /// Whether events tell of new collections and of indexes.
+    pub(crate) has_expanded: bool,
+    /// The time of the first events, if no token says where to begin.
+    pub(crate) since: Option<Time>,
+}
+
+/// The arguments for the documents after updates, and for events of the catalog.
+const FULL: &str = "fullDocument";
+const EXPANDED: &str = "showExpandedEvents";
+
+/// What the token of an event ends with after which a stream ends.
+const ENDED: &str = "/invalidate";
+
 /// An event without its token.
 struct Event {
     value: Map,
     /// The stream ends after it.
     is_last: bool,
+}
+
+/// What all events of a delivery have.
+#[derive(Default)]
+struct Stamp {
+    time: Time,
+    millis: Option<i64>,
+    /// The transaction of a client.
+    transaction: Option<(SessionKey, i64)>,
+    /// The documents that were replaced, as `notes::replaced_key` has them.
+    replaced: HashSet<Vec<u8>>,
 }
 
 /// A delivery of the feed that was not dealt with.
@@ -98,11 +138,12 @@ impl Ahead {
 /// The events of a stream.
 pub(crate) struct Stream {
     changes: Changes,
-    scope: Scope,
+    wanted: Wanted,
     /// Tells whether the client may read a database.
     may_read: Box<dyn Fn(&str) -> bool + Send>,
-    full: Image,
-    before: Image,
+    /// The last mark of the clock that was read.
+    mark: Mark,
+    stamp: Stamp,
     /// The stages behind `$changeStream`.
     stages: Option<RowStages>,
     ahead: Option<Ahead>,
@@ -125,28 +166,60 @@ pub(super) fn open(
     stages: Option<RowStages>,
 ) -> Outcome<Stream> {
     stage.check(&[
-        "fullDocument",
+        FULL,
         "fullDocumentBeforeChange",
         "resumeAfter",
         "startAfter",
         "startAtOperationTime",
         "allChangesForCluster",
-        "showExpandedEvents",
+        EXPANDED,
     ])?;
-    stage.refuse_if("startAtOperationTime", |_| true)?;
-    let from = match (stage.map("resumeAfter")?, stage.map("startAfter")?) {
-        (Some(_), Some(_)) => {
-            let text = "$changeStream: expected resumeAfter or startAfter, found both";
-            return Err(Failure::new(Code::BadValue, text));
-        }
-        (Some(token), None) | (None, Some(token)) => {
-            Some(Args::new(token, "resumeAfter").required_text("_data")?.to_owned())
-        }
-        (None, None) => None,
+    for name in ["allChangesForCluster", EXPANDED] {
+        stage.refuse_null(name, Code::TypeMismatch)?;
+    }
+    let since = match stage.get("startAtOperationTime")? {
+        Some(value) => Some(concern::any_time("$changeStream.startAtOperationTime", &value)?),
+        None => None,
     };
-    let image = |name: &str| Image::parse(&format!("$changeStream.{name}"), stage.text(name)?);
-    let images = (image("fullDocument")?, image("fullDocumentBeforeChange")?);
-    Stream::begin((run.service, &*run.client), scope, images, from.as_deref(), stages)
+    let (resume, start) = (stage.map("resumeAfter")?, stage.map("startAfter")?);
+    let code = match (resume.is_some(), start.is_some(), since.is_some()) {
+        (true, true, _) => Some(50_865),
+        (true, _, true) | (_, true, true) => Some(40_674),
+        _ => None,
+    };
+    if let Some(code) = code {
+        let text = "$changeStream: expected one of resumeAfter, startAfter and \
+                    startAtOperationTime, found more";
+        return Err(Failure::numbered(code, text));
+    }
+    let from = match resume.or(start) {
+        Some(token) => {
+            match token.get("_data")?.and_then(|data| data.as_str().map(str::to_owned)) {
+                Some(data) => Some(data),
+                None => {
+                    let text =
+                        format!("no resume token: expected text as its _data, found {token}");
+                    return Err(Failure::numbered(40_647, text));
+                }
+            }
+        }
+        None => None,
+    };
+    if resume.is_some() && from.as_ref().is_some_and(|from| from.ends_with(ENDED)) {
+        let text = "$changeStream.resumeAfter: the token is of an invalidate event: expected \
+                    startAfter";
+        return Err(Failure::new(Code::InvalidResumeToken, text));
+    }
+    let image = |name: &str| Image::parse(name, stage.text(name)?);
+    let (full, before) = (image(FULL)?, image("fullDocumentBeforeChange")?);
+    let expanded = stage.flag(EXPANDED)?;
+    if expanded.is_some() && run.args().is("apiStrict")? {
+        let text = format!("$changeStream.{EXPANDED} is not in version 1 of the API (apiStrict)");
+        return Err(Failure::new(Code::APIStrictError, text));
+    }
+    let has_expanded = expanded.unwrap_or(false);
+    let wanted = Wanted { scope, full, before, has_expanded, since };
+    Stream::begin((run.service, &*run.client), wanted, from.as_deref(), stages)
 }
 
 fn no_token(text: &str) -> Failure {
@@ -165,21 +238,20 @@ fn lost(error: flagstone::Error) -> Failure {
 }
 
 impl Stream {
-    /// Begins a stream after a token, or now. `images`: the documents after and before changes.
+    /// Begins a stream after a token, or now.
     pub(crate) fn begin(
         (service, client): (&Service, &Client),
-        scope: Scope,
-        (full, before): (Image, Image),
+        wanted: Wanted,
         after: Option<&str>,
         stages: Option<RowStages>,
     ) -> Outcome<Self> {
         let db = &service.db;
-        if db.stats().changes.is_none() {
+        if !service.keeps_changes {
             let text =
                 "change streams need a server that keeps changes: flagstone serve --keep 1GiB";
             return Err(Failure::new(Code::IllegalOperation, text));
         }
-        if let Scope::Collection(namespace) = &scope
+        if let Scope::Collection(namespace) = &wanted.scope
             && let Some(collection) = service.existing(namespace)?
             && !collection.keeps_old_documents()
         {
@@ -190,27 +262,33 @@ impl Stream {
             return Err(Failure::new(Code::IllegalOperation, text));
         }
         let (from, skip) = match after {
-            None => (ChangesFrom::Now, 0),
+            None => (since(db, wanted.since)?, 0),
             Some(text) => {
-                let (token, skip) = text.split_once('/').ok_or_else(|| no_token(text))?;
+                let place = text.strip_suffix(ENDED).unwrap_or(text);
+                let (token, skip) = place.split_once('/').ok_or_else(|| no_token(text))?;
                 let token: ChangeToken = token.parse().map_err(|_malformed| no_token(text))?;
                 let skip = skip.parse::<usize>().map_err(|_malformed| no_token(text))?;
                 (ChangesFrom::After(token), skip)
             }
         };
+        // What is there is told at once.
+        if !matches!(from, ChangesFrom::Now) {
+            db.sync()?;
+        }
         let changes = db.changes(from).map_err(|error| match error.kind() {
             // Of another database, or of a time that has not come.
             ErrorKind::InvalidInput => Failure::new(Code::InvalidResumeToken, error.to_string()),
             _ => lost(error),
         })?;
         let token = format!("{}/0", changes.token());
+        let mark = clock::mark_at(db, changes.token().seqno().get())?;
         let (ahead, current, has_ended, deadline) = (None, None, false, Instant::now());
         let mut stream = Self {
             changes,
-            scope,
+            wanted,
             may_read: Box::new(service.reader(client)),
-            full,
-            before,
+            mark,
+            stamp: Stamp::default(),
             stages,
             ahead,
             current,
@@ -266,8 +344,32 @@ impl Stream {
     fn read(&mut self, wait: Duration) -> Outcome<bool> {
         let before = self.changes.token();
         let Some(delivery) = self.wait(wait)? else { return Ok(false) };
+        self.stamp = self.stamp_of(&delivery);
         self.ahead = Some(Ahead { before, delivery, done: 0 });
         Ok(true)
+    }
+
+    /// Reads what the server has added to a commit, and returns what its events have.
+    fn stamp_of(&mut self, delivery: &Delivery) -> Stamp {
+        let mut stamp = Stamp::default();
+        let changes = match &delivery.happened {
+            Happened::Commit(batch) => Some(batch.changes()),
+            _ => None,
+        };
+        for change in changes.into_iter().flatten().filter(|change| !change.is_of_documents()) {
+            let (name, key) = (change.keyspace(), change.key_bytes());
+            if name == RETRIES {
+                stamp.transaction = stamp.transaction.or_else(|| committed(key));
+            } else if name == CHANGES && change.kind() == ChangeKind::Put {
+                let mark = Mark::of_entry(key, change.value_bytes(), change.seqno().get());
+                self.mark = mark.unwrap_or(self.mark);
+                if notes::is_replaced(key) {
+                    stamp.replaced.insert(key.to_vec());
+                }
+            }
+        }
+        let (time, millis) = (self.mark.time(delivery.token.seqno().get()), self.mark.millis);
+        Stamp { time, millis, ..stamp }
     }
 
     /// Looks at the next change of the delivery that is ahead, and makes an event of it. `None` if
@@ -276,6 +378,7 @@ impl Stream {
         let Some(mut ahead) = self.ahead.take() else { return Ok(None) };
         let (at, len) = (ahead.done, ahead.len(self));
         let event = match &ahead.delivery.happened {
+            _ if self.wanted.since.is_some_and(|since| self.stamp.time < since) => None,
             Happened::Commit(batch) => match change_at(batch, at) {
                 Some(change) => self.change(&change)?,
                 None => None,
@@ -288,6 +391,9 @@ impl Stream {
         } else {
             format!("{}/0", ahead.delivery.token)
         };
+        if event.as_ref().is_some_and(|event| event.is_last) {
+            self.token.push_str(ENDED);
+        }
         if ahead.done < len {
             self.ahead = Some(ahead);
         }
@@ -319,55 +425,90 @@ impl Stream {
             if found.is_some() || left.is_zero() {
                 return Ok(found);
             }
+            if watch::waits_end() {
+                let text = "the server is being shut down";
+                return Err(Failure::new(Code::InterruptedAtShutdown, text));
+            }
         }
     }
 
     /// Returns the events of what is no commit.
     fn events(&self, happened: &Happened) -> Vec<Event> {
-        let is_whole = matches!(self.scope, Scope::Collection(_));
+        let is_whole = matches!(self.wanted.scope, Scope::Collection(_));
         let with_end =
-            |first: Event| if is_whole { vec![first, invalidate()] } else { vec![first] };
+            |first: Event| if is_whole { vec![first, self.invalidate()] } else { vec![first] };
         match happened {
             Happened::Dropped { keyspace } => match self.seen(keyspace) {
-                Some(namespace) => with_end(event("drop", Some(&namespace), Map::new())),
+                Some(namespace) => with_end(self.made("drop", Some(&namespace), Map::new())),
                 None => Vec::new(),
             },
             Happened::Renamed { from, to } => match (self.seen(from), self.seen(to)) {
                 (Some(namespace), _) => {
                     let mut more = Map::new();
                     let to = Namespace::of_keyspace(to);
+                    // A hidden name is that of a dropped collection.
+                    let kind = if to.is_some() { "rename" } else { "drop" };
                     if let Some(to) = to.filter(|to| (self.may_read)(&to.database)) {
                         more.insert("to", named(&to));
                     }
-                    with_end(event("rename", Some(&namespace), more))
+                    with_end(self.made(kind, Some(&namespace), more))
                 }
                 // What `$out` has filled, or a collection that the stream does not watch: the
                 // client has seen none of its documents.
-                (None, Some(_)) => vec![invalidate()],
+                (None, Some(_)) => vec![self.invalidate()],
                 (None, None) => Vec::new(),
             },
             // Something was written of which nothing is known: the client reads everything again.
-            Happened::Gap => vec![invalidate()],
+            Happened::Gap => vec![self.invalidate()],
             Happened::Ingested { keyspace, .. } if self.seen(keyspace).is_some() => {
-                vec![invalidate()]
+                vec![self.invalidate()]
             }
             _ => Vec::new(),
         }
     }
 
     fn seen(&self, keyspace: &str) -> Option<Namespace> {
-        Namespace::of_keyspace(keyspace).filter(|namespace| self.scope.has(namespace))
+        Namespace::of_keyspace(keyspace).filter(|namespace| self.wanted.scope.has(namespace))
+    }
+
+    /// Returns the event of the catalog that an entry of [`CHANGES`] is, if it is one for this
+    /// stream.
+    fn noted(&self, change: &Change<'_>) -> Option<Event> {
+        let mut more = notes::event_of(change.key_bytes(), change.value_bytes())?;
+        let kind = more.remove(KIND)?.as_str()?.to_owned();
+        let namespace = more.remove(NAMESPACE)?;
+        let part = |name| namespace.get(name).and_then(Value::as_str);
+        let (database, collection) = (part("db")?, part("coll"));
+        let is_wanted = match (&self.wanted.scope, collection) {
+            (Scope::All, None) => kind != INVALIDATE,
+            (Scope::Database(wanted), None) => wanted == database,
+            (Scope::Collection(_), None) => false,
+            (scope, Some(_)) => {
+                let namespace = Namespace::new(database, collection?).ok()?;
+                self.wanted.has_expanded && scope.has(&namespace)
+            }
+        };
+        if !is_wanted {
+            return None;
+        }
+        if kind == INVALIDATE {
+            return Some(self.invalidate());
+        }
+        let mut event = self.made(&kind, None, more);
+        event.value.insert(NAMESPACE, namespace);
+        Some(event)
     }
 
     /// Returns the event of a change of a document.
     fn change(&self, change: &Change<'_>) -> Outcome<Option<Event>> {
+        let keyspace = change.keyspace();
         if !change.is_of_documents() {
-            return Ok(None);
+            return Ok(if keyspace == CHANGES { self.noted(change) } else { None });
         }
-        let Some(namespace) = self.seen(&change.keyspace()) else { return Ok(None) };
+        let Some(namespace) = self.seen(&keyspace) else { return Ok(None) };
         if change.kind() == ChangeKind::DeleteRange {
             // All documents of a range, or of the collection, of which none is named.
-            return Ok(Some(invalidate()));
+            return Ok(Some(self.invalidate()));
         }
         let Some(key) = change.key()? else { return Ok(None) };
         let shown = |document: Option<Document>| -> Outcome<Option<Value>> {
@@ -385,20 +526,24 @@ impl Stream {
             }
             (None, _) if change.kind() == ChangeKind::Delete => "delete",
             // A patch, of which the new document is not kept.
-            (None, _) => return Ok(Some(invalidate())),
+            (None, _) => return Ok(Some(self.invalidate())),
             (Some(new), None) => {
                 more.insert("fullDocument", new.clone());
                 if change.has_old() { "insert" } else { "replace" }
             }
+            (Some(new), Some(_)) if self.is_replaced(&keyspace, change) => {
+                more.insert("fullDocument", new.clone());
+                "replace"
+            }
             (Some(new), Some(old)) => {
-                if self.full != Image::Off {
+                if self.wanted.full != Image::Off {
                     more.insert("fullDocument", new.clone());
                 }
                 more.insert("updateDescription", difference(old, new));
                 "update"
             }
         };
-        match (self.before, old) {
+        match (self.wanted.before, old) {
             (Image::Off, _) => {}
             (_, Some(old)) => {
                 more.insert("fullDocumentBeforeChange", old);
@@ -411,40 +556,77 @@ impl Stream {
                 more.insert("fullDocumentBeforeChange", Value::Null);
             }
         }
-        Ok(Some(event(kind, Some(&namespace), more)))
+        Ok(Some(self.made(kind, Some(&namespace), more)))
     }
+
+    fn is_replaced(&self, keyspace: &str, change: &Change<'_>) -> bool {
+        let replaced = &self.stamp.replaced;
+        !replaced.is_empty()
+            && replaced.contains(&notes::replaced_key(keyspace, change.key_bytes()))
+    }
+
+    /// Returns an event without its token.
+    fn made(&self, kind: &str, namespace: Option<&Namespace>, more: Map) -> Event {
+        let Stamp { time, millis, transaction, .. } = &self.stamp;
+        let mut map = Map::new();
+        map.insert(ID, Value::Null);
+        map.insert(KIND, kind);
+        let mut parts = Map::new();
+        parts.insert("t", i64::from(time.seconds));
+        parts.insert("i", i64::from(time.increment));
+        let mut timestamp = Map::new();
+        timestamp.insert("$timestamp", Value::Map(parts));
+        map.insert("clusterTime", Value::Map(timestamp));
+        if let Some(millis) = millis {
+            map.insert("wallTime", DateTime::from_micros(millis.saturating_mul(1000)));
+        }
+        if let Some((session, number)) = transaction {
+            map.insert("txnNumber", *number);
+            map.insert("lsid", lsid(session));
+        }
+        if let Some(namespace) = namespace {
+            map.insert(NAMESPACE, named(namespace));
+        }
+        for (name, value) in more {
+            map.insert(name, value);
+        }
+        Event { value: map, is_last: kind == INVALIDATE }
+    }
+
+    fn invalidate(&self) -> Event {
+        self.made(INVALIDATE, None, Map::new())
+    }
+}
+
+/// Returns where the events of a time begin.
+fn since(db: &Database, time: Option<Time>) -> Outcome<ChangesFrom> {
+    let Some(time) = time else { return Ok(ChangesFrom::Now) };
+    let oldest = db.changes(ChangesFrom::Start).map_err(lost)?.token();
+    let seqno = clock::seqno_before(db, time)?.unwrap_or(0).max(oldest.seqno().get());
+    // The history stays, and the SeqNo is the rest of a token.
+    let mut bytes = oldest.to_bytes();
+    if let Some(rest) = bytes.last_chunk_mut() {
+        *rest = seqno.to_be_bytes();
+    }
+    Ok(ChangeToken::from_bytes(bytes).map_or(ChangesFrom::Now, ChangesFrom::After))
+}
+
+/// Returns a session as events name it: with a hash of its user.
+fn lsid(session: &SessionKey) -> Value {
+    let user = match session.user.as_str() {
+        "" => String::new(),
+        user => format!("{user}@{ADMIN}"),
+    };
+    let mut map = Map::new();
+    map.insert("id", Value::Uuid(session.id));
+    map.insert("uid", Value::Bytes(Sha256::digest(user).to_vec()));
+    Value::Map(map)
 }
 
 /// Returns a namespace as events name it.
 fn named(namespace: &Namespace) -> Value {
     let parts = [("db", namespace.database.as_str()), ("coll", namespace.collection.as_str())];
     Value::Map(parts.into_iter().collect())
-}
-
-/// Returns an event without its token.
-fn event(kind: &str, namespace: Option<&Namespace>, more: Map) -> Event {
-    let now = super::service::now_millis();
-    let mut map = Map::new();
-    map.insert(ID, Value::Null);
-    map.insert("operationType", kind);
-    let mut time = Map::new();
-    time.insert("t", now.div_euclid(1000));
-    time.insert("i", 1);
-    let mut timestamp = Map::new();
-    timestamp.insert("$timestamp", Value::Map(time));
-    map.insert("clusterTime", Value::Map(timestamp));
-    map.insert("wallTime", DateTime::from_micros(now.saturating_mul(1000)));
-    if let Some(namespace) = namespace {
-        map.insert("ns", named(namespace));
-    }
-    for (name, value) in more {
-        map.insert(name, value);
-    }
-    Event { value: map, is_last: kind == "invalidate" }
-}
-
-fn invalidate() -> Event {
-    event("invalidate", None, Map::new())
 }
 
 /// Returns what an update has changed: the new values by their paths, and the fields that are gone.
@@ -529,7 +711,7 @@ impl Rows for Stream {
     }
 
     fn need(&self) -> Need {
-        if self.scope == Scope::All { Need::ReadAll } else { Need::Login }
+        if self.wanted.scope == Scope::All { Need::ReadAll } else { Need::Login }
     }
 
     fn live(&mut self) -> Option<Live<'_>> {

@@ -1,6 +1,8 @@
 //! Transactions of the client.
 
+use super::args::Args;
 use super::run::Run;
+use super::table::Entry;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::sessions::{Session, TRANSIENT};
 use flagstone::{ErrorKind, Transaction};
@@ -15,6 +17,46 @@ pub(super) fn begin(run: &Run<'_, '_>) -> Outcome<Transaction> {
 
 const COMMIT: &str = "commitTransaction";
 
+/// Checks the arguments of a command that belong to transactions and to writes that may be
+/// repeated. Returns the number of the transaction or write.
+pub(super) fn check(args: &Args<'_>, entry: &Entry) -> Outcome<Option<i64>> {
+    let refuse = |text: &str| Err(Failure::new(Code::InvalidOptions, text));
+    let number = args.int("txnNumber")?;
+    let (starts, autocommit) = (args.bool("startTransaction")?, args.bool("autocommit")?);
+    if number.is_some_and(|number| number < 0) {
+        return refuse("txnNumber: expected a number that is not negative");
+    }
+    if starts.is_some() && autocommit.is_none() {
+        return refuse("startTransaction: expected it with autocommit");
+    }
+    if starts == Some(false) {
+        return refuse("startTransaction: expected true, or none");
+    }
+    if autocommit == Some(true) {
+        return refuse("autocommit: expected false, or none");
+    }
+    if autocommit.is_some() && args.get("writeConcern")?.is_some() && !is_end(entry.name) {
+        return refuse("writeConcern: expected it in a transaction with its end alone");
+    }
+    let is_later = autocommit.is_some() && starts.is_none();
+    if is_later && args.get("readConcern")?.is_some() {
+        return refuse("readConcern: expected it in a transaction with its first command alone");
+    }
+    if number.is_some() && autocommit.is_none() && !is_retried(entry.name) {
+        let name = entry.name;
+        let text = format!("txnNumber: expected it with autocommit: {name} is not sent again");
+        return Err(Failure::new(Code::NotARetryableWriteCommand, text));
+    }
+    Ok(number)
+}
+
+/// Returns whether drivers send a command again with its number.
+fn is_retried(name: &str) -> bool {
+    const WRITES: [&str; 6] =
+        ["bulkWrite", "delete", "findAndModify", "findandmodify", "insert", "update"];
+    WRITES.contains(&name)
+}
+
 /// Returns whether a command ends a transaction.
 pub(super) fn is_end(name: &str) -> bool {
     matches!(name, COMMIT | "abortTransaction")
@@ -22,14 +64,21 @@ pub(super) fn is_end(name: &str) -> bool {
 
 /// Commits or aborts the transaction of a session.
 pub(super) fn end(run: &mut Run<'_, '_>, session: &mut Session, number: i64) -> Outcome {
-    if run.command.name != COMMIT {
-        return session.take(number).map(drop);
-    }
     let (db, id) = (&run.service.db, session.commit_id(number));
+    if run.command.name != COMMIT {
+        return match session.take(number) {
+            // By a server that has ended.
+            Err(_) if id.is_committed(db)? => {
+                session.note_committed(number);
+                session.take(number).map(drop)
+            }
+            taken => taken.map(drop),
+        };
+    }
     let mut transaction = match session.take(number) {
         Ok(transaction) => transaction,
         // The reply of the first try may not have arrived.
-        Err(_) if session.has_committed(number) || id.is_committed(db)? => {
+        Err(failure) if failure.code == Code::TransactionCommitted || id.is_committed(db)? => {
             return run.sync_if_asked();
         }
         Err(failure) => return Err(failure),
@@ -54,6 +103,6 @@ pub(super) fn end(run: &mut Run<'_, '_>, session: &mut Session, number: i64) -> 
 
 /// Ends a transaction outside of one.
 pub(super) fn end_none(run: &mut Run<'_, '_>) -> Outcome {
-    let text = format!("{} outside of a transaction", run.command.name);
-    Err(Failure::new(Code::NoSuchTransaction, text))
+    let text = format!("{} must be run within a transaction", run.command.name);
+    Err(Failure::new(Code::CommandFailed, text))
 }

@@ -4,9 +4,10 @@ use super::args::Args;
 use super::filter::{self, Fields};
 use super::id::{self, ID};
 use super::name::Namespace;
+use super::notes::Replacing;
 use super::read::put_count;
 use super::run::{Run, STATEMENTS_MAX};
-use super::service::Counters;
+use super::service::{Counters, Service};
 use super::target::Target;
 use super::variables::Variables;
 use super::write::{Failures, duplicate_key, is_ordered, with_index};
@@ -37,12 +38,15 @@ struct Change<'a> {
     /// Whether the client wants to see documents.
     is_shown: bool,
     now: DateTime,
+    /// Notes for readers of changes that documents are replaced.
+    replacing: Option<Replacing>,
     /// The last document that was put: if it is refused, its values are told.
     last: RefCell<Option<Document>>,
 }
 
 impl<'a> Change<'a> {
     fn parse(
+        service: &Service,
         args: &Args<'_>,
         name: &str,
         namespace: &'a Namespace,
@@ -54,7 +58,8 @@ impl<'a> Change<'a> {
         let update = Update::parse(&variables.in_update(update.to_value()?)?, &filters)?;
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
         let (is_upsert, last) = (args.is("upsert")?, RefCell::default());
-        Ok(Self { namespace, update, is_upsert, is_shown: false, now, last })
+        let replacing = if update.is_replacement() { Replacing::new(service)? } else { None };
+        Ok(Self { namespace, update, is_upsert, is_shown: false, now, replacing, last })
     }
 
     /// Changes the document of a key if it is one of the target.
@@ -84,6 +89,9 @@ impl<'a> Change<'a> {
             let put = tx.put(target.collection, key, (&stored).expires(expiry));
             self.last.replace(Some(stored));
             put?;
+            if let Some(replacing) = &self.replacing {
+                replacing.note(tx, &self.namespace.keyspace(), key)?;
+            }
         }
         let key = key.clone();
         Ok(Some(Changed { key, is_inserted: false, is_changed, old, new: shown }))
@@ -257,7 +265,8 @@ impl Form {
             return Err(Failure::numbered(51_198, text));
         }
         let constants = Variables::parse(statement, self.constants)?;
-        let change = Change::parse(statement, self.update, namespace, &variables.with(constants)?)?;
+        let variables_of = variables.with(constants)?;
+        let change = Change::parse(run.service, statement, self.update, namespace, &variables_of)?;
         let q = statement.required_map(self.filter)?;
         if is_multi && change.update.is_replacement() {
             let text = "multi update is not supported for replacement-style update";
@@ -376,7 +385,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
     let change = if removes {
         None
     } else {
-        let change = Change::parse(&args, "update", &namespace, &variables)?;
+        let change = Change::parse(run.service, &args, "update", &namespace, &variables)?;
         Some(Change { is_shown: true, ..change })
     };
     let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);

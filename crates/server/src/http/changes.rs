@@ -9,7 +9,7 @@ use super::response::{Content, Part, Response};
 use super::route::{Form, Parameter};
 use crate::access::Need;
 use crate::command::name::{Namespace, check_database};
-use crate::command::stream::{Image, Scope, Stream};
+use crate::command::stream::{Image, Scope, Stream, Wanted};
 use crate::command::{Client, Service};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::JsonMode;
@@ -60,10 +60,11 @@ pub(super) fn respond<'a>(
     };
     service.check_access(client, need, &database, "changes")?;
     let image = |name| Image::parse(name, asked.parameter(name));
-    let images = (image("fullDocument")?, image("fullDocumentBeforeChange")?);
+    let (full, before) = (image("fullDocument")?, image("fullDocumentBeforeChange")?);
+    let wanted = Wanted { scope, full, before, has_expanded: false, since: None };
     let last = asked.request.head.all("last-event-id").next().filter(|last| !last.is_empty());
     let after = last.or(asked.parameter("after"));
-    let stream = Stream::begin((service, &*client), scope, images, after, None)?;
+    let stream = Stream::begin((service, &*client), wanted, after, None)?;
     let mut events = Events { service, client, need, database, stream, spoke: None };
     Ok(Response {
         status: 200,

@@ -21,6 +21,8 @@ pub struct Listener {
     address: Address,
     /// The file of a socket that was bound here, with its number.
     file: Option<(PathBuf, u64)>,
+    /// Another process has opened it.
+    is_inherited: bool,
 }
 
 #[derive(Debug)]
@@ -77,19 +79,21 @@ impl Listener {
         let mut passed = listenfd::ListenFd::from_env();
         let mut listeners = Vec::new();
         for at in 0..passed.len() {
-            let listener = match passed.take_tcp_listener(at) {
+            let mut listener = match passed.take_tcp_listener(at) {
                 Ok(Some(socket)) => Self::tcp(socket)?,
                 Ok(None) => continue,
                 Err(_not_tcp) => match passed.take_unix_listener(at)? {
                     Some(socket) => {
                         let path = socket.local_addr()?.as_pathname().map(Path::to_owned);
                         let address = Address::Unix(path);
-                        Self { socket: Accepting::Unix(socket), address, file: None }
+                        let (socket, is_inherited) = (Accepting::Unix(socket), true);
+                        Self { socket, address, file: None, is_inherited }
                     }
                     None => continue,
                 },
             };
             listener.set_nonblocking()?;
+            listener.is_inherited = true;
             listeners.push(listener);
         }
         Ok(listeners)
@@ -99,7 +103,8 @@ impl Listener {
         // Again, because the standard library takes 128.
         rustix::net::listen(&socket, BACKLOG)?;
         let address = Address::Tcp(socket.local_addr()?);
-        let listener = Self { socket: Accepting::Tcp(socket), address, file: None };
+        let (socket, is_inherited) = (Accepting::Tcp(socket), false);
+        let listener = Self { socket, address, file: None, is_inherited };
         listener.set_nonblocking()?;
         Ok(listener)
     }
@@ -139,6 +144,7 @@ impl Listener {
             socket: Accepting::Unix(UnixListener::from(socket)),
             address: Address::Unix(Some(path.to_owned())),
             file: Some((path.to_owned(), number)),
+            is_inherited: false,
         };
         listener.set_nonblocking()?;
         Ok(listener)
@@ -149,6 +155,11 @@ impl Listener {
             Accepting::Tcp(socket) => socket.set_nonblocking(true),
             Accepting::Unix(socket) => socket.set_nonblocking(true),
         }
+    }
+
+    /// Returns whether another process has opened the socket, and will give it to others.
+    pub(super) const fn is_inherited(&self) -> bool {
+        self.is_inherited
     }
 
     /// Returns the address, with the port that the system chose.

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 const STACK_BYTES: usize = 1536 << 10;
 /// How many connections above the limit are told so at a time. More are closed.
 const REFUSED_MAX: usize = 64;
+/// How long commands have to end that are told so when the server stops.
+const LAST: Duration = Duration::from_secs(1);
 /// How long accepting pauses when the system has no descriptors or memory.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -115,19 +117,32 @@ impl<H: Handler> Server<H> {
         Ok(())
     }
 
-    /// Stops: accepts no more, lets commands that run end within `grace`, and closes all
-    /// connections. Returns how many commands had not ended.
+    /// Stops: lets commands that run end within `grace`, tells clients that come meanwhile so, and
+    /// closes all connections. What has not ended is told to end. Returns how many commands that
+    /// were.
     pub fn stop(&self, grace: Duration) -> usize {
         let accepting = self.accepting.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.shared.set_stopping();
-        if let Some(Accepting { thread, mut bell }) = accepting {
+        if accepting.is_some() {
             self.shared.log.info("stopping", &[("connections", self.connections().into())]);
+        }
+        let handler = self.shared.handler.get();
+        if let Some(handler) = handler {
+            handler.stop(false);
+        }
+        self.shared.shutdown(Shutdown::Read);
+        let left = self.shared.wait(grace);
+        if let Some(handler) = handler.filter(|_| left > 0) {
+            handler.stop(true);
+            // They look often whether they are to end.
+            self.shared.wait(grace.min(LAST));
+        }
+        self.shared.set_stopped();
+        if let Some(Accepting { thread, mut bell }) = accepting {
             let _heard = bell.write_all(&[1]);
             // Its panic was printed.
             let _ended = thread.join();
         }
-        self.shared.shutdown(Shutdown::Read);
-        let left = self.shared.wait(grace);
         self.shared.shutdown(Shutdown::Both);
         left
     }
@@ -158,7 +173,11 @@ struct Accepts<H: Handler> {
 
 impl<H: Handler> Accepts<H> {
     fn run(mut self) {
-        while !self.shared.is_stopping() {
+        while !self.shared.has_stopped() {
+            if self.shared.is_stopping() {
+                // Those wait for the next process.
+                self.listeners.retain(|listener| !listener.is_inherited());
+            }
             let bell = PollFd::new(&self.heard, PollFlags::IN);
             let listeners = self.listeners.iter();
             let listeners = listeners.map(|listener| PollFd::new(listener, PollFlags::IN));
@@ -168,7 +187,10 @@ impl<H: Handler> Accepts<H> {
             let is_ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
             let ready = is_ready.iter().skip(1).enumerate().filter(|(_, is_ready)| **is_ready);
             for at in ready.map(|(at, _)| at).collect::<Vec<_>>() {
-                self.accept(at);
+                // Another process takes what waits there.
+                if !(self.shared.is_stopping() && self.listeners[at].is_inherited()) {
+                    self.accept(at);
+                }
             }
         }
     }
@@ -211,6 +233,7 @@ impl<H: Handler> Accepts<H> {
             Err(Refusal::too_many(&shared.limits))
         } else {
             match shared.handler.get() {
+                _ if shared.is_stopping() => Err(Refusal::stopping()),
                 None => {
                     shared.counters.refused_not_ready.add();
                     Err(Refusal::not_ready())

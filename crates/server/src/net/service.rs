@@ -3,6 +3,7 @@
 use super::handler::{Handler, Login, Peer};
 use crate::command::{Client, Service};
 use crate::http::{self, Head, Request, Response, Takes};
+use crate::watch::End;
 use crate::wire::WireError;
 
 impl Handler for Service {
@@ -38,6 +39,13 @@ impl Handler for Service {
 
     fn count(&self, received: u64, sent: u64) {
         Self::count(self, received, sent);
+    }
+
+    fn stop(&self, at_once: bool) {
+        self.operations.end_waits();
+        if at_once {
+            self.operations.kill(End::Stopped, |_command| true);
+        }
     }
 
     fn rest(&self, client: &mut Client) {

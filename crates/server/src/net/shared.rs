@@ -29,6 +29,7 @@ pub(super) struct Shared<H> {
     /// What answers, once the database is ready.
     pub(super) handler: OnceLock<Arc<H>>,
     is_stopping: AtomicBool,
+    has_stopped: AtomicBool,
     /// The open connections, and which of them are refused and only told so.
     open: Mutex<HashMap<u64, (Arc<Socket>, bool)>>,
     refused: AtomicUsize,
@@ -52,6 +53,7 @@ impl<H> Shared<H> {
             counters: Arc::default(),
             handler: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
+            has_stopped: AtomicBool::new(false),
             open: Mutex::default(),
             refused: AtomicUsize::new(0),
             ended: Condvar::new(),
@@ -70,6 +72,15 @@ impl<H> Shared<H> {
 
     pub(super) fn set_stopping(&self) {
         self.is_stopping.store(true, Ordering::Release);
+    }
+
+    /// Returns whether nobody is accepted any more.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.has_stopped.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_stopped(&self) {
+        self.has_stopped.store(true, Ordering::Release);
     }
 
     /// Returns the number of open connections.
@@ -106,17 +117,18 @@ impl<H> Shared<H> {
         }
     }
 
-    /// Waits until all connections have ended, at most `time`. Returns how many have not.
+    /// Waits until all connections have ended but those that are refused, at most `time`. Returns
+    /// how many have not.
     pub(super) fn wait(&self, time: Duration) -> usize {
         let deadline = Instant::now() + time;
         let mut open = self.open();
-        while !open.is_empty() {
+        loop {
+            let served = open.len().saturating_sub(self.refused());
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
+            if served == 0 || left.is_zero() {
+                return served;
             }
             open = self.ended.wait_timeout(open, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        open.len()
     }
 }

@@ -6,7 +6,7 @@
 use super::sessions::SessionKey;
 use crate::watch::{Bell, End};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -20,6 +20,7 @@ const APPLICATION_BYTES_MAX: usize = 128;
 pub(crate) struct Operations {
     seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
     next: AtomicI32,
+    waits_end: Arc<AtomicBool>,
     used: Mutex<HashMap<String, Arc<Use>>>,
 }
 
@@ -148,7 +149,8 @@ pub(crate) struct Began<'s> {
 impl Operations {
     /// Notes a connection.
     pub(crate) fn seat(self: &Arc<Self>, client: u64, peer: String) -> Seated {
-        let seat = Seat { client, peer, bell: Arc::default(), now: Mutex::default() };
+        let bell = Arc::new(Bell::new(&self.waits_end));
+        let seat = Seat { client, peer, bell, now: Mutex::default() };
         let seat = Arc::new(seat);
         lock(&self.seats).insert(client, Arc::clone(&seat));
         Seated { operations: Arc::clone(self), seat }
@@ -216,6 +218,11 @@ impl Operations {
             }
         }
         count
+    }
+
+    /// Lets no command wait any more for what may come.
+    pub(crate) fn end_waits(&self) {
+        self.waits_end.store(true, Ordering::Release);
     }
 
     /// Returns how much each collection was used.

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The keyspace of what retried writes have done.
-const RETRIES: &str = "admin.system.retries";
+pub(crate) const RETRIES: &str = "admin.system.retries";
 
 /// How long a session lives that is not used, and what its writes have done.
 pub(crate) const SESSION_MINUTES: u64 = 30;
@@ -187,6 +187,18 @@ pub(crate) struct WriteId {
 /// The statement that stands for the commit of a transaction.
 const COMMIT: u32 = u32::MAX;
 
+/// Returns the session and the number of the transaction whose commit an entry of [`RETRIES`] is.
+pub(crate) fn committed(key: &[u8]) -> Option<(SessionKey, i64)> {
+    let (rest, statement) = key.split_last_chunk()?;
+    let (rest, number) = rest.split_last_chunk()?;
+    let (user, id) = rest.split_last_chunk()?;
+    if u32::from_be_bytes(*statement) != COMMIT {
+        return None;
+    }
+    let user = std::str::from_utf8(user.strip_suffix(&[0])?).ok()?;
+    Some((SessionKey { user: user.to_owned(), id: *id }, i64::from_be_bytes(*number)))
+}
+
 impl Session {
     fn id(&self, number: i64, is_repeated: bool) -> WriteId {
         let mut prefix = self.key.user.clone().into_bytes();
@@ -200,6 +212,10 @@ impl Session {
     pub(crate) fn begin_write(&mut self, number: i64) -> Outcome<WriteId> {
         self.used = Instant::now();
         self.check_number(number)?;
+        if self.number == Some(number) && self.transaction.is_some() {
+            let text = "autocommit: expected false in all commands of a transaction";
+            return Err(Failure::new(Code::InvalidOptions, text));
+        }
         let is_repeated = self.number.is_none_or(|last| last == number);
         if self.number != Some(number) {
             self.transaction = None;
@@ -218,13 +234,13 @@ impl Session {
         }
     }
 
-    /// Begins the transaction of this number. One that is open ends.
+    /// Begins the transaction of this number. One of another number that is open ends.
     pub(crate) fn begin(&mut self, number: i64) -> Outcome {
         self.used = Instant::now();
         self.check_number(number)?;
-        if self.number == Some(number) && self.transaction.is_none() {
-            let text = format!("transaction {number} has been committed or aborted already");
-            return Err(Failure::new(Code::NoSuchTransaction, text));
+        if self.number == Some(number) {
+            let text = format!("transaction {number} of this session has begun already");
+            return Err(Failure::new(Code::ConflictingOperationInProgress, text));
         }
         self.number = Some(number);
         self.transaction = None;
@@ -232,9 +248,16 @@ impl Session {
     }
 
     /// Takes the open transaction of this number.
+    ///
+    /// # Errors
+    /// TransactionCommitted if this server has committed it; NoSuchTransaction.
     pub(crate) fn take(&mut self, number: i64) -> Outcome<Transaction> {
         self.used = Instant::now();
         self.check_number(number)?;
+        if self.committed == Some(number) {
+            let text = format!("transaction {number} has been committed");
+            return Err(Failure::new(Code::TransactionCommitted, text));
+        }
         let open = self.transaction.take().filter(|_| self.number == Some(number));
         open.map(|open| open.transaction).ok_or_else(|| {
             let text =
@@ -252,11 +275,6 @@ impl Session {
     /// Notes that the transaction of this number was committed.
     pub(crate) const fn note_committed(&mut self, number: i64) {
         self.committed = Some(number);
-    }
-
-    /// Returns whether the transaction of this number was committed by this server.
-    pub(crate) fn has_committed(&self, number: i64) -> bool {
-        self.committed == Some(number)
     }
 
     /// Returns by what the commit of this number is known.

@@ -3,9 +3,11 @@
 use super::listing::{Listing, Matching, collections};
 use crate::access::Need;
 use crate::command::args::{Args, is_binary, is_set};
+use crate::command::dropped::discard;
 use crate::command::id::write_value;
 use crate::command::index::{self, ID_INDEX};
 use crate::command::name::Namespace;
+use crate::command::notes;
 use crate::command::output;
 use crate::command::read::{Listed, batch_size, first_batch, put_count};
 use crate::command::run::Run;
@@ -159,7 +161,7 @@ pub(in crate::command) fn drop(run: &mut Run<'_, '_>) -> Outcome {
     let Some(collection) = run.existing(&namespace)? else { return Ok(()) };
     let indexes = collection.indexes().len() + 1;
     std::mem::drop(collection);
-    run.service.db.drop_keyspace(&namespace.keyspace())?;
+    discard(run.service, &namespace.keyspace())?;
     put_count(&mut run.reply, "nIndexesWas", indexes as u64)?;
     Ok(run.reply.text("ns", &namespace.to_string())?)
 }
@@ -235,7 +237,7 @@ pub(in crate::command) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {
     if let Some(keeps) = keeps_old(&args)? {
         collection.keep_old_documents(keeps)?;
     }
-    Ok(())
+    notes::note_changed(run.service, &namespace)
 }
 
 pub(in crate::command) fn validate(run: &mut Run<'_, '_>) -> Outcome {

@@ -4,6 +4,8 @@ use super::listing::{Listing, Matching, Sizes, collections, scale, sizes};
 use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::command::args::whole;
+use crate::command::dropped::discard;
+use crate::command::notes;
 use crate::command::read::put_long;
 use crate::command::run::Run;
 use crate::failure::{Code, Failure, Outcome};
@@ -79,10 +81,11 @@ pub(in crate::command) fn drop_database(run: &mut Run<'_, '_>) -> Outcome {
     let mut is_there = false;
     for (namespace, keyspace) in collections(run.service) {
         if namespace.database == *database {
-            is_there |= run.service.db.drop_keyspace(&keyspace)?;
+            is_there |= discard(run.service, &keyspace)?;
         }
     }
     if is_there {
+        notes::note_dropped(run.service, database)?;
         run.reply.text("dropped", database)?;
     }
     Ok(())

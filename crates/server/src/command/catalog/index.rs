@@ -7,12 +7,14 @@ use crate::command::args::{Args, is_document};
 use crate::command::id::ID;
 use crate::command::index::{self, Definition, ID_INDEX};
 use crate::command::name::Namespace;
+use crate::command::notes;
 use crate::command::operation;
 use crate::command::read::{Listed, batch_size, first_batch, put_count};
 use crate::command::run::Run;
 use crate::command::service::now_millis;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
+use flagstone::report::IndexInfo;
 use flagstone::{Value, View};
 
 pub(in crate::command) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
@@ -31,12 +33,19 @@ pub(in crate::command) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
     }
     let is_new = run.existing(&namespace)?.is_none();
     let collection = run.created(&namespace)?;
-    let before = collection.indexes().len() as u64 + 1;
+    let there = collection.indexes();
+    let before = there.len() as u64 + 1;
     for definition in definitions {
         let building = run.service.builds.begin(&namespace, &definition.name);
         definition.create(&collection, |progress| building.report(progress))?;
     }
-    let after = collection.indexes().len() as u64 + 1;
+    let indexes = collection.indexes();
+    let is_created = |index: &&IndexInfo| there.iter().all(|other| other.name != index.name);
+    let created: Vec<_> = indexes.iter().filter(is_created).collect();
+    if !created.is_empty() {
+        notes::note_indexes(run.service, "createIndexes", &namespace, &created)?;
+    }
+    let after = indexes.len() as u64 + 1;
     put_count(&mut run.reply, "numIndexesBefore", before)?;
     put_count(&mut run.reply, "numIndexesAfter", after)?;
     run.reply.bool("createdCollectionAutomatically", is_new)?;
@@ -99,6 +108,8 @@ pub(in crate::command) fn drop_indexes(run: &mut Run<'_, '_>) -> Outcome {
     }
     for name in &names {
         collection.drop_index(name)?;
+        let dropped: Vec<_> = indexes.iter().filter(|index| index.name == *name).collect();
+        notes::note_indexes(run.service, "dropIndexes", &namespace, &dropped)?;
     }
     put_count(&mut run.reply, "nIndexesWas", indexes.len() as u64 + 1)
 }

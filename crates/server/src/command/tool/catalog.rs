@@ -178,7 +178,7 @@ pub(super) fn drop_collection(run: &mut Run<'_, '_>) -> Done {
     // What an older tool asks for after a load that failed.
     run.args().refuse_if("ifEmpty", |_value| true)?;
     let collection = run.asked_collection()?;
-    run.service.db.drop_keyspace(&collection.name())?;
+    super::super::dropped::discard(run.service, &collection.name())?;
     Ok(())
 }
 

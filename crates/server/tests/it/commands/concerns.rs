@@ -13,7 +13,7 @@ fn a_majority_saves_what_the_database_does_not_log() {
     let insert =
         r#"{"insert":"c","documents":[{"_id":3},{"_id":4}],"writeConcern":{"w":"majority"}}"#;
     assert_eq!(fixture.run("test", insert).int("n"), Some(2));
-    assert_eq!(flushes(&fixture), 1);
+    assert!(flushes(&fixture) > 0);
 }
 
 #[test]

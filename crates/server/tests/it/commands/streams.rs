@@ -228,3 +228,252 @@ fn another_type_of_a_number_is_a_change() {
     let updated = reply.float("cursor.nextBatch.0.updateDescription.updatedFields.n");
     assert_eq!(updated, Some(1.0), "{reply}");
 }
+
+/// A service that keeps changes, with a collection.
+fn kept() -> Fixture {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    run(&mut fixture, r#"{"create":"s"}"#);
+    fixture
+}
+
+/// Opens a stream of a database.
+fn watch_database(fixture: &mut Fixture, options: &str) -> i64 {
+    let command = format!(
+        r#"{{"aggregate":1,"pipeline":[{{"$changeStream":{{{options}}}}}],
+            "cursor":{{"batchSize":0}}}}"#
+    );
+    run(fixture, &command).int("cursor.id").unwrap()
+}
+
+/// Returns the events of a stream of a database until `last` comes.
+fn until(fixture: &mut Fixture, id: i64, last: &str) -> Vec<Document> {
+    let mut events = Vec::new();
+    let more = format!(
+        r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"$cmd.aggregate","maxTimeMS":1000}}"#
+    );
+    loop {
+        let reply = run(fixture, &more);
+        let batch = reply.get("cursor.nextBatch").unwrap();
+        assert!(batch.items().unwrap().next().is_some(), "{last} did not come: {events:?}");
+        for event in batch.items().unwrap() {
+            let event = event.unwrap().to_value().unwrap();
+            events.push(Document::from_value(&event).unwrap());
+        }
+        if events.last().unwrap().str("operationType") == Some(last) {
+            return events;
+        }
+    }
+}
+
+fn types(events: &[Document]) -> Vec<&str> {
+    events.iter().map(|event| event.str("operationType").unwrap()).collect()
+}
+
+#[test]
+fn clients_that_drop_the_same_at_once_all_succeed() {
+    let mut fixture = kept();
+    for _ in 0..20 {
+        run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1}]}"#);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let service = &fixture.service;
+                    let mut at = service.client("there".to_owned(), "here".to_owned(), true);
+                    let reply = service.run(&mut at, "test", &super::parse(r#"{"drop":"s"}"#));
+                    assert_eq!(reply.unwrap().float("ok"), Some(1.0));
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn arguments_of_streams_are_checked() {
+    let mut fixture = kept();
+    for (options, code) in [
+        (r#""fullDocument":"off""#, 0),
+        (r#""fullDocument":"always""#, 2),
+        (r#""fullDocumentBeforeChange":"updateLookup""#, 2),
+        (r#""showExpandedEvents":1"#, 14),
+        (r#""allChangesForCluster":0"#, 14),
+        (r#""allChangesForCluster":true"#, 72),
+        (r#""startAtOperationTime":1"#, 14),
+        (r#""resumeAfter":{}"#, 40_647),
+        (r#""resumeAfter":{"_data":7}"#, 40_647),
+        (r#""resumeAfter":{"_data":"7/"}"#, 260),
+        (r#""resumeAfter":{"_data":"a"},"startAfter":{"_data":"a"}"#, 50_865),
+    ] {
+        let reply = fixture.run("test", &watch("s", options));
+        assert_eq!(reply.int("code").unwrap_or(0), code, "{options}: {reply}");
+    }
+    let reply = fixture.run("admin", &watch("s", ""));
+    assert_eq!(reply.int("code"), Some(73), "{reply}");
+    let local = r#"{"aggregate":"s","pipeline":[{"$changeStream":{}}],"cursor":{},
+        "readConcern":{"level":"local"}}"#;
+    assert_eq!(fixture.run("test", local).int("code"), Some(72));
+    let no_document = r#"{"aggregate":"s","pipeline":[{"$changeStream":1}],"cursor":{}}"#;
+    assert_eq!(fixture.run("test", no_document).int("code"), Some(6_188_500));
+}
+
+/// The feed has nothing of a collection that is gone, so a stream that had not read as far gave
+/// `drop` alone.
+#[test]
+fn changes_before_a_drop_are_read_after_it() {
+    let mut fixture = kept();
+    let id = watch_database(&mut fixture, "");
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1}]}"#);
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":2}]}"#);
+    run(&mut fixture, r#"{"drop":"s"}"#);
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":3}]}"#);
+    run(&mut fixture, r#"{"create":"t"}"#);
+    run(&mut fixture, r#"{"dropDatabase":1}"#);
+    let seen = until(&mut fixture, id, "invalidate");
+    let mut kinds = types(&seen);
+    // In the order of the catalog.
+    kinds[4..6].sort_unstable();
+    let expected = ["insert", "insert", "drop", "insert", "drop", "drop", "dropDatabase"];
+    assert_eq!(kinds[..7], expected);
+    assert_eq!(seen[1].int("documentKey._id"), Some(2));
+    assert_eq!((seen[2].str("ns.coll"), seen[6].str("ns.db")), (Some("s"), Some("test")));
+    assert_eq!(seen[6].get("ns.coll").map(|coll| coll.to_string()), None);
+    // Also by who begins again.
+    let after = format!(r#""resumeAfter":{{"_data":"{}"}}"#, seen[0].str("_id._data").unwrap());
+    let id = watch_database(&mut fixture, &after);
+    assert_eq!(types(&until(&mut fixture, id, "invalidate")), types(&seen[1..]));
+    // A stream goes on after its end if it is told so.
+    let last = seen.last().unwrap().str("_id._data").unwrap();
+    let refused =
+        fixture.run("test", &watch("s", &format!(r#""resumeAfter":{{"_data":"{last}"}}"#)));
+    assert_eq!(refused.int("code"), Some(260), "{refused}");
+    let id = watch_database(&mut fixture, &format!(r#""startAfter":{{"_data":"{last}"}}"#));
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":4}]}"#);
+    assert_eq!(types(&until(&mut fixture, id, "insert")), ["insert"]);
+    // What was dropped is not listed, and its name is free.
+    let listed = run(&mut fixture, r#"{"listCollections":1,"nameOnly":true}"#);
+    assert_eq!(listed.get("cursor.firstBatch").unwrap().items().unwrap().count(), 1, "{listed}");
+}
+
+/// Dropped collections are there for readers alone, as long as the log has their changes.
+#[test]
+fn what_is_dropped_takes_no_space_for_ever() {
+    let mut fixture = kept();
+    let hidden = |fixture: &Fixture| {
+        let all = fixture.service.database().keyspaces();
+        all.iter().filter(|keyspace| keyspace.name.contains("system.dropped.")).count()
+    };
+    for n in 0..260 {
+        run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1}]}"#);
+        run(&mut fixture, r#"{"drop":"s"}"#);
+        assert_eq!(hidden(&fixture), n + 1);
+    }
+    fixture.service.tick();
+    assert_eq!(hidden(&fixture), 256);
+    // A transaction that has written does not commit into what is dropped.
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1}]}"#);
+    let transaction = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}},
+        "txnNumber":{"$numberLong":"1"},"autocommit":false"#;
+    let update = format!(
+        r#"{{"update":"s","updates":[{{"q":{{"_id":1}},"u":{{"$set":{{"a":1}}}}}}],
+            "startTransaction":true,{transaction}}}"#
+    );
+    run(&mut fixture, &update);
+    run(&mut fixture, r#"{"drop":"s"}"#);
+    let refused = fixture.run("test", &format!(r#"{{"commitTransaction":1,{transaction}}}"#));
+    assert_eq!(refused.int("code"), Some(112), "{refused}");
+}
+
+#[test]
+fn replacements_and_changes_of_the_catalog_have_events_of_their_own() {
+    let mut fixture = kept();
+    let id = watch_database(&mut fixture, r#""showExpandedEvents":true"#);
+    run(&mut fixture, r#"{"insert":"t","documents":[{"_id":1,"n":1}]}"#);
+    for update in [r#"{"n":2}"#, r#"{"$set":{"n":3}}"#] {
+        let update = format!(r#"{{"update":"t","updates":[{{"q":{{"_id":1}},"u":{update}}}]}}"#);
+        run(&mut fixture, &update);
+    }
+    run(&mut fixture, r#"{"findAndModify":"t","query":{"_id":1},"update":{"n":4}}"#);
+    let upsert = r#"{"update":"t","updates":[{"q":{"_id":2},"u":{"n":5},"upsert":true}]}"#;
+    run(&mut fixture, upsert);
+    let create = r#"{"createIndexes":"t","indexes":[{"key":{"n":-1},"name":"n_-1"}]}"#;
+    run(&mut fixture, create);
+    run(&mut fixture, create);
+    run(&mut fixture, r#"{"dropIndexes":"t","index":"*"}"#);
+    run(&mut fixture, r#"{"collMod":"t","validationLevel":"off"}"#);
+    let seen = until(&mut fixture, id, "modify");
+    let expected = [
+        "create",
+        "insert",
+        "replace",
+        "update",
+        "replace",
+        "insert",
+        "createIndexes",
+        "dropIndexes",
+        "modify",
+    ];
+    assert_eq!(types(&seen), expected);
+    assert_eq!(seen[2].int("fullDocument.n"), Some(2));
+    assert!(seen[2].get("updateDescription").is_none());
+    assert_eq!(seen[3].int("updateDescription.updatedFields.n"), Some(3));
+    assert_eq!(seen[6].int("operationDescription.indexes.0.key.n"), Some(-1));
+    assert_eq!(seen[7].str("operationDescription.indexes.0.name"), Some("n_-1"));
+    let id = watch_database(&mut fixture, "");
+    run(&mut fixture, r#"{"create":"u"}"#);
+    run(&mut fixture, r#"{"insert":"u","documents":[{"_id":1}]}"#);
+    assert_eq!(types(&until(&mut fixture, id, "insert")), ["insert"]);
+}
+
+/// Events had the time of the moment at which they were read.
+#[test]
+fn events_have_the_times_of_their_commits() {
+    let mut fixture = kept();
+    let id = watch_database(&mut fixture, "");
+    let transaction = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}},
+        "txnNumber":{"$numberLong":"7"},"autocommit":false"#;
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1}]}"#);
+    let first = format!(
+        r#"{{"insert":"s","documents":[{{"_id":2}}],"startTransaction":true,{transaction}}}"#
+    );
+    run(&mut fixture, &first);
+    run(&mut fixture, &format!(r#"{{"insert":"s","documents":[{{"_id":3}}],{transaction}}}"#));
+    run(&mut fixture, &format!(r#"{{"commitTransaction":1,{transaction}}}"#));
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":4}]}"#);
+    run(&mut fixture, r#"{"drop":"s"}"#);
+    let seen = until(&mut fixture, id, "drop");
+    let time = |event: &Document| {
+        let part = |name| event.int(&format!("clusterTime.$timestamp.{name}")).unwrap();
+        (part("t"), part("i"))
+    };
+    let times: Vec<_> = seen.iter().map(time).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert_eq!(times[1], times[2], "one commit");
+    assert!(times[0] < times[1] && times[2] < times[3], "{times:?}");
+    let numbers: Vec<_> = seen.iter().map(|event| event.int("txnNumber")).collect();
+    assert_eq!(numbers, [None, Some(7), Some(7), None, None]);
+    assert!(seen[1].get("lsid.uid").is_some() && seen[0].get("lsid").is_none());
+    let walls: Vec<_> =
+        seen.iter().map(|event| event.get("wallTime").unwrap().to_string()).collect();
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    // The same ones for who reads them again, or begins at a time.
+    let after = format!(r#""resumeAfter":{{"_data":"{}"}}"#, seen[0].str("_id._data").unwrap());
+    let (t, i) = times[1];
+    let at = format!(r#""startAtOperationTime":{{"$timestamp":{{"t":{t},"i":{i}}}}}"#);
+    for options in [after, at] {
+        let id = watch_database(&mut fixture, &options);
+        let again = until(&mut fixture, id, "drop");
+        assert_eq!(again.iter().map(time).collect::<Vec<_>>(), times[1..], "{options}");
+        let again: Vec<_> =
+            again.iter().map(|event| event.get("wallTime").unwrap().to_string()).collect();
+        assert_eq!(again, walls[1..]);
+    }
+    let later = r#""startAtOperationTime":{"$timestamp":{"t":4294967295,"i":1}}"#;
+    let id = watch_database(&mut fixture, later);
+    let more = format!(
+        r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"$cmd.aggregate","maxTimeMS":100}}"#
+    );
+    let reply = run(&mut fixture, &more);
+    assert!(reply.get("cursor.nextBatch.0").is_none(), "{reply}");
+    let both = format!(r#"{later},"resumeAfter":{{"_data":"x"}}"#);
+    assert_eq!(fixture.run("test", &watch("s", &both)).int("code"), Some(40_674));
+}

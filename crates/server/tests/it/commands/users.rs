@@ -13,6 +13,7 @@ fn a_role_in_one_database_gives_nothing_in_others() {
         ("root", RoleKind::Root, None),
         ("shopkeeper", RoleKind::Root, Some("shop")),
         ("reader", RoleKind::Read, Some("admin")),
+        ("clerk", RoleKind::Read, Some("shop")),
     ] {
         let database = database.map(str::to_owned);
         users.create(name, "secret", vec![Role { kind, database }]).unwrap();
@@ -37,6 +38,18 @@ fn a_role_in_one_database_gives_nothing_in_others() {
             "admin",
             r#"{"aggregate":1,"pipeline":[{"$changeStream":{"allChangesForCluster":true}}],
                 "cursor":{}}"#,
+            13,
+        ),
+        ("clerk", "shop", r#"{"explain":{"find":"c"}}"#, 0),
+        ("clerk", "shop", r#"{"explain":{"find":"c","$db":"stock"}}"#, 73),
+        ("clerk", "shop", r#"{"explain":{"delete":"c","deletes":[{"q":{},"limit":0}]}}"#, 13),
+        ("clerk", "shop", r#"{"explain":{"findAndModify":"c","remove":true}}"#, 13),
+        ("clerk", "admin", r#"{"aggregate":1,"pipeline":[{"$currentOp":{}},{"$limit":1}]}"#, 0),
+        ("clerk", "admin", r#"{"aggregate":1,"pipeline":[{"$currentOp":{"allUsers":true}}]}"#, 13),
+        (
+            "clerk",
+            "admin",
+            r#"{"aggregate":1,"pipeline":[{"$currentOp":{}},{"$unionWith":{"coll":"c"}}]}"#,
             13,
         ),
         ("reader", "admin", r#"{"find":"system.users"}"#, 13),

@@ -1,7 +1,7 @@
 //! A client: commands as messages of BSON, written and read by the official crate.
 
 use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, Document, doc};
+use bson::{Binary, Bson, Document, Timestamp, doc};
 use flagstone::{Database, Options};
 use flagstone_server::command::{self, Service, ServiceOptions};
 use flagstone_server::wire::{Request, put_message};
@@ -22,12 +22,15 @@ pub(super) struct Client {
     state: command::Client,
     /// Its session.
     pub(super) session: u8,
+    /// The time of the last reply.
+    time: Timestamp,
 }
 
 impl Client {
     pub(super) fn new(service: &Arc<Service>, session: u8) -> Self {
         let state = service.client("here".to_owned(), "here".to_owned(), true);
-        Self { service: Arc::clone(service), state, session }
+        let time = Timestamp { time: 0, increment: 0 };
+        Self { service: Arc::clone(service), state, session, time }
     }
 
     /// Runs a command, whatever comes of it.
@@ -42,7 +45,13 @@ impl Client {
         .unwrap();
         self.service.answer(&mut self.state, &message, &mut out).unwrap();
         let (_, Request::Message(reply)) = Request::parse(&out).unwrap() else { panic!() };
-        Document::from_reader(reply.command).unwrap()
+        let mut reply = Document::from_reader(reply.command).unwrap();
+        // Replies differ in their times, which never go back.
+        let time = reply.remove("operationTime").unwrap().as_timestamp().unwrap();
+        assert!(time >= self.time, "{time:?} after {:?}", self.time);
+        self.time = time;
+        reply.remove("$clusterTime").unwrap();
+        reply
     }
 
     /// Runs a command that must succeed.

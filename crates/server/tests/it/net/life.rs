@@ -2,7 +2,7 @@
 
 use super::{Running, ask, command, ended, eventually, reply, works};
 use flagstone_server::net::ServeOptions;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +19,14 @@ fn a_command_that_runs_is_answered_before_the_server_stops() {
     std::thread::scope(|threads| {
         let stop = threads.spawn(|| running.server.stop(super::LONG));
         ended(&mut idle);
-        assert!(TcpStream::connect(running.address()).is_err());
+        // Who comes meanwhile is told so.
+        let mut late = running.connect();
+        assert!(ask(&mut late, "ping").unwrap().contains("shutting down"));
+        let mut asks = running.connect();
+        asks.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        asks.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("shutting down"), "{answer}");
         running.toy.gate.open();
         assert!(reply(&mut busy).unwrap().contains(r#""ok":1.0"#));
         let told = reply(&mut busy);
@@ -41,6 +48,18 @@ fn a_command_that_does_not_end_is_left_after_the_grace() {
     ended(&mut busy);
     running.toy.gate.open();
     assert_eq!(running.server.stop(super::LONG), 0);
+}
+
+/// The connection was closed without a word.
+#[test]
+fn a_command_that_is_told_to_end_is_answered() {
+    let running = Running::new(ServeOptions::default());
+    running.toy.ends.store(true, Ordering::Relaxed);
+    let mut busy = running.connect();
+    busy.write_all(&command("wait", "")).unwrap();
+    running.toy.gate.wait_for_one();
+    assert_eq!(running.server.stop(Duration::from_millis(300)), 1);
+    assert!(reply(&mut busy).unwrap().contains(r#""ok":1.0"#));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use flagstone_server::net::{
 use flagstone_server::wire::{Request, WireError, put_message};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub(crate) struct Toy {
     pub(crate) has_users: bool,
     /// `wait` waits until this is true.
     pub(crate) gate: Gate,
+    /// `wait` ends when the server tells it so.
+    pub(crate) ends: AtomicBool,
     /// How often a client was silent.
     pub(crate) rests: AtomicUsize,
     /// The bytes of messages, requests and answers.
@@ -112,6 +114,12 @@ impl Handler for Toy {
 
     fn count(&self, received: u64, sent: u64) {
         self.bytes.fetch_add(received + sent, Ordering::Relaxed);
+    }
+
+    fn stop(&self, at_once: bool) {
+        if at_once && self.ends.load(Ordering::Relaxed) {
+            self.gate.open();
+        }
     }
 
     fn rest(&self, _client: &mut Login) {

@@ -21,9 +21,15 @@ struct Serving {
 
 impl Serving {
     fn new(options: ServeOptions) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let service =
-            Service::new(Database::open(dir.path()).unwrap(), ServiceOptions::default()).unwrap();
+        Self::at(tempfile::tempdir().unwrap(), options)
+    }
+
+    /// Serves the database of a directory, which keeps changes.
+    fn at(dir: tempfile::TempDir, options: ServeOptions) -> Self {
+        let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+        let keeping = flagstone::Options::new().change_retention(keep);
+        let db = Database::builder(dir.path().join("data")).options(keeping).open().unwrap();
+        let service = Service::new(db, ServiceOptions::default()).unwrap();
         let listeners = Listener::bind(&"127.0.0.1:0".parse::<Listen>().unwrap()).unwrap();
         let log = Arc::new(Log::new(LogForm::Text, std::io::sink()));
         let server = Server::start(listeners, options, log).unwrap();
@@ -216,4 +222,92 @@ fn a_query_ends_with_its_connection() {
     super::eventually("the query runs", &mut runs);
     drop(client);
     super::eventually("the query ends", || !runs());
+}
+
+/// Returns the time of a reply.
+fn time(reply: &Document) -> (i64, i64) {
+    let part = |path: &str| {
+        reply.int(&format!("{path}.$timestamp.t")).zip(reply.int(&format!("{path}.$timestamp.i")))
+    };
+    let time = part("operationTime").unwrap();
+    assert_eq!(part("$clusterTime.clusterTime"), Some(time), "{reply}");
+    assert_eq!(reply.int("$clusterTime.signature.keyId"), Some(0));
+    time
+}
+
+/// Drivers had no causal consistency, and sessions no `operationTime`.
+#[test]
+fn replies_have_times_that_grow_with_commits_also_over_restarts() {
+    let mut serving = Serving::new(ServeOptions::default());
+    let mut last = (0, 0);
+    for round in 0..3_i64 {
+        let mut connection = serving.connect();
+        let command = |name: &str, more: Value| {
+            let mut map = flagstone::doc::Map::new();
+            map.insert(name, "c");
+            map.insert("$db", "t");
+            for (name, value) in more.as_map().unwrap() {
+                map.insert(name.clone(), value.clone());
+            }
+            Value::Map(map)
+        };
+        let begun = time(&connection.ask(command("count", doc!({}))).unwrap());
+        assert!(begun >= last, "{begun:?} after {last:?}");
+        let written = connection.ask(command("insert", doc!({ "documents": [{ "_id": round }] })));
+        let written = time(&written.unwrap());
+        assert!(written > begun, "{written:?} after {begun:?}");
+        // What fails has one, too.
+        let failed = connection.ask(command("nothing", doc!({}))).unwrap();
+        assert_eq!((failed.float("ok"), time(&failed)), (Some(0.0), written));
+        let after = |(t, i): (i64, i64)| {
+            let time = doc!({ "$timestamp": { "t": t, "i": i } });
+            doc!({ "query": { "_id": round }, "readConcern": { "afterClusterTime": time } })
+        };
+        let read = connection.ask(command("count", after(written))).unwrap();
+        assert_eq!((read.int("n"), time(&read)), (Some(1), written));
+        // A time that has come and no commit has: one that a power cut has taken back.
+        let read = connection.ask(command("count", after((written.0, written.1 + 1000)))).unwrap();
+        assert_eq!(read.int("n"), Some(1), "{read}");
+        assert!(time(&read) > (written.0, written.1 + 1000));
+        last = time(&read);
+        let refused = connection.ask(command("count", after((last.0 + 1000, 1)))).unwrap();
+        assert_eq!(refused.int("code"), Some(72), "{refused}");
+        drop(connection);
+        let Serving { server, service, _dir } = serving;
+        server.stop(LONG);
+        service.close();
+        service.database().clone().close().unwrap();
+        serving = Serving::at(_dir, ServeOptions::default());
+    }
+}
+
+/// A change stream that waited held the stop back for its whole grace, and its client saw the end
+/// of the connection alone.
+#[test]
+fn streams_that_wait_end_when_the_server_stops() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    let stream = doc!({ "aggregate": "c", "pipeline": [{ "$changeStream": {} }], "cursor": {},
+        "$db": "t" });
+    let id = connection.ask(stream).unwrap().int("cursor.id").unwrap();
+    let began = std::time::Instant::now();
+    std::thread::scope(|threads| {
+        let waits = threads.spawn(|| {
+            connection.ask(doc!({ "getMore": id, "collection": "c", "maxTimeMS": 600_000_i64,
+                "$db": "t" }))
+        });
+        let mut client = serving.service.client("x".to_owned(), "x".to_owned(), true);
+        let current = Document::from_json(r#"{"currentOp":1,"op":"getmore"}"#).unwrap();
+        loop {
+            let found = serving.service.run(&mut client, "admin", &current).unwrap();
+            if found.get("inprog.0").is_some() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert_eq!(serving.server.stop(LONG), 0);
+        let ended = waits.join().unwrap();
+        assert_eq!(ended.unwrap().int("code"), Some(11600));
+    });
+    assert!(began.elapsed() < LONG);
 }
