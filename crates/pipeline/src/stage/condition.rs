@@ -134,7 +134,7 @@ pub(super) fn test(
     depth: usize,
 ) -> Result<Test> {
     let map = members(filter, place)?;
-    if depth == NESTING_MAX {
+    if depth > NESTING_MAX {
         let text = format!("expected conditions at most {NESTING_MAX} deep");
         return Err(place.refuse(code::BAD_VALUE, text));
     }

@@ -568,6 +568,35 @@ fn errors_name_the_document() {
                 "output":{"x":{"$sum":{"$size":"$tags"}}}}}]"#,
             &["error 17124 , in the document with _id 3"],
         ),
+        // The window of another document is where it fails.
+        (
+            r#"[{"$match":{"n":{"$gte":3}}},{"$setWindowFields":{"sortBy":{"n":1},
+                "output":{"x":{"$sum":{"$size":"$tags"}}}}}]"#,
+            &["error 17124 , in the document with _id 3"],
+        ),
+        (
+            r#"[{"$match":{"n":{"$gte":3}}},{"$setWindowFields":{"sortBy":{"n":1},"output":{
+                "x":{"$sum":{"$size":"$tags"},"window":{"documents":[0,2]}}}}}]"#,
+            &["error 17124 , in the document with _id 3"],
+        ),
+        (
+            r#"[{"$documents":[{"_id":1,"n":1,"v":1},{"_id":2,"n":2,"v":"x"}]},
+                {"$setWindowFields":{"sortBy":{"n":1},"output":{
+                "x":{"$shift":{"output":{"$abs":"$v"},"by":1}}}}}]"#,
+            &["error 28765 , in the document with _id 2"],
+        ),
+        (
+            r#"[{"$documents":[{"_id":1,"n":1,"v":1},{"_id":2,"n":2,"v":"x"}]},
+                {"$setWindowFields":{"sortBy":{"n":1},"output":{"x":{
+                "$derivative":{"input":"$v"},"window":{"documents":[0,1]}}}}}]"#,
+            &["error 14 , in the document with _id 2"],
+        ),
+        (
+            r#"[{"$documents":[{"_id":1,"n":1,"v":1},{"_id":2,"n":2},{"_id":3,"n":3,"v":"x"}]},
+                {"$setWindowFields":{"sortBy":{"n":1},"output":{"x":{"$linearFill":{
+                "$abs":"$v"}}}}}]"#,
+            &["error 28765 , in the document with _id 3"],
+        ),
         (
             r#"[{"$limit":1},{"$lookup":{"from":"customers","as":"x","pipeline":[
                 {"$addFields":{"x":{"$size":"$age"}}}]}}]"#,
@@ -596,9 +625,10 @@ fn conditions_nest_100_deep() {
     };
     for inner in [r#"{"n":3}"#, r#"{"$expr":{"$eq":["$n",3]}}"#] {
         assert_eq!(found(&nested(99, inner)), [r#"{"n":1}"#]);
+        assert_eq!(found(&nested(100, inner)), [r#"{"n":1}"#]);
+        let deep = found(&nested(101, inner));
+        assert!(is_expected(&deep, &["error 2 at most 100 deep"]), "{deep:?}");
     }
-    let deep = found(&nested(101, r#"{"$expr":{"$eq":["$n",3]}}"#));
-    assert!(is_expected(&deep, &["error 2 at most 100 deep"]), "{deep:?}");
 }
 
 #[test]

@@ -170,7 +170,7 @@ impl Bounds {
 impl Range {
     fn advance<R: Rows>(&self, frame: &mut Frame, buffer: &mut Buffer<R>, at: usize) -> Result<()> {
         let base = path(buffer.row(at), &self.field).map_or(Value::Null, Cow::into_owned);
-        self.check(&base)?;
+        self.check(&base).map_err(|error| error.of_row(buffer.row(at)))?;
         frame.start = match &self.lower {
             Edge::Unbounded => 0,
             Edge::Current => at,

@@ -289,9 +289,12 @@ impl Function {
                 }
                 let (first, last) = (buffer.row(frame.start), buffer.row(frame.end - 1));
                 let point = |row: &Value| -> Result<Point> {
-                    Ok((of(time, row, context)?, of(input, row, context)?))
+                    let point = (of(time, row, context)?, of(input, row, context)?);
+                    let checked = check_point(&point, millis.is_some(), place);
+                    checked.map(|()| point).map_err(|error| error.of_row(row))
                 };
-                derivative(&point(first)?, &point(last)?, *millis, place)
+                let derived = derivative(&point(first)?, &point(last)?, *millis, place);
+                derived.map_err(|error| error.of_row(last))
             }
             (Self::MovingAverage { input, alpha }, Live::Last(last)) => {
                 let value = of(input, buffer.row(at), context)?;
@@ -313,7 +316,8 @@ impl Function {
             ) => {
                 let (x, y) =
                     (of(time, buffer.row(at), context)?, of(input, buffer.row(at), context)?);
-                check_line(&x, &y, last.as_ref(), place)?;
+                let checked = check_line(&x, &y, last.as_ref(), place);
+                checked.map_err(|error| error.of_row(buffer.row(at)))?;
                 *last = Some(x.clone());
                 if !y.is_null() {
                     (*left, *right) = (Some((x, y.clone())), None);
@@ -336,10 +340,8 @@ impl Function {
             }
             (Self::Scaled { input, ends, range, place }, Live::Both(both)) => {
                 let value = of(input, buffer.row(at), context)?;
-                if NumberType::of(&value).is_none() {
-                    let text = format!("expected numbers, found {}", type_name(Some(&value)));
-                    return Err(PipelineError::new(code::TYPE_MISMATCH, place, text));
-                }
+                let checked = check_number(&value, place);
+                checked.map_err(|error| error.of_row(buffer.row(at)))?;
                 let [low, high] = &mut **both;
                 let low = ends[0].value(low, buffer, at, context)?;
                 let high = ends[1].value(high, buffer, at, context)?;
@@ -537,8 +539,20 @@ fn field_node(field: &str, at: &Place<'_>, names: &mut Names) -> Result<Node> {
     parse(&Value::from(format!("${field}")), at, names)
 }
 
+/// Evaluates an expression for a row, which errors name.
 fn of(node: &Node, row: &Value, context: &Context) -> Result<Value> {
-    Ok(node.evaluate(row, context)?.map_or(Value::Null, Cow::into_owned))
+    let value = node.evaluate(row, context).map_err(|error| error.of_row(row))?;
+    Ok(value.map_or(Value::Null, Cow::into_owned))
+}
+
+/// Adds a row, which errors name. Returns by how many bytes `running` has grown.
+fn added(
+    aggregate: &Aggregate,
+    running: &mut Running,
+    row: &Value,
+    context: &Context,
+) -> Result<isize> {
+    aggregate.add(running, row, context).map_err(|error| error.of_row(row))
 }
 
 /// Adds the rows of a frame.
@@ -550,7 +564,7 @@ fn accumulate<R: Rows>(
     context: &Context,
 ) -> Result<()> {
     for at in frame.start..frame.end {
-        let grown = aggregate.add(running, buffer.row(at), context)?;
+        let grown = added(aggregate, running, buffer.row(at), context)?;
         hold.release(grown.min(0).unsigned_abs());
         hold.add(grown.max(0).unsigned_abs(), "$setWindowFields")?;
     }
@@ -605,7 +619,7 @@ impl Sliding {
         }
         for at in (start..end).rev() {
             let mut running = aggregate.begin();
-            let grown = aggregate.add(&mut running, buffer.row(at), context)?;
+            let grown = added(aggregate, &mut running, buffer.row(at), context)?;
             self.hold.add(SMALL + grown.max(0).unsigned_abs(), "$setWindowFields")?;
             if let Some((_, later)) = self.early.last() {
                 aggregate.merge(&mut running, later.clone());
@@ -629,31 +643,34 @@ impl Sliding {
     }
 }
 
+/// Refuses what is no point of a derivative.
+fn check_point((time, value): &Point, has_unit: bool, place: &str) -> Result<()> {
+    let is_number = |value: &Value| NumberType::of(value).is_some();
+    let is_date = |value: &Value| matches!(value, Value::DateTime(_));
+    let (code, text) = match () {
+        () if has_unit && !is_date(time) => {
+            (5624900, "expected dates in the field of sortBy, beside unit")
+        }
+        () if !has_unit && is_date(time) => {
+            (5624901, "expected a unit, for the dates in the field of sortBy")
+        }
+        () if !has_unit && !is_number(time) => (5624902, "expected numbers in the field of sortBy"),
+        () if value.is_null() => (5624903, "expected an input that is not null or missing"),
+        () if !is_number(value) && !is_date(value) => {
+            (code::TYPE_MISMATCH, "expected numbers or dates as input")
+        }
+        () => return Ok(()),
+    };
+    Err(PipelineError::new(code, place, text))
+}
+
 /// Returns the difference of the values of two points for each unit of time; null if there is no
 /// time between them.
 fn derivative(first: &Point, last: &Point, millis: Option<i64>, place: &str) -> Result<Value> {
-    let refuse = |code, text: &str| Err(PipelineError::new(code, place, text));
-    let is_date = |point: &Point| matches!(point.0, Value::DateTime(_));
-    let is_number = |value: &Value| NumberType::of(value).is_some();
-    match millis {
-        Some(_) if !is_date(first) || !is_date(last) => {
-            return refuse(5624900, "expected dates in the field of sortBy, beside unit");
-        }
-        None if is_date(first) || is_date(last) => {
-            return refuse(5624901, "expected a unit, for the dates in the field of sortBy");
-        }
-        None if !is_number(&first.0) || !is_number(&last.0) => {
-            return refuse(5624902, "expected numbers in the field of sortBy");
-        }
-        _ => {}
-    }
     let run = difference(&last.0, &first.0).unwrap_or_default();
-    let rise = match difference(&last.1, &first.1) {
-        Some(rise) => rise,
-        None if first.1.is_null() || last.1.is_null() => {
-            return refuse(5624903, "expected an input that is not null or missing");
-        }
-        None => return refuse(code::TYPE_MISMATCH, "expected numbers or dates as input"),
+    let Some(rise) = difference(&last.1, &first.1) else {
+        let text = "expected numbers or dates as input";
+        return Err(PipelineError::new(code::TYPE_MISMATCH, place, text));
     };
     if run == Value::Int(0) {
         return Ok(Value::Null);
@@ -668,6 +685,15 @@ fn averaged(last: Option<&Value>, value: &Value, alpha: &Value) -> Option<Value>
     let Some(last) = last else { return multiply(value, &Value::Float(1.0)) };
     let rest = subtract(&Value::Int(1), alpha)?;
     add(&multiply(value, alpha)?, &multiply(last, &rest)?)
+}
+
+/// Refuses what is no number.
+fn check_number(value: &Value, place: &str) -> Result<()> {
+    if NumberType::of(value).is_some() {
+        return Ok(());
+    }
+    let text = format!("expected numbers, found {}", type_name(Some(value)));
+    Err(PipelineError::new(code::TYPE_MISMATCH, place, text))
 }
 
 /// Refuses what is no point of a line.

@@ -100,8 +100,7 @@ impl<R: Rows> Rows for Windowed<R> {
         }
         let (mut values, mut needed) = (Vec::with_capacity(lives.len()), *at + 1);
         for (output, live) in window.outputs.iter().zip(lives) {
-            let value = output.function.value(live, buffer, *at, context);
-            values.push(value.map_err(|error| error.of_row(buffer.row(*at)))?);
+            values.push(output.function.value(live, buffer, *at, context)?);
             needed = needed.min(output.function.needed(live, *at));
         }
         let mut row = buffer.take(*at, needed);
