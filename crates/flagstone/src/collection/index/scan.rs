@@ -230,6 +230,18 @@ pub(crate) struct IndexScan<'a> {
 }
 
 impl IndexScan<'_> {
+    /// Returns whether the entries are those of `index`.
+    pub(crate) fn is_of(&self, index: &UsableIndex) -> bool {
+        Arc::ptr_eq(&self.core, &index.core)
+    }
+
+    /// Releases memory while nobody reads, as [`Scan::park`]. A transaction keeps what it reads.
+    pub(crate) fn park(&mut self) {
+        if let EntryScan::Snapshot(scan) = &mut self.source {
+            scan.park();
+        }
+    }
+
     /// Moves to the next entry. Returns false at the end.
     ///
     /// # Errors

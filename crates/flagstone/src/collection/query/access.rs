@@ -99,10 +99,11 @@ pub(super) fn index_accesses(
         let Some((access, merged)) = access(&known, spec, ask) else {
             return Err(IndexPremise { index, number: premise });
         };
+        // One that is merged is looked at first: what it counts serves the other one, too.
+        accesses.extend(merged);
         if all || access.may_pay(definition, ask) {
             accesses.push(access);
         }
-        accesses.extend(merged);
     }
     Ok((accesses, refused))
 }
@@ -181,7 +182,9 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<(IndexAccess, Opt
     let is_whole = are_points && fields == definition.fields.len();
     let is_one = prefixes.len() == 1;
     let is_mergeable = is_whole && prefixes.len() <= MERGED_MAX;
-    let merges_keys = is_mergeable && !is_one && ask.need.by_key().is_some();
+    // A query that reads all, as a write does, holds no more than one range open.
+    let is_part = spec.limit.is_some() || spec.after.is_some() || ask.is_paged;
+    let merges_keys = is_mergeable && !is_one && is_part && ask.need.by_key().is_some();
     let is_key_ordered = is_whole && (is_one || merges_keys);
     let of_prefix = |prefix: &Vec<u8>| IndexRange::of_prefix(prefix);
     let mut ranges = ranges.unwrap_or_else(|| prefixes.iter().map(of_prefix).collect());
@@ -275,8 +278,8 @@ fn bound_keys(streams: &mut [Stream], spec: &Spec) -> Option<bool> {
 }
 
 /// Leaves of ranges what is read from the entry with this key on in a direction.
-fn begin_at(ranges: &mut [IndexRange], key: &[u8], direction: Direction) {
-    for range in ranges {
+fn begin_at(ranges: &mut Vec<IndexRange>, key: &[u8], direction: Direction) {
+    let from = |range: &IndexRange| {
         let mut keys = range.keys().clone();
         match direction {
             Direction::Ascending if keys.starts_before(key) => {
@@ -287,8 +290,9 @@ fn begin_at(ranges: &mut [IndexRange], key: &[u8], direction: Direction) {
             }
             _ => {}
         }
-        *range = keys.into();
-    }
+        (!keys.is_empty()).then(|| IndexRange::from(keys))
+    };
+    *ranges = ranges.iter().filter_map(from).collect();
 }
 
 /// Leaves of ranges what is read after the entry with this key in a direction.

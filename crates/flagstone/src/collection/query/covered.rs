@@ -128,6 +128,12 @@ impl<'t> Covered<'t> {
         Ok(is_match)
     }
 
+    /// Releases memory while nobody reads.
+    pub(super) fn park(&mut self) {
+        self.entries.park();
+        self.document = self.document.take().map(|document| Slice::copy_of(&document));
+    }
+
     /// The stored key of the document.
     pub(super) fn key(&self) -> &[u8] {
         self.entries.key()

@@ -78,6 +78,16 @@ impl<'t> Entries<'t> {
         }
     }
 
+    /// Releases memory while nobody reads, as [`Scan::park`](flagstone_engine::Scan::park).
+    pub(super) fn park(&mut self) {
+        let streams = match self {
+            Self::Ranges(entries) => std::slice::from_mut(entries),
+            Self::Merged(entries) => entries.streams.as_mut_slice(),
+        };
+        let scans = streams.iter_mut().filter_map(|entries| entries.scan.as_mut());
+        scans.for_each(|scan| scan.park());
+    }
+
     /// The number of entries read so far.
     pub(super) fn read(&self) -> u64 {
         match self {

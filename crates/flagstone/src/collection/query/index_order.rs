@@ -65,19 +65,32 @@ impl TieOrder {
         }
     }
 
-    /// Appends to a sort key what is before the stored key of the document `root`.
+    /// Appends to a sort key what is before the stored key of the document `root`. `known` is an
+    /// entry that gave the document: one of this index says more than what it covers.
     ///
     /// # Errors
     /// If the document is malformed.
-    pub(super) fn put(&self, root: &View<'_>, key: &mut Vec<u8>) -> Result<(), Malformed> {
+    pub(super) fn put(
+        &self,
+        root: &View<'_>,
+        known: Option<&IndexScan<'_>>,
+        key: &mut Vec<u8>,
+    ) -> Result<(), Malformed> {
         let Self::Entries(index, direction, fixed) = self else { return Ok(()) };
         let Some(definition) = index.definition() else { return Ok(()) };
-        let entries = match DocumentEntries::of(definition, root, &[], None) {
-            Ok(entries) => entries,
-            Err(Refusal::Malformed(malformed)) => return Err(malformed),
-            Err(Refusal::Unfit(_)) => return Ok(()),
+        let made;
+        let entry = match known.filter(|entry| entry.is_of(index)) {
+            Some(entry) => entry.components(),
+            None => {
+                made = match DocumentEntries::of(definition, root, &[], None) {
+                    Ok(entries) => entries,
+                    Err(Refusal::Malformed(malformed)) => return Err(malformed),
+                    Err(Refusal::Unfit(_)) => return Ok(()),
+                };
+                let Some((entry, _)) = made.iter().next() else { return Ok(()) };
+                entry
+            }
         };
-        let Some((entry, _)) = entries.iter().next() else { return Ok(()) };
         // Only the first fields may have several values: all entries have the same rest.
         let rest = &entry[components_len(entry, definition.directions().take(*fixed))?..];
         // Each component marks its own end, so inverted bytes have the other order.

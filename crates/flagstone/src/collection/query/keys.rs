@@ -72,6 +72,18 @@ impl<'t> Keys<'t> {
         }
     }
 
+    /// Releases memory while nobody reads.
+    pub(super) fn park(&mut self) {
+        match self {
+            Self::Entries(entries) => entries.park(),
+            Self::Known(..) | Self::Sorted(..) => {}
+            Self::Both(both, ..) => {
+                both.0.park();
+                both.1.park();
+            }
+        }
+    }
+
     /// The entry of the key that was returned last, if keys come straight from entries.
     pub(super) fn entry(&self) -> Option<&IndexScan<'t>> {
         match self {

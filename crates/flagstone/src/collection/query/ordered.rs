@@ -69,7 +69,7 @@ impl SortJob<'_> {
             key.clear();
             decode::look(self.stored, rows.bytes(), |root| {
                 self.sort.key(root, &mut keys, &mut key)?;
-                self.ties.put(root, &mut key)
+                self.ties.put(root, rows.entry(), &mut key)
             })?;
             let start = key.len();
             sort_key::directed(rows.key(), ties, &mut key);

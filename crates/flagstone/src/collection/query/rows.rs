@@ -250,8 +250,14 @@ impl<'t> Rows<'t> {
 
     /// Releases memory while nobody reads; see [`flagstone_engine::Scan::park`].
     pub(super) fn park(&mut self) {
-        if let RowSource::Scan(scan) = &mut self.found {
-            scan.park();
+        match &mut self.found {
+            RowSource::Nothing => {}
+            RowSource::Scan(scan) => scan.park(),
+            RowSource::Fetch(fetch) => {
+                fetch.keys.park();
+                fetch.document = Slice::copy_of(&fetch.document);
+            }
+            RowSource::Covered(covered) => covered.park(),
         }
     }
 }

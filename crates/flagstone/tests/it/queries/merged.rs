@@ -243,3 +243,161 @@ fn a_transaction_rests_on_what_a_merge_has_read() {
     assert_eq!(claims(-1.0, "done"), Ok(()));
     assert_eq!(claims(900.0, "retry"), Ok(()));
 }
+
+/// A sort without a limit merges nothing, but what it might merge took the cover of its index: it
+/// read 2,000 documents that its entries say all of.
+#[test]
+fn a_covered_sort_without_a_limit_stays_covered() {
+    let world = World::new(1);
+    let (_session, jobs) = jobs(&world);
+    jobs.create_index("due", Index::on("state").then("at").then("-n")).unwrap();
+    let mut all = expected(is_waiting, false);
+    all.sort_by_key(|n| (n * 7919 % 1000, -n));
+    for _ in 0..2 {
+        // The second lacks the field that decides ties.
+        for fields in ["state,at,n", "state,at"] {
+            let find = jobs.find(WAITING[0]).sort("at").project(fields);
+            let (explain, actual) = analyzed(&find);
+            assert_eq!((actual.entries, actual.documents), (2000, 0), "{explain}");
+            assert_eq!(keys(&find), all);
+            assert_eq!(keys(&find.limit(300)), all[..300], "merged");
+        }
+        jobs.create_index("by_time", Index::on("at").then("state")).unwrap();
+    }
+}
+
+/// A merge that ends soon was not counted, and taken for one of 256 entries at least: a scan of 300
+/// documents looked cheaper than five entries.
+#[test]
+fn few_entries_are_counted() {
+    let world = World::new(1);
+    let session = world.open(&small()).unwrap();
+    let jobs = session.db.space("jobs").options(hashed(2)).collection().unwrap();
+    for n in 0..300_i64 {
+        let state = if n % 60 == 7 { STATES[n as usize % 2] } else { "done" };
+        jobs.put(n, &doc!({"state": state, "at": (-n), "n": n})).unwrap();
+    }
+    jobs.create_index("due", Index::on("state").then("at")).unwrap();
+    for (filter, count) in
+        [(WAITING[0], 5), (r#"{"state":{"$in":["new","retry"]},"n":{"$gte":60}}"#, 4)]
+    {
+        let find = jobs.find(filter).sort("at").limit(100);
+        let (explain, actual) = analyzed(&find);
+        assert_eq!((actual.entries, actual.documents), (5, 5), "{explain}");
+        assert_eq!(keys(&find), [247, 187, 127, 67, 7][..count]);
+    }
+}
+
+/// A write by filter takes the keys in their order and reads all: it held a scan of each value open
+/// until its end.
+#[test]
+fn keys_are_merged_for_a_part_of_them() {
+    let world = World::new(1);
+    let (_session, jobs) = jobs(&world);
+    jobs.create_index("state", Index::on("state")).unwrap();
+    let find = jobs.find(WAITING[0]).hint(flagstone::query::Hint::index("state")).sort("$key");
+    for (find, is_merged) in [(find.clone(), false), (find.limit(2000), true)] {
+        let explain = find.explain().unwrap();
+        assert_eq!(explain.plans[0].access.starts_with("sorted merge"), is_merged, "{explain}");
+        let mut all = expected(is_waiting, false);
+        all.sort_unstable();
+        assert_eq!(keys(&find), all);
+    }
+    assert_eq!(jobs.delete_many(WAITING[1]).run().unwrap().modified, 2000);
+    assert_eq!(jobs.find(WAITING[0]).count().unwrap(), 0);
+}
+
+/// Pages of a unique index begin again at an entry that was returned: in all other intervals of the
+/// sorted field, the range then ended before it began.
+#[test]
+fn pages_of_a_unique_index_pass_intervals() {
+    let world = World::new(1);
+    let session = world.open(&small()).unwrap();
+    let seats = session.db.space("seats").options(hashed(2)).collection().unwrap();
+    for n in 0..24_i64 {
+        seats.put(n, &doc!({"row": (n % 3), "u": (n / 3)})).unwrap();
+    }
+    seats.create_index("seat", Index::on("row").then("u").unique()).unwrap();
+    let filter =
+        r#"{"row":{"$in":[0,2]},"$or":[{"u":{"$gte":0,"$lt":2}},{"u":{"$gte":4,"$lt":6}}]}"#;
+    for (sort, is_reverse) in [("u", false), ("-u", true)] {
+        let hinted = seats.find(filter).sort(sort).hint(flagstone::query::Hint::index("seat"));
+        let (mut found, mut token) = (Vec::new(), None);
+        loop {
+            let find = token.iter().fold(hinted.clone(), |find, token| find.after(token));
+            let page = find.page(1).unwrap();
+            found.extend(page.documents.iter().map(|(key, _)| key.as_i64().unwrap()));
+            token = page.next;
+            if token.is_none() {
+                break;
+            }
+        }
+        let mut all = vec![0, 2, 3, 5, 12, 14, 15, 17];
+        if is_reverse {
+            all.reverse();
+        }
+        assert_eq!(found, all, "{sort}");
+    }
+}
+
+/// A cursor over entries kept what it read while its client was idle: each range of a merge a block
+/// and a table.
+#[test]
+fn a_parked_merge_goes_on_where_it_was() {
+    for fields in [None, Some("state,at")] {
+        let world = World::new(1);
+        let (session, jobs) = jobs(&world);
+        jobs.create_index("due", Index::on("state").then("at")).unwrap();
+        let find = jobs.find(WAITING[0]).sort("at").limit(1500);
+        let find = fields.iter().fold(find, |find, fields| find.project(*fields));
+        let (mut cursor, mut found) = (find.run().unwrap(), Vec::new());
+        for step in 0.. {
+            if step % 50 == 0 {
+                cursor.park();
+            }
+            match step {
+                10 => jobs.clear().unwrap(),
+                60 => session.db.flush().unwrap(),
+                // What it has read is given up: no file is left that is not of use.
+                100 => {
+                    session.db.compact().unwrap();
+                    session.settle();
+                    let files = world.files().iter().filter(|it| it.ends_with(".sst")).count();
+                    assert_eq!(files as u64, session.db.stats().tables());
+                }
+                _ => {}
+            }
+            let Some(entry) = cursor.next() else { break };
+            found.push(entry.unwrap().0.as_i64().unwrap());
+        }
+        assert_eq!(found, expected(is_waiting, false)[..1500], "{fields:?}");
+    }
+}
+
+/// What is before the position of a token was not read, nor what is beyond the entry that is next.
+#[test]
+fn a_transaction_rests_on_what_follows_a_token() {
+    let world = World::new(1);
+    let (session, jobs) = jobs(&world);
+    jobs.create_index("due", Index::on("state").then("at")).unwrap();
+    let claims = |sort: &str, at: f64, state: &str| {
+        let first = jobs.find(WAITING[0]).sort(sort).page(1).unwrap();
+        let options = TransactionOptions::new().isolation(Isolation::Serializable);
+        let mut tx = options.begin(&session.db).unwrap();
+        let find = tx.find(&jobs, WAITING[0]).sort(sort).after(&first.next.unwrap()).limit(1);
+        let (key, document) = find.run().unwrap().next().unwrap().unwrap();
+        jobs.put(9000, &doc!({"state": state, "at": at})).unwrap();
+        tx.put(&jobs, key.clone(), &doc!({"state": "taken"})).unwrap();
+        let done = tx.commit().map(drop).map_err(|error| error.kind());
+        jobs.delete(9000).unwrap();
+        jobs.put(key, &document).unwrap();
+        done
+    };
+    // The first four jobs are new, of time 0; the last four wait again, of time 999.
+    assert_eq!(claims("at", -1.0, "retry"), Ok(()));
+    assert_eq!(claims("at", 0.5, "retry"), Err(ErrorKind::Conflict));
+    assert_eq!(claims("at", 0.5, "new"), Ok(()));
+    assert_eq!(claims("-at", 2000.0, "new"), Ok(()));
+    assert_eq!(claims("-at", 998.5, "new"), Err(ErrorKind::Conflict));
+    assert_eq!(claims("-at", 998.5, "retry"), Ok(()));
+}

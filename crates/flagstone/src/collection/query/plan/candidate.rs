@@ -1,6 +1,6 @@
 //! One index as a plan, with its cost.
 
-use super::planner::{Chosen, PROBED_MAX, Plan, Planner};
+use super::planner::{Chosen, FETCH, FIND, PROBED_MAX, Plan, Planner};
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
 use crate::collection::query::entries::Entries;
@@ -17,11 +17,7 @@ const MANY: u64 = 16 * PROBED_MAX as u64;
 const RANGE_PARTS: u64 = 3;
 /// .. one part in this many.
 const VALUE_PARTS: u64 = 10;
-/// A document that is read by its key costs as much as this many in a scan ..
-pub(super) const FETCH: u64 = 3;
-/// .. the first entry of a range that is merged, as much as this many ..
-const FIND: u64 = 16;
-/// .. and as much as a scan reads is cheaper for entries, this many.
+/// As much as a scan reads of a document is read of this many entries.
 pub(super) const ENTRIES_PER_DOCUMENT: u64 = 4;
 
 pub(super) struct Candidate {
@@ -31,26 +27,37 @@ pub(super) struct Candidate {
     pub(super) has_order: bool,
     /// How many entries it reads, about.
     pub(super) entries: u64,
+    how: How,
     info: PlanInfo,
 }
 
 impl Candidate {
-    /// `is_only` says that there is no other candidate.
+    /// `is_only` says that there is no other index, and `last` is the candidate before this one. If
+    /// that is of the same index, it has read the same entries.
     pub(super) fn new(
         planner: &Planner<'_, '_>,
         access: IndexAccess,
-        is_only: bool,
+        (last, is_only): (Option<&Self>, bool),
     ) -> Result<Self> {
         let access = Arc::new(access);
         let Planner { ask, documents, .. } = *planner;
         let has_order = ask.need == Need::Sort && access.order.is_some();
         let total = access.index.core().approximate_count();
-        let (known, entries, how) = Self::count(planner, &access, (has_order, is_only), total)?;
+        let is_same = |last: &&Self| {
+            planner.spec.after.is_none()
+                && last.access.index.core().id() == access.index.core().id()
+        };
+        let (known, entries, how) = match last.filter(is_same) {
+            Some(last) => (last.known.clone(), last.entries, last.how),
+            None => Self::count(planner, &access, (has_order, is_only), total)?,
+        };
         let mut found = entries.min(documents);
         if let Some(last) = planner.last()
             && (ask.need != Need::Sort || has_order)
         {
-            let matching = if access.is_exact { last } else { last.saturating_mul(RANGE_PARTS) };
+            // A merge is dearer than a scan if few of its entries match.
+            let passed = if access.merge.is_some() { VALUE_PARTS } else { RANGE_PARTS };
+            let matching = if access.is_exact { last } else { last.saturating_mul(passed) };
             found = found.min(matching);
         }
         let counts = !ask.wanted.reads_documents();
@@ -87,7 +94,7 @@ impl Candidate {
             count => format!("sorted merge of {count} ranges of index {:?}", access.name()),
         });
         let info = PlanInfo { access: text, notes, rows: entries.min(documents), cost };
-        Ok(Self { access, known, has_order, entries, info })
+        Ok(Self { access, known, has_order, entries, how, info })
     }
 
     /// Counts the entries of the ranges, or estimates how many there are. Returns also their keys,
@@ -98,7 +105,7 @@ impl Candidate {
         (has_order, is_only): (bool, bool),
         total: u64,
     ) -> Result<(Option<KeyList>, u64, How)> {
-        let is_probed = access.fields > 0 && !(has_order && planner.ends_soon());
+        let is_probed = access.fields > 0 && !(has_order && planner.ends_early(access));
         let probe = || probe(planner.source, access, planner.ask.need);
         let counted = |keys: KeyList| {
             let count = keys.len() as u64;

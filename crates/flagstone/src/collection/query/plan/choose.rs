@@ -4,8 +4,8 @@
 //! certain than statistics, and what was read is used if the index is chosen. Beyond that the
 //! number of entries is estimated.
 
-use super::candidate::{Candidate, FETCH};
-use super::planner::{Choice, Chosen, Plan, Planner};
+use super::candidate::Candidate;
+use super::planner::{Choice, Chosen, FETCH, Plan, Planner};
 use super::several::{intersection, union};
 use crate::collection::Stored;
 use crate::collection::index::usable;
@@ -28,6 +28,8 @@ const RANGE_PARTS: u64 = 3;
 const PROBED_MAX: u64 = 16;
 /// Ranges of keys may be empty, so documents are counted only in so few.
 const PROBED_RANGES_MAX: usize = 64;
+/// The memory of a range that is read at once with others: its blocks.
+const MERGED_BYTES: usize = 16 << 10;
 /// A range of an index, in which entries may be read, is as much work as this many conditions.
 const RANGE_WORK: u64 = 8;
 
@@ -83,9 +85,10 @@ impl<'a, 't> Chooser<'a, 't> {
         let mut bounded: Vec<u32> = accesses.iter().filter(|it| it.fields > 0).map(id).collect();
         bounded.dedup();
         let is_only = bounded.len() == 1;
-        let mut candidates = Vec::with_capacity(accesses.len());
+        let mut candidates: Vec<Candidate> = Vec::with_capacity(accesses.len());
         for access in accesses {
-            candidates.push(Candidate::new(&self.0, access, is_only)?);
+            let last = candidates.last();
+            candidates.push(Candidate::new(&self.0, access, (last, is_only))?);
         }
         let has_order_of_token = self.keep_order(&mut candidates)?;
         let rows = candidates.iter().map(|one| one.rows()).min().unwrap_or(documents);
@@ -166,8 +169,12 @@ impl<'a, 't> Chooser<'a, 't> {
             if access.order.as_ref().is_some_and(|order| order.ties() == ties) {
                 continue;
             }
-            // Entries that cover the query may lack what orders the documents.
-            if access.order.take().is_some() || matches!(tie_order, TieOrder::Entries(..)) {
+            // Entries that cover the query may lack what orders the documents, unless it is they.
+            let is_other = match &tie_order {
+                TieOrder::Keys(_) => false,
+                TieOrder::Entries(index, ..) => index.core().id().0 != id(access),
+            };
+            if access.order.take().is_some() || is_other {
                 access.cover = None;
             }
         }
@@ -181,16 +188,15 @@ impl<'a, 't> Chooser<'a, 't> {
             return;
         }
         let needs = self.0.spec.after.as_ref().map_or(0, |token| token.ties.index);
+        let most = self.0.spec.memory(self.0.stored) / MERGED_BYTES;
         let is_kept = |access: &IndexAccess| {
-            access.merge.is_none()
-                || access.order.is_some() && (self.0.last().is_some() || id(access) == needs)
+            let may_end = self.0.last().is_some() && access.merged() <= most;
+            access.merge.is_none() || access.order.is_some() && (may_end || id(access) == needs)
         };
         accesses.retain(is_kept);
-        if self.0.ends_soon() {
-            let merged = accesses.iter().filter(|access| access.merge.is_some());
-            let merged: Vec<u32> = merged.map(id).collect();
-            accesses.retain(|access| access.merge.is_some() || !merged.contains(&id(access)));
-        }
+        let merged = accesses.iter().filter(|access| access.merge.is_some());
+        let merged: Vec<u32> = merged.filter(|it| self.0.ends_early(it)).map(id).collect();
+        accesses.retain(|access| access.merge.is_some() || !merged.contains(&id(access)));
     }
 
     /// Unions and intersections of indexes.

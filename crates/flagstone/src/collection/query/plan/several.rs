@@ -1,8 +1,8 @@
 //! Plans that take keys from several indexes: the union of alternatives, and the intersection of
 //! two conditions.
 
-use super::candidate::{Candidate, ENTRIES_PER_DOCUMENT, FETCH};
-use super::planner::{Choice, Chosen, GatheredPlan, Plan, Planner, Several};
+use super::candidate::{Candidate, ENTRIES_PER_DOCUMENT};
+use super::planner::{Choice, Chosen, FETCH, GatheredPlan, Plan, Planner, Several};
 use crate::collection::query::ask::{Ask, Need, Wanted};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_access::KeyAccess;
