@@ -143,6 +143,22 @@ fn a_client_has_the_rights_of_the_user_that_it_proves_to_be() {
     assert_eq!(other.go_on(&unknown.message).int("code"), Some(18));
 }
 
+/// Conditions may be 100 deep, and the expression in them, too: the thread of a connection had no
+/// stack for both in a debug build, which ended the server.
+#[test]
+fn the_deepest_filter_fits_the_stack() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut client = serving.connect();
+    assert_eq!(client.code(insert()), None);
+    let switch = (0..49).fold(Value::from(true), |inner, _| {
+        let branch = doc!({ "case": inner, "then": true });
+        doc!({ "$switch": { "branches": [branch], "default": false } })
+    });
+    let filter = (0..100).fold(doc!({ "$expr": switch }), |inner, _| doc!({ "$or": [inner] }));
+    let reply = client.ask(doc!({ "find": "orders", "filter": filter, "$db": "shop" })).unwrap();
+    assert_eq!(reply.int("cursor.firstBatch.0._id"), Some(1), "{reply}");
+}
+
 /// The limits of those who are not known hold until the login, and no longer.
 #[test]
 fn a_login_lifts_the_limits() {
