@@ -141,9 +141,9 @@ impl Run {
         rewritten.map(|(key, bytes, at)| Change::Made(DOCUMENTS, key, Some(bytes), at)).collect()
     }
 
-    /// Notes that a build has made these changes of documents, one by one. To write a document again
-    /// is a write, which a condition or a transaction meets. The removal of one that has expired
-    /// need not be.
+    /// Notes that a build has made these changes of documents, one by one. To write a document
+    /// again is a write, which a condition or a transaction meets. The removal of one that has
+    /// expired need not be.
     fn changed(&mut self, changes: Vec<Change>) {
         for change in changes {
             let written = matches!(change, Change::Made(..)).then(|| change.clone());
