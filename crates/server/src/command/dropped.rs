@@ -6,6 +6,7 @@ use super::id::new_id;
 use super::name::MAIN;
 use super::service::Service;
 use crate::session::clock::CHANGES;
+use flagstone::changes::Happened;
 use flagstone::{Database, Space};
 
 /// How the names of dropped collections begin. Such collections are hidden: see `Namespace`.
@@ -35,6 +36,22 @@ pub(super) fn discard(service: &Service, keyspace: &str) -> flagstone::Result<bo
     Ok(true)
 }
 
+/// Returns what has happened, as a client sees it: a collection that gets a hidden name is dropped.
+pub(super) fn as_seen(happened: Happened) -> Happened {
+    match happened {
+        Happened::Renamed { from, to } if id_of(&to).is_some() => {
+            Happened::Dropped { keyspace: from }
+        }
+        happened => happened,
+    }
+}
+
+/// Returns the identity in the hidden name of a dropped collection; `None` if it is another name.
+fn id_of(keyspace: &str) -> Option<&str> {
+    let (_, rest) = keyspace.split_once('.')?;
+    rest.strip_prefix(DROPPED)
+}
+
 /// Notes that the log has no changes of a dropped collection from here on.
 fn note_position(db: &Database, hidden: &str) -> flagstone::Result<()> {
     db.keyspace(CHANGES)?.put(format!("{POSITION}{hidden}"), "")
@@ -43,10 +60,7 @@ fn note_position(db: &Database, hidden: &str) -> flagstone::Result<()> {
 /// Drops the keyspaces of dropped collections whose changes are not kept any more.
 pub(super) fn purge(service: &Service) -> flagstone::Result<()> {
     let db = &service.db;
-    let of_hidden = |name: &str| {
-        let (_, rest) = name.split_once('.')?;
-        rest.strip_prefix(DROPPED).map(|id| (id.to_owned(), name.to_owned()))
-    };
+    let of_hidden = |name: &str| id_of(name).map(|id| (id.to_owned(), name.to_owned()));
     let mut hidden: Vec<_> =
         db.keyspaces().iter().filter_map(|keyspace| of_hidden(&keyspace.name)).collect();
     if hidden.is_empty() {

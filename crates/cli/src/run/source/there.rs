@@ -135,7 +135,8 @@ impl Link {
         read(connection.run(database, put).map_err(failed)?)
     }
 
-    /// Runs a command of drivers, and returns the reply, also one that says that it failed.
+    /// Runs a command of drivers, and returns the reply, also one that says that it failed, without
+    /// the times that drivers follow.
     pub(in crate::run) fn command(
         &self,
         database: Option<&str>,
@@ -148,7 +149,12 @@ impl Link {
         let mut bytes = Vec::new();
         let read = BsonReader::new().read(reply.bson(), None, &mut bytes);
         read.map_err(|error| Failure::Io(format!("the reply of the server: {error}")))?;
-        document(&bytes)
+        let mut reply = document(&bytes)?.to_value();
+        if let Value::Map(fields) = &mut reply {
+            fields.remove("operationTime");
+            fields.remove("$clusterTime");
+        }
+        Ok(Document::from_value(&reply)?)
     }
 
     /// Runs an operation on a collection, or on the database as a whole.

@@ -1,6 +1,7 @@
 //! The feed of changes, as the tool prints it. Events are made one by one: a commit may have as
 //! many as memory holds as bytes.
 
+use super::super::dropped::as_seen;
 use super::super::read::{FEED, first_batch};
 use super::super::run::Run;
 use super::asked::{IsReadable, put_number, put_stored};
@@ -89,7 +90,7 @@ impl Feed {
         let token = delivery.token.to_string();
         let Happened::Commit(batch) = &delivery.happened else {
             self.token.clone_from(&token);
-            let event = Event::of(&delivery.happened, &self.is_seen);
+            let event = Event::of(&as_seen(delivery.happened), &self.is_seen);
             return Ok(event.map(|event| (Event { token: Some(token), ..event }, true)));
         };
         let event = match self.seen(batch, done)? {
