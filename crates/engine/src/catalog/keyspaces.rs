@@ -7,7 +7,6 @@ use super::name::check_name;
 use super::owned::OwnedRecord;
 use super::record::{KeyspaceContent, KeyspaceRecord, TOP};
 use crate::options::KeyspaceOptions;
-use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Error, ErrorKind, KeyspaceId, Result, TreeId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,10 +26,10 @@ pub(crate) struct CatalogCounters {
 /// copies the maps and shares the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Catalog {
-    by_id: SortedMap<KeyspaceId, Arc<KeyspaceRecord>>,
+    by_id: BTreeMap<KeyspaceId, Arc<KeyspaceRecord>>,
     /// The names of the keyspaces of each owner, and at [`TOP`] those of the keyspaces without one.
-    names: SortedMap<KeyspaceId, BTreeMap<String, KeyspaceId>>,
-    by_tree: SortedMap<TreeId, KeyspaceId>,
+    names: BTreeMap<KeyspaceId, BTreeMap<String, KeyspaceId>>,
+    by_tree: BTreeMap<TreeId, KeyspaceId>,
     counters: CatalogCounters,
 }
 
@@ -38,12 +37,7 @@ impl Default for Catalog {
     fn default() -> Self {
         let counters =
             CatalogCounters { next_keyspace: KeyspaceId(1), next_tree: TreeId(1), epoch: 0 };
-        Self {
-            by_id: SortedMap::new(),
-            names: SortedMap::new(),
-            by_tree: SortedMap::new(),
-            counters,
-        }
+        Self { by_id: BTreeMap::new(), names: BTreeMap::new(), by_tree: BTreeMap::new(), counters }
     }
 }
 
@@ -202,7 +196,7 @@ impl Catalog {
     }
 
     fn insert_name(&mut self, record: &KeyspaceRecord) {
-        let names = self.names.get_or_insert_with(record.scope(), BTreeMap::new);
+        let names = self.names.entry(record.scope()).or_default();
         names.insert(record.name.clone(), record.id);
     }
 

@@ -3,13 +3,12 @@
 use super::tree_state::TreeState;
 use crate::catalog::ChangedCatalog;
 use crate::content::{DefinitionKind, DefinitionRecord, DefinitionText};
-use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, SeqNo, TreeId};
 use flagstone_tree::TreeEdit;
 use std::collections::{BTreeMap, HashMap};
 
 /// The definitions of each keyspace, by kind; the index of a definition is its id.
-pub(super) type DefinitionItems = SortedMap<(KeyspaceId, DefinitionKind), Vec<Vec<u8>>>;
+pub(super) type DefinitionItems = BTreeMap<(KeyspaceId, DefinitionKind), Vec<Vec<u8>>>;
 
 /// Checks that trees are in `catalog`, added tables absent, removed ones present, and that no tree
 /// is flushed through a smaller SeqNo than before.

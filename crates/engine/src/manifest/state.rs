@@ -56,7 +56,7 @@ impl Default for ManifestState {
         Self {
             catalog: Catalog::default(),
             trees: BTreeMap::new(),
-            definitions: SortedMap::new(),
+            definitions: BTreeMap::new(),
             last_seqno: SeqNo::ZERO,
             next_file: FileNumber(1),
             wal_from: None,
@@ -134,7 +134,7 @@ impl ManifestState {
             self.raise_numbers(tables);
         }
         for DefinitionRecord { keyspace, kind, first_id, items } in &edit.definitions {
-            let known = self.definitions.get_or_insert_with((*keyspace, *kind), Vec::new);
+            let known = self.definitions.entry((*keyspace, *kind)).or_default();
             let new = items.iter().skip(known.len().saturating_sub(*first_id as usize));
             known.extend(new.cloned());
         }
