@@ -123,7 +123,7 @@ impl Check {
             let inner = Self::joined(join.other(), negated.into_iter(), scope);
             checks.push(Self::Not(Box::new(inner)));
         }
-        sort_by(&mut checks, |a, b| a.cost().cmp(&b.cost()));
+        checks.sort_by_cached_key(Self::cost);
         match join {
             Join::All => Self::All(checks.into()),
             Join::Any => Self::Any(checks.into()),
