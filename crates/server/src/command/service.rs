@@ -422,7 +422,9 @@ impl Service {
         args.refuse_collation()?;
         let reads = entry.in_transaction && !matches!(entry.name, "getMore" | "killCursors")
             || matches!(entry.name, "explain" | "flagstone");
-        if let Some(time) = super::concern::check(&args, reads)? {
+        if let Some(time) = super::concern::check(&args, reads)?
+            && entry.need != Need::Nothing
+        {
             self.clock.reach(&self.db, time)?;
         }
         if looked.is_strict && !table::is_in_api(entry.name) {
@@ -615,7 +617,7 @@ impl Service {
     pub fn tick(&self) {
         self.cursors.end_idle();
         self.sessions.end_idle();
-        // What is left is dropped the next time.
+        // What fails is tried the next time.
         let _later = super::dropped::purge(self);
     }
 

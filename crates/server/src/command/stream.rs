@@ -602,7 +602,13 @@ impl Stream {
 fn since(db: &Database, time: Option<Time>) -> Outcome<ChangesFrom> {
     let Some(time) = time else { return Ok(ChangesFrom::Now) };
     let oldest = db.changes(ChangesFrom::Start).map_err(lost)?.token();
-    let seqno = clock::seqno_before(db, time)?.unwrap_or(0).max(oldest.seqno().get());
+    let Some(mark) = clock::mark_of(db, time)? else { return Ok(ChangesFrom::Now) };
+    let removed = oldest.seqno().get();
+    if removed > 0 && mark.seqno_of(time) <= removed {
+        let text = format!("the changes of {time} are not kept any more");
+        return Err(Failure::new(Code::ChangeStreamHistoryLost, text));
+    }
+    let seqno = mark.seqno.saturating_sub(1).max(removed);
     // The history stays, and the SeqNo is the rest of a token.
     let mut bytes = oldest.to_bytes();
     if let Some(rest) = bytes.last_chunk_mut() {

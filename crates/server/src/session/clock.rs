@@ -216,12 +216,33 @@ pub(crate) fn mark_at(db: &Database, seqno: u64) -> flagstone::Result<Mark> {
     Ok(newest(&marks, u32::MAX, |mark| mark.seqno <= seqno)?.unwrap_or(Mark::NONE))
 }
 
-/// Returns the SeqNo of a write before all those that have this time, or a later one; `None` for
-/// times before the first mark.
-pub(crate) fn seqno_before(db: &Database, time: Time) -> flagstone::Result<Option<u64>> {
-    let Some(marks) = marks(db)? else { return Ok(None) };
-    let mark = newest(&marks, time.seconds, |_mark| true)?;
-    Ok(mark.map(|mark| mark.seqno.saturating_sub(1)))
+/// Returns the mark of the second of a time, or the last one before it. Before the first mark it is
+/// [`Mark::NONE`] for the times that commits have there, and the first mark for those between;
+/// `None` if no commit has such a time yet.
+pub(crate) fn mark_of(db: &Database, time: Time) -> flagstone::Result<Option<Mark>> {
+    let marks = marks(db)?;
+    let before = match &marks {
+        Some(marks) => newest(marks, time.seconds, |_mark| true)?,
+        None => None,
+    };
+    if before.is_some() || time.seconds <= Mark::NONE.seconds {
+        return Ok(Some(before.unwrap_or(Mark::NONE)));
+    }
+    let Some(marks) = marks else { return Ok(None) };
+    for entry in marks.scan(key(0)..=key(u32::MAX)) {
+        let (key, _) = entry?;
+        let Some((version, value)) = marks.get_versioned(&key)? else { continue };
+        return Ok(Mark::of_entry(&key, &value, version.seqno().get()));
+    }
+    Ok(None)
+}
+
+impl Mark {
+    /// Returns the SeqNo of the first write that has this time or a later one, at most.
+    pub(crate) fn seqno_of(&self, time: Time) -> u64 {
+        let increment = if time.seconds == self.seconds { time.increment } else { 1 };
+        self.seqno.saturating_add(u64::from(increment)).saturating_sub(1)
+    }
 }
 
 /// Removes the marks whose commits no reader finds.
