@@ -22,18 +22,29 @@ pub(super) fn discard(service: &Service, keyspace: &str) -> flagstone::Result<bo
     if !service.keeps_changes {
         return db.drop_keyspace(keyspace);
     }
-    let Some(collection) = db.space(keyspace).existing().collection()? else { return Ok(false) };
     let database = keyspace.split_once('.').map_or(MAIN, |(database, _)| database);
     let hidden = format!("{database}.{DROPPED}{}", new_id());
+    let found = || db.space(keyspace).existing().collection();
+    if found()?.is_none() {
+        return Ok(false);
+    }
     if let Err(error) = db.rename_keyspace(keyspace, &hidden) {
         // Another client may have dropped it.
-        let is_gone = db.space(keyspace).existing().collection()?.is_none();
-        return if is_gone { Ok(false) } else { Err(error) };
+        return if found()?.is_some() { Err(error) } else { Ok(false) };
     }
-    // What is left of it takes space, and no more, if this fails.
-    let _emptied = collection.clear();
-    let _noted = note_position(db, &hidden);
+    // If this fails, `purge` does it.
+    let _later = empty(db, &hidden);
     Ok(true)
+}
+
+/// Removes what is left of a dropped collection, and notes that the log has no changes of it from
+/// here on.
+fn empty(db: &Database, hidden: &str) -> flagstone::Result<()> {
+    // By its hidden name: the name before may be that of another collection by now.
+    if let Some(collection) = db.space(hidden).existing().collection()? {
+        collection.clear()?;
+    }
+    db.keyspace(CHANGES)?.put(format!("{POSITION}{hidden}"), "")
 }
 
 /// Returns what has happened, as a client sees it: a collection that gets a hidden name is dropped.
@@ -52,12 +63,8 @@ fn id_of(keyspace: &str) -> Option<&str> {
     rest.strip_prefix(DROPPED)
 }
 
-/// Notes that the log has no changes of a dropped collection from here on.
-fn note_position(db: &Database, hidden: &str) -> flagstone::Result<()> {
-    db.keyspace(CHANGES)?.put(format!("{POSITION}{hidden}"), "")
-}
-
-/// Drops the keyspaces of dropped collections whose changes are not kept any more.
+/// Drops the keyspaces of dropped collections whose changes are not kept any more. One that fails
+/// does not keep the others; the first error is returned.
 pub(super) fn purge(service: &Service) -> flagstone::Result<()> {
     let db = &service.db;
     let of_hidden = |name: &str| id_of(name).map(|id| (id.to_owned(), name.to_owned()));
@@ -70,22 +77,32 @@ pub(super) fn purge(service: &Service) -> flagstone::Result<()> {
     hidden.sort_unstable();
     let oldest = db.stats().changes.map(|changes| changes.oldest_seqno);
     let excess = hidden.len().saturating_sub(DROPPED_MAX);
-    let positions = db.keyspace(CHANGES)?;
+    let mut first = Ok(());
     for (at, (_, name)) in hidden.iter().enumerate() {
-        let key = format!("{POSITION}{name}");
-        let dropped_at = positions.get_versioned(&key)?.map(|(version, _)| version.seqno().get());
-        let is_over = match (oldest, dropped_at) {
-            (None, _) => true,
-            (Some(oldest), Some(dropped_at)) => oldest > dropped_at,
-            (Some(_), None) => {
-                note_position(db, name)?;
-                false
-            }
-        };
-        if is_over || at < excess {
-            db.drop_keyspace(name)?;
-            positions.delete(&key)?;
-        }
+        let done = purge_one(service, name, (oldest, at < excess));
+        first = first.and(done);
+    }
+    first
+}
+
+/// Drops one, if its changes are gone or there are too many.
+fn purge_one(
+    service: &Service,
+    name: &str,
+    (oldest, is_excess): (Option<u64>, bool),
+) -> flagstone::Result<()> {
+    let db = &service.db;
+    let (positions, key) = (db.keyspace(CHANGES)?, format!("{POSITION}{name}"));
+    let dropped_at = positions.get_versioned(&key)?.map(|(version, _)| version.seqno().get());
+    let is_over = match (oldest, dropped_at) {
+        _ if is_excess => true,
+        (None, _) => true,
+        (Some(oldest), Some(dropped_at)) => oldest > dropped_at,
+        (Some(_), None) => return empty(db, name),
+    };
+    if is_over {
+        db.drop_keyspace(name)?;
+        positions.delete(&key)?;
     }
     Ok(())
 }

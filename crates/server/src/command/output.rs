@@ -14,7 +14,7 @@ use super::write::duplicate_key;
 use crate::access::Need;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
-use flagstone::{Collection, Database, Document, Filter, Index, Transaction, Value};
+use flagstone::{Collection, Database, Document, Filter, Index, Space, Transaction, Value};
 use flagstone_pipeline::{PipelineError, RowStages};
 use std::sync::PoisonError;
 
@@ -493,7 +493,13 @@ impl Merge {
         };
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
         let mut failed = None;
+        let keyspace = self.into.keyspace();
         in_chunks(run, rows, Some(&mut failed), |tx, row| {
+            // A dropped collection lives on under a hidden name.
+            if collection.name() != keyspace {
+                let text = format!("{} was dropped or renamed", self.into);
+                return Err(Failure::new(Code::NamespaceNotFound, text));
+            }
             self.one(tx, &collection, row, (now, has_null))
         })
         .and_then(|()| failed.map_or(Ok(()), Err))
