@@ -15,6 +15,8 @@ pub(super) enum Condition {
     Map(Matcher),
     /// A document whose only field, of this name, is the element matches.
     Field(Box<str>, Matcher),
+    /// The element is a map, and a document matches whose only field is an array of it.
+    Reference(Matcher),
 }
 
 impl Condition {
@@ -22,24 +24,27 @@ impl Condition {
     pub(super) fn of_pull(value: &Value, path: &str) -> Result<Self> {
         let Value::Map(map) = value else { return Ok(Self::Equal(value.clone())) };
         let first = map.iter().next().and_then(|(name, _)| name.as_str()).unwrap_or_default();
-        let is_of_document = !first.starts_with('$') || matches!(first, "$and" | "$or" | "$nor");
+        // Fields of a reference to another document are no operators: a filter has such names
+        // inside of elements.
+        let of_reference = |(name, _): &(Value, Value)| {
+            let first = name.as_str().and_then(|name| name.split('.').next());
+            matches!(first, Some("$ref" | "$id" | "$db"))
+        };
+        let is_of_reference = map.iter().any(of_reference);
+        let is_of_document = !is_of_reference
+            && (!first.starts_with('$') || matches!(first, "$and" | "$or" | "$nor"));
         let refuse = |error: &dyn std::fmt::Display| {
             refusal(code::BAD_VALUE, "$pull", path, error.to_string())
         };
         if is_of_document {
             return matcher(value).map(Self::Map).map_err(|error| refuse(&error));
         }
-        // Fields of a reference to another document are no operators.
-        let of_reference = |(name, value): &(Value, Value)| {
-            let name = name.as_str().filter(|name| matches!(*name, "$ref" | "$id" | "$db"))?;
-            Some((format!("{FIELD}.{name}"), value.clone()))
-        };
-        let field = match map.iter().map(of_reference).collect::<Option<Map>>() {
-            Some(reference) => Value::Map(reference),
-            None => Value::Map([(FIELD, value.clone())].into_iter().collect()),
-        };
-        let matcher = matcher(&field).map_err(|error| refuse(&error))?;
-        Ok(Self::Field(FIELD.into(), matcher))
+        let one = |name, value| Value::Map([(name, value)].into_iter().collect());
+        let compiled = |value| matcher(&one(FIELD, value)).map_err(|error| refuse(&error));
+        if is_of_reference {
+            return compiled(one("$elemMatch", value.clone())).map(Self::Reference);
+        }
+        Ok(Self::Field(FIELD.into(), compiled(value.clone())?))
     }
 
     /// Returns whether the condition holds for an element, which is as before afterwards.
@@ -54,6 +59,19 @@ impl Condition {
                 let matches = matches(matcher, &document);
                 if let Value::Map(map) = &mut document {
                     *element = map.remove(name).unwrap_or_default();
+                }
+                matches
+            }
+            // As it is: a condition on a field looks into arrays of arrays.
+            Self::Reference(_) if element.as_map().is_none() => Ok(false),
+            Self::Reference(matcher) => {
+                let list = Value::Array(vec![std::mem::take(element)]);
+                let mut document = Value::Map([(FIELD, list)].into_iter().collect());
+                let matches = matches(matcher, &document);
+                if let Value::Map(map) = &mut document
+                    && let Some(Value::Array(mut list)) = map.remove(FIELD)
+                {
+                    *element = list.pop().unwrap_or_default();
                 }
                 matches
             }

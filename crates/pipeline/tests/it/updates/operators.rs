@@ -254,6 +254,25 @@ fn pop_pull_and_pull_all_remove_elements() {
     ]);
 }
 
+/// A condition on a field of a reference removed a whole array that had one in it.
+#[test]
+fn a_pull_by_fields_of_a_reference_removes_maps_only() {
+    let list = r#"{"a":[[{"$id":2},{"k":1}],{"$id":3},{"$id":2,"n":1},{"$id":2,"n":2},5]}"#;
+    check(&[
+        (list, r#"{"$pull":{"a":{"$id":2}}}"#, r#"{"a":[[{"$id":2},{"k":1}],{"$id":3},5]}"#),
+        (
+            list,
+            r#"{"$pull":{"a":{"$id":2,"n":1}}}"#,
+            r#"{"a":[[{"$id":2},{"k":1}],{"$id":3},{"$id":2,"n":2},5]}"#,
+        ),
+        (
+            list,
+            r#"{"$pull":{"a":{"n":2,"$id":{"$gt":1}}}}"#,
+            r#"{"a":[[{"$id":2},{"k":1}],{"$id":3},{"$id":2,"n":1},5]}"#,
+        ),
+    ]);
+}
+
 #[test]
 fn bit_changes_integers() {
     check(&[
