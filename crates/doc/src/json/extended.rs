@@ -46,6 +46,8 @@ const NAMES: [&str; 10] = [
 pub(crate) const ALONE: &str = "the name of a value such as $date alone in its map; a map that \
      has such a name is written {\"$literal\":{..}}";
 
+pub(crate) const NO_ZERO: &str = "a name without the character U+0000";
+
 /// Returns whether `name` is that of a form.
 pub(crate) fn is_form(name: &str) -> bool {
     name.starts_with('$') && NAMES.contains(&name)
@@ -56,17 +58,19 @@ pub(crate) fn has_form(map: &Map) -> bool {
     map.iter().any(|(key, _)| key.as_str().is_some_and(is_form))
 }
 
-/// Returns the value that forms in `value` stand for.
+/// Returns the value that forms in `value` stand for. With `refuses_zeros` no name may have the
+/// character U+0000.
 ///
 /// # Errors
 /// What was expected in place of the first bad form.
-pub(crate) fn read(value: Value) -> Result<Value, &'static str> {
+pub(crate) fn read(value: Value, refuses_zeros: bool) -> Result<Value, &'static str> {
     match value {
         Value::Array(items) => {
-            items.into_iter().map(read).collect::<Result<_, _>>().map(Value::Array)
+            let items = items.into_iter().map(|item| read(item, refuses_zeros));
+            items.collect::<Result<_, _>>().map(Value::Array)
         }
-        Value::Map(map) if has_form(&map) => form(map),
-        Value::Map(map) => fields(map).map(Value::Map),
+        Value::Map(map) if has_form(&map) => form(map, refuses_zeros),
+        Value::Map(map) => fields(map, refuses_zeros).map(Value::Map),
         other => Ok(other),
     }
 }
@@ -82,22 +86,23 @@ pub fn extended_scalar(map: &Map) -> Option<Result<Value, &'static str>> {
     is_scalar.then(read)
 }
 
-fn fields(map: Map) -> Result<Map, &'static str> {
-    let read = |(name, value)| Ok((name, read(value)?));
+fn fields(map: Map, refuses_zeros: bool) -> Result<Map, &'static str> {
+    let read = |(name, value)| Ok((name, read(value, refuses_zeros)?));
     map.into_iter().map(read).collect()
 }
 
 /// Reads a map that has the name of a form.
-fn form(map: Map) -> Result<Value, &'static str> {
+fn form(map: Map, refuses_zeros: bool) -> Result<Value, &'static str> {
     let name = map.iter().next().filter(|_| map.len() == 1).and_then(|(name, _)| name.as_str());
     match name {
         Some("$literal") => match only(map) {
-            Some(Value::Map(inner)) => fields(inner).map(Value::Map),
+            Some(Value::Map(inner)) => fields(inner, refuses_zeros).map(Value::Map),
             _ => Err(LITERAL),
         },
         Some("$pairs") => match only(map) {
             Some(Value::Array(items)) => {
-                items.into_iter().map(pair).collect::<Result<_, _>>().map(Value::Map)
+                let pairs = items.into_iter().map(|item| pair(item, refuses_zeros));
+                pairs.collect::<Result<_, _>>().map(Value::Map)
             }
             _ => Err(PAIRS),
         },
@@ -109,10 +114,14 @@ fn only(map: Map) -> Option<Value> {
     map.into_iter().next().map(|(_, value)| value)
 }
 
-fn pair(item: Value) -> Result<(Value, Value), &'static str> {
+fn pair(item: Value, refuses_zeros: bool) -> Result<(Value, Value), &'static str> {
     let Value::Array(pair) = item else { return Err(PAIRS) };
     let [key, value] = <[Value; 2]>::try_from(pair).map_err(|_other| PAIRS)?;
-    Ok((read(key)?, read(value)?))
+    let key = read(key, refuses_zeros)?;
+    if refuses_zeros && key.as_str().is_some_and(|name| name.contains('\0')) {
+        return Err(NO_ZERO);
+    }
+    Ok((key, read(value, refuses_zeros)?))
 }
 
 /// What `$literal` has.

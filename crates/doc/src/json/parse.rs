@@ -429,7 +429,7 @@ impl ParseState<'_> {
         let parser = self.of_forms.get_or_insert_with(|| Box::new(JsonParser::new(options)));
         parser.options.depth_max = options.depth_max.min(crate::DEPTH_MAX);
         let parsed = parser.parse_value(&self.json[at..end]);
-        match parsed.map(extended::read) {
+        match parsed.map(|value| extended::read(value, options.refuses_zeros)) {
             Ok(Ok(value)) if value.is_within_depth(depth_max) => Ok((end, value)),
             Ok(Ok(_)) => self.refuse(at, TOO_DEEP),
             Ok(Err(extended::ALONE)) => self.refuse(at, extended::ALONE),
@@ -485,7 +485,7 @@ impl ParseState<'_> {
         } else {
             end = self.unescaped(at)?;
             if self.options.refuses_zeros && self.scratch.contains(&0) {
-                return self.refuse(at, "a name without the character U+0000");
+                return self.refuse(at, extended::NO_ZERO);
             }
             self.encoder.builder.keys.memory.slot(self.scratch, self.names)
         };

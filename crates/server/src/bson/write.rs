@@ -59,6 +59,15 @@ impl<'o> BsonWriter<'o> {
         self.out.is_empty()
     }
 
+    /// Refuses a value with names that BSON cannot have, which other functions write as `$pairs`:
+    /// for what is read back from BSON and stored.
+    ///
+    /// # Errors
+    /// If a name has a zero, or is no text; or if the value is damaged.
+    pub(crate) fn check_names(view: &View<'_>) -> Written {
+        check(view, DEPTH_MAX)
+    }
+
     /// Appends a stored document as a document of its own; several may follow one another.
     ///
     /// # Errors
@@ -346,8 +355,11 @@ fn put_map(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {
     end(start, out)
 }
 
-/// Appends the fields of a map, without those that are out. Returns false, and appends a part of
+/// Appends the fields of a map, without those that are out. Returns false, and appends some of
 /// them, if a key is no text, or has a zero.
+///
+/// No map and no array is written before all keys are looked at: what is nested would be written
+/// again at each level.
 #[inline]
 fn put_fields(
     view: &View<'_>,
@@ -356,6 +368,7 @@ fn put_fields(
     out: &mut Vec<u8>,
 ) -> Result<bool, BsonError> {
     let inner = inner(depth, out)?;
+    let mut is_checked = false;
     for field in view.fields().map_err(|error| malformed(error, out.len()))? {
         let at = out.len();
         let (key, value) = field.map_err(|error| malformed(error, at))?;
@@ -366,10 +379,58 @@ fn put_fields(
         if has_zero(name) {
             return Ok(false);
         }
+        let is_nested = value.is_map() || value.is_array();
+        if is_nested && !is_checked && !has_names(view, &is_out) {
+            return Ok(false);
+        }
+        is_checked |= is_nested;
         push_name(kind::NULL, name, out);
         put_value(&value, inner, at, out).map_err(|error| error.inside(name))?;
     }
     Ok(true)
+}
+
+/// Returns whether all keys of a map, without those that are out, are text without a zero. Who
+/// writes the map finds what is damaged.
+///
+/// It is a function of its own, so that each level of nesting takes little stack.
+#[inline(never)]
+fn has_names(view: &View<'_>, is_out: &impl Fn(&str) -> bool) -> bool {
+    let is_name = |key: FieldKey<'_>| match key {
+        FieldKey::Name(name) => !has_zero(name) || is_out(name),
+        FieldKey::Value(_) => false,
+    };
+    let is_damaged_or_name = |field: Result<(FieldKey<'_>, View<'_>), Malformed>| {
+        field.map_or(true, |(key, _)| is_name(key))
+    };
+    view.fields().map_or(true, |mut fields| fields.all(is_damaged_or_name))
+}
+
+/// Refuses names in a value that are no text, or have a zero: what is read back from BSON would
+/// have other names. The value may be nested `depth` deep.
+fn check(view: &View<'_>, depth: usize) -> Written {
+    if view.is_map() {
+        let inner = inner(depth, &[])?;
+        for field in view.fields().map_err(|error| malformed(error, 0))? {
+            let (key, value) = field.map_err(|error| malformed(error, 0))?;
+            match key {
+                FieldKey::Name(name) if has_zero(name) => {
+                    return Err(BsonError::new(0, "a name without a zero").inside(name));
+                }
+                FieldKey::Name(name) => check(&value, inner).map_err(|error| error.inside(name))?,
+                FieldKey::Value(_) => {
+                    return Err(BsonError::new(0, "a map whose names are text"));
+                }
+            }
+        }
+    } else if view.is_array() {
+        let inner = inner(depth, &[])?;
+        for (index, item) in view.items().map_err(|error| malformed(error, 0))?.enumerate() {
+            let item = item.map_err(|error| malformed(error, 0))?;
+            check(&item, inner).map_err(|error| error.inside(&format!("[{index}]")))?;
+        }
+    }
+    Ok(())
 }
 
 fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Written {

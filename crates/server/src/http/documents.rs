@@ -139,6 +139,9 @@ fn stored(client: &mut Client, expected: &Value, bson: &[u8]) -> Outcome<Documen
 
 /// Returns a document with `id` as its field `_id`, and the fields of `rest`.
 fn bson(id: &View<'_>, rest: Option<&View<'_>>) -> Outcome<Vec<u8>> {
+    // Drivers could not name what a reply shows as `$pairs`, and it would be stored as that.
+    BsonWriter::check_names(id)?;
+    rest.map_or(Ok(()), BsonWriter::check_names)?;
     let mut out = Vec::new();
     let mut writer = BsonWriter::new(&mut out);
     writer.begin();
@@ -341,6 +344,7 @@ impl<'a> One<'a> {
     fn patch(&mut self, change: &Change) -> Outcome<Response<'static>> {
         self.write(|one, found| {
             let Some(found) = found else { return Ok(Step::Answer(not_found(&one.key))) };
+            BsonWriter::check_names(&found.root())?;
             let mut sent = Vec::new();
             let mut writer = BsonWriter::new(&mut sent);
             writer.begin();
@@ -361,6 +365,7 @@ impl<'a> One<'a> {
                 let text = format!("the patch: expected to keep the field _id, {}", one.key);
                 return Err(Failure::new(Code::ImmutableField, text));
             }
+            BsonWriter::check_names(&changed.root())?;
             let mut bson = Vec::new();
             BsonWriter::new(&mut bson).document(&changed.root())?;
             Ok(Step::Write(Some(stored(one.client, &one.key, &bson)?), 204))

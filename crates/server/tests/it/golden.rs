@@ -165,6 +165,19 @@ fn what_bson_lacks_goes_out_as_near_as_it_can() {
     }
 }
 
+/// Each level was written twice once the last of its names had a zero: 2^100 times in all.
+#[test]
+fn nested_maps_with_a_zero_in_their_last_names_are_written_once() {
+    let mut value = doc!(1);
+    for _ in 0..100 {
+        value = doc!({ "a": (value), "z\0": 1 });
+    }
+    let document = Document::from_value(&value).unwrap();
+    let bson = written(document.as_bytes()).unwrap();
+    assert!(bson.len() < 100 * 100, "{}", bson.len());
+    assert_eq!(bson.windows(7).filter(|name| name == b"$pairs\0").count(), 100);
+}
+
 #[test]
 fn maps_that_only_look_like_other_types_stay_documents() {
     for text in [

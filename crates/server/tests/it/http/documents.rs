@@ -49,6 +49,34 @@ fn a_document_is_put_read_patched_and_removed() {
     assert_eq!(connection.ask(&format!("GET {path}"), "", "").status, 404);
 }
 
+/// A patch stored a map whose names had a zero as the array of pairs that a reply shows.
+#[test]
+fn no_write_stores_names_that_drivers_do_not_have() {
+    let serving = Serving::new(ServeOptions::default());
+    let things = serving.service.database().collection("shop.things").unwrap();
+    things.put(1, flagstone::Json(r#"{"a":{"b\u0000":1},"n":1}"#)).unwrap();
+    things.put(2, flagstone::Json(r#"{"n":1}"#)).unwrap();
+    let mut connection = serving.connect();
+    let before = [1, 2].map(|key| things.get(key).unwrap());
+    for (start, fields, body) in [
+        ("PATCH /v1/shop/things/1", MERGE, r#"{"n":2}"#),
+        ("PATCH /v1/shop/things/2", MERGE, r#"{"a":{"$pairs":[["b\u0000",1]]}}"#),
+        ("PATCH /v1/shop/things/2", MERGE, r#"{"a":{"$pairs":[[1,1]]}}"#),
+        ("PATCH /v1/shop/things/2", JSON, r#"[{"op":"add","path":"/b\u0000","value":1}]"#),
+        ("PUT /v1/shop/things/2", "", r#"{"a":{"$pairs":[["b\u0000",1]]}}"#),
+        ("PUT /v1/shop/things/2", "", r#"{"a":[{"$pairs":[[1,1]]}]}"#),
+    ] {
+        let refused = connection.ask(start, fields, body);
+        assert_eq!(refused.status, 400, "{start} {body} {refused:?}");
+        let text = if body.contains("[1,1]") { "names are text" } else { "a name without" };
+        assert!(refused.body.contains(text), "{start} {body} {refused:?}");
+    }
+    assert_eq!([1, 2].map(|key| things.get(key).unwrap()), before);
+    // It is read, and can be replaced.
+    assert!(get(&mut connection, "/v1/shop/things/1").contains("b\\u0000"));
+    assert_eq!(connection.ask("PUT /v1/shop/things/1", "", "{}").status, 204);
+}
+
 #[test]
 fn a_write_with_a_condition_happens_if_it_holds() {
     let serving = Serving::new(ServeOptions::default());
