@@ -160,17 +160,17 @@ pub(super) fn respond<'a>(
     let run = move |exchange: &mut dyn Exchange| {
         let _permit = permit;
         let next = Instant::now() + SECOND;
-        let (refused, inserted) = (None, 0);
+        let inserted = 0;
         let mut ahead = VecDeque::new();
         let (collection, refused) = match existing {
             Some(collection) => (Ok(collection), None),
-            None => match first.read(exchange, &mut ahead) {
-                Ok(()) => match service.created(&namespace) {
+            None => {
+                let created = first.read(exchange, &mut ahead);
+                match created.and_then(|()| service.created(&namespace)) {
                     Ok(collection) => (Ok(collection), None),
                     Err(failure) => (Err(LoadError::Usage(String::new())), Some(failure)),
-                },
-                Err(bad) => (Err(LoadError::Usage(bad)), refused),
-            },
+                }
+            }
         };
         let mut told = Told {
             service,
@@ -443,15 +443,20 @@ impl First {
     /// Reads up to the first line, and adds what was read to `ahead`.
     ///
     /// # Errors
-    /// If it begins with a document that would end the load.
-    fn read(&self, exchange: &mut dyn Exchange, ahead: &mut VecDeque<Piece>) -> Result<(), String> {
+    /// If it begins with a document that would end the load, or the server stops.
+    fn read(&self, exchange: &mut dyn Exchange, ahead: &mut VecDeque<Piece>) -> Outcome {
+        let bad = |text: String| Err(Failure::new(Code::FailedToParse, text));
         let (mut text, mut is_whole) = (Vec::new(), false);
         while self.looks && !is_whole && text.len() < FIRST_BYTES_MAX && !text.contains(&b'\n') {
-            let piece = Piece::of(exchange.read(Instant::now() + SECOND));
+            let arrived = exchange.read(Instant::now() + SECOND);
+            if matches!(arrived, Arrived::Stopping) {
+                return Err(interrupted());
+            }
+            let piece = Piece::of(arrived);
             match &piece {
                 Some(Piece::Bytes(bytes)) => text.extend_from_slice(bytes),
                 Some(Piece::End) => is_whole = true,
-                Some(Piece::Cut(why)) => return Err(format!("{NAME}: {why}")),
+                Some(Piece::Cut(why)) => return bad(format!("{NAME}: {why}")),
                 None => {}
             }
             ahead.extend(piece);
@@ -473,12 +478,15 @@ impl First {
             Ok(document) => document,
             // It may go on in the next line.
             Err(error) if error.offset >= line.trim_ascii_end().len() => return Ok(()),
-            Err(error) => return Err(format!("{NAME}:1:{}: {error}", error.offset + 1)),
+            Err(error) => return bad(format!("{NAME}:1:{}: {error}", error.offset + 1)),
         };
-        let document = Document::from_value(&document).map_err(|error| error.to_string())?;
+        let document = match Document::from_value(&document) {
+            Ok(document) => document,
+            Err(error) => return bad(error.to_string()),
+        };
         let missing = |path: &&String| !matches!(document.root().path(path.as_str()), Ok(Some(_)));
         match self.key.paths().iter().find(missing) {
-            Some(path) => Err(format!("{NAME}:1: there is no field {path:?} to take the key from")),
+            Some(path) => bad(format!("{NAME}:1: there is no field {path:?} to take the key from")),
             None => Ok(()),
         }
     }
@@ -728,10 +736,7 @@ impl Told<'_> {
         let is_interrupted = ended.as_ref().is_ok_and(|outcome| outcome.is_interrupted);
         let failure = match failure {
             _ if self.refused.is_some() => self.refused.take(),
-            _ if stops || is_interrupted => {
-                let text = "the load was stopped: the server is shutting down";
-                Some(Failure::new(Code::InterruptedAtShutdown, text))
-            }
+            _ if stops || is_interrupted => Some(interrupted()),
             None => None,
             Some(LoadError::Usage(text)) => Some(Failure::new(Code::FailedToParse, text.as_str())),
             Some(LoadError::Exists(text)) => Some(Failure::new(Code::DuplicateKey, text.as_str())),
@@ -761,6 +766,11 @@ impl Told<'_> {
         lines.extend_from_slice(&line(map));
         (status, lines)
     }
+}
+
+fn interrupted() -> Failure {
+    let text = "the load was stopped: the server is shutting down";
+    Failure::new(Code::InterruptedAtShutdown, text)
 }
 
 /// Returns what a load has done, by the names that the tool gives it.

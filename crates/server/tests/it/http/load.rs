@@ -440,6 +440,20 @@ fn few_loads_run_at_a_time_and_they_end_with_the_server() {
     }
 }
 
+/// The client was told that its documents were bad, if they had no collection yet.
+#[test]
+fn a_load_that_waits_for_its_first_line_ends_with_the_server() {
+    let serving = Serving::new(ServeOptions::default());
+    let mut connection = serving.connect();
+    begin(&mut connection, "", "");
+    chunk(&mut connection, b"{\"id\":1");
+    wait_for(&serving, 1);
+    assert_eq!(serving.server.stop(Duration::from_secs(30)), 0);
+    let reply = connection.reply(false).unwrap();
+    assert_eq!(last(&reply).int("$error.code"), Some(11600), "{reply:?}");
+    assert_ne!(reply.status, 400, "{reply:?}");
+}
+
 /// A load went on with the rights that its user had when it began.
 #[test]
 fn a_load_ends_with_the_rights_of_its_user() {
