@@ -28,6 +28,8 @@ pub(crate) struct Room {
 #[derive(Debug, Default)]
 struct Used {
     bytes: usize,
+    /// The bytes of open cursors.
+    kept: usize,
     /// Whether a message that holds a part waits for more.
     is_waited: bool,
 }
@@ -37,6 +39,8 @@ struct Used {
 pub(crate) struct Held {
     of: Arc<Room>,
     bytes: usize,
+    /// Whether a cursor has it.
+    is_kept: bool,
 }
 
 impl Room {
@@ -52,7 +56,7 @@ impl Room {
         deadline: Instant,
         goes_on: impl Fn() -> bool,
     ) -> Option<Held> {
-        let mut held = Held { of: Arc::clone(self), bytes: 0 };
+        let mut held = Held { of: Arc::clone(self), bytes: 0, is_kept: false };
         held.grow(len, deadline, goes_on).then_some(held)
     }
 
@@ -112,11 +116,37 @@ impl Held {
     }
 }
 
+impl Held {
+    /// Gives the room back, and takes as much of that of cursors. Returns false if that has none.
+    ///
+    /// Cursors have as much room again as commands, so that no command waits for cursors that
+    /// nobody reads from: all together take at most twice [`Room::most`]. No cursor waits for
+    /// others: they may all be of the one client that waits.
+    fn keep(&mut self) -> bool {
+        let mut used = self.of.used();
+        if used.kept + self.bytes > self.of.most {
+            return false;
+        }
+        used.kept += self.bytes;
+        used.bytes -= self.bytes;
+        self.is_kept = true;
+        drop(used);
+        self.of.freed.notify_all();
+        true
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.of.used().bytes -= self.bytes;
-            self.of.freed.notify_all();
+            let mut used = self.of.used();
+            if self.is_kept {
+                used.kept -= self.bytes;
+            } else {
+                used.bytes -= self.bytes;
+                drop(used);
+                self.of.freed.notify_all();
+            }
         }
     }
 }
@@ -124,6 +154,16 @@ impl Drop for Held {
 /// The room of the values that a command was parsed into. It is dropped after them.
 #[derive(Debug)]
 pub(crate) struct Parsed(pub(crate) Held);
+
+impl Parsed {
+    /// Gives the room to a cursor, which holds the values when its command has ended.
+    ///
+    /// # Errors
+    /// The bytes for which cursors have no room left.
+    pub(crate) fn keep(&mut self) -> Result<(), usize> {
+        if self.0.keep() { Ok(()) } else { Err(self.0.bytes) }
+    }
+}
 
 /// The allocator keeps what was freed in small pieces: several times the room, in the arenas of
 /// many threads.
@@ -158,6 +198,21 @@ mod tests {
         });
         drop(short);
         assert_eq!(room.used().bytes, 0);
+    }
+
+    #[test]
+    fn what_cursors_keep_is_no_room_of_commands() {
+        let room = Room::new(1000);
+        let take = |len| room.take(FREE_BYTES + len, Instant::now(), || true);
+        let (mut first, mut second) = (take(700).unwrap(), take(300).unwrap());
+        assert!(first.keep() && take(701).is_none());
+        let mut third = take(700).unwrap();
+        assert!(!third.keep() && second.keep() && !third.keep());
+        drop(first);
+        assert!(third.keep() && take(1000).is_some());
+        drop((second, third));
+        let used = room.used();
+        assert_eq!((used.bytes, used.kept), (0, 0));
     }
 
     #[test]

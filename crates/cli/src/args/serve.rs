@@ -100,8 +100,8 @@ pub(crate) struct LimitArgs {
     /// The longest message before the login
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "16KiB")]
     login_bytes: u64,
-    /// Memory of messages that arrive or are not answered yet, of all clients, and as much for what
-    /// commands are parsed into; more wait
+    /// Memory of messages that arrive or are not answered yet, of all clients, as much for what
+    /// commands are parsed into, and as much for what open cursors keep of that; more wait
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "256MiB")]
     message_memory: u64,
     /// The time for a first message, and for a login

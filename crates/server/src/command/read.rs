@@ -10,6 +10,7 @@ use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use crate::room::Parsed;
 use crate::session::cursors::{Cursor, FIRST_BATCH, Place, Rows};
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
@@ -126,6 +127,10 @@ impl Listed {
 }
 
 impl Rows for Listed {
+    fn holds_command(&self) -> bool {
+        false
+    }
+
     fn advance(&mut self) -> Outcome<bool> {
         let next = self.documents.pop_front();
         let has_next = next.is_some();
@@ -307,8 +312,10 @@ pub(super) fn first_batch_in(
     cursor.session = run.service.session_key(run)?;
     run.reply.begin_document("cursor")?;
     let has_more = cursor.batch("firstBatch", most, &mut run.reply)?;
-    if has_more {
+    if has_more && !is_single && cursor.rows.holds_command() {
         cursor.parsed = run.command.parsed.take();
+        let kept = cursor.parsed.as_mut().map_or(Ok(()), Parsed::keep);
+        kept.map_err(|bytes| no_room(bytes, run.service.parsed.most()))?;
     }
     let id = match place {
         _ if !has_more || is_single => 0,
@@ -318,6 +325,15 @@ pub(super) fn first_batch_in(
     run.reply.long("id", id)?;
     run.reply.text("ns", &namespace)?;
     Ok(run.reply.end()?)
+}
+
+#[cold]
+fn no_room(bytes: usize, most: usize) -> Failure {
+    let text = format!(
+        "expected room for the cursor, some {bytes} bytes, among at most {most} bytes of the open \
+         cursors of all clients (--message-memory)"
+    );
+    Failure::new(Code::ExceededMemoryLimit, text)
 }
 
 /// How long a call waits for the next event of a change stream, and the most that it may ask for:

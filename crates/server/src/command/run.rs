@@ -39,7 +39,7 @@ pub(crate) struct Command<'a> {
     lists: Vec<(&'a str, Vec<&'a [u8]>)>,
     /// When it came.
     pub(crate) began: Instant,
-    /// The room of what it is parsed into. A cursor takes it.
+    /// The room of what it is parsed into. A cursor that holds some of that takes it.
     pub(crate) parsed: Cell<Option<Parsed>>,
 }
 
@@ -170,7 +170,8 @@ impl Size {
             statement.len() > SHORT_BYTES && first.is_some_and(|first| first.name != "insert")
         };
         let sizes = statements.iter().filter(is_parsed).map(|one| (values(one), one.len()));
-        let (values, bytes) = sizes.max().unwrap_or_default();
+        let memory = |&(values, bytes): &(usize, usize)| values * VALUE_BYTES + 2 * bytes;
+        let (values, bytes) = sizes.max_by_key(memory).unwrap_or_default();
         self.values += values;
         self.bytes += bytes;
     }

@@ -29,6 +29,11 @@ pub(crate) trait Rows: Send {
     /// Appends the fields of the current document to the document that is open.
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome;
 
+    /// Returns whether values are held into which the command was parsed, such as a filter.
+    fn holds_command(&self) -> bool {
+        true
+    }
+
     /// Gives up what costs memory until the next call.
     fn park(&mut self) {}
 
