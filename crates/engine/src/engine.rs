@@ -28,7 +28,7 @@ use crate::transaction::{Isolation, Transaction, pause_after};
 use crate::user_code::{UserCode, UserCodeGuard};
 use crate::verify;
 use crate::write::commit_with;
-use flagstone_base::{Error, ErrorKind, Moment, Result};
+use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
 use flagstone_wal::Log;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -345,6 +345,11 @@ impl Engine {
     /// The moment by which a read judges expiries now.
     pub fn now(&self) -> Moment {
         self.handle.parts().core.history.clock.now()
+    }
+
+    /// The SeqNo of the newest write that reads see.
+    pub fn visible(&self) -> SeqNo {
+        self.handle.parts().core.history.visible()
     }
 
     /// Creates the temporary files of the database.

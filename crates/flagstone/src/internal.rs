@@ -8,8 +8,8 @@ use crate::index::Index;
 use crate::keyspace::Keyspace;
 use crate::space::{Key, Space};
 use crate::spill::{self, SortOptions};
-use flagstone_base::Result;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
+use flagstone_base::{Result, SeqNo};
 use flagstone_doc::Value;
 pub use flagstone_doc::{is_one_path, split_paths};
 pub use flagstone_engine::inspect;
@@ -88,6 +88,11 @@ pub fn change_at(batch: &ChangeBatch, index: usize) -> Option<Change<'_>> {
 /// Returns the database of a collection.
 pub fn database(collection: &Collection) -> Database {
     Database::of(collection.0.engine().clone())
+}
+
+/// Returns the SeqNo of the newest write that reads see.
+pub fn visible(database: &Database) -> SeqNo {
+    database.engine().visible()
 }
 
 /// Returns the durability of commits that name none.

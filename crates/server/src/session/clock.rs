@@ -9,7 +9,7 @@
 //! time is found by the number of a commit (its SeqNo), and a commit by its time.
 
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::{Database, Keyspace, Space};
+use flagstone::{Database, Keyspace, Scan, Space};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -98,7 +98,7 @@ impl Clock {
     /// Goes on with the last mark of a database.
     pub(crate) fn open(db: &Database) -> flagstone::Result<Self> {
         let last = match marks(db)? {
-            Some(marks) => newest(&marks, u32::MAX, |_mark| true)?,
+            Some(marks) => newest(&marks, u32::MAX)?,
             None => None,
         };
         let last = last.unwrap_or(Mark { seconds: now().0, seqno: visible(db), millis: None });
@@ -186,59 +186,64 @@ fn now() -> (u32, i64) {
 
 /// Returns the SeqNo of the newest write that reads see.
 fn visible(db: &Database) -> u64 {
-    db.snapshot().version().seqno().get()
+    flagstone::internal::visible(db).get()
 }
 
 fn marks(db: &Database) -> flagstone::Result<Option<Keyspace>> {
     db.space(CHANGES).existing().keyspace()
 }
 
-/// Returns the newest mark up to a second that is `wanted`.
-fn newest(
-    marks: &Keyspace,
-    seconds: u32,
-    wanted: impl Fn(&Mark) -> bool,
-) -> flagstone::Result<Option<Mark>> {
-    for entry in marks.scan(key(0)..=key(seconds)).rev() {
-        let (key, _) = entry?;
-        let Some((version, value)) = marks.get_versioned(&key)? else { continue };
-        let mark = Mark::of_entry(&key, &value, version.seqno().get());
-        if let Some(mark) = mark.filter(&wanted) {
-            return Ok(Some(mark));
+/// Returns the mark of the first entry of a scan.
+fn first(marks: &Keyspace, mut entries: Scan<'_, Keyspace>) -> flagstone::Result<Option<Mark>> {
+    let Some((key, _)) = entries.next().transpose()? else { return Ok(None) };
+    let Some((version, value)) = marks.get_versioned(&key)? else { return Ok(None) };
+    Ok(Mark::of_entry(&key, &value, version.seqno().get()))
+}
+
+/// Returns the newest mark up to a second.
+fn newest(marks: &Keyspace, seconds: u32) -> flagstone::Result<Option<Mark>> {
+    first(marks, marks.scan(key(0)..=key(seconds)).rev())
+}
+
+/// Returns the newest mark up to a SeqNo. SeqNos ascend with seconds, so it is found by bisection.
+fn newest_before(marks: &Keyspace, seqno: u64) -> flagstone::Result<Option<Mark>> {
+    let Some(last) = newest(marks, u32::MAX)? else { return Ok(None) };
+    if last.seqno <= seqno {
+        return Ok(Some(last));
+    }
+    // The first second whose mark is later.
+    let (mut low, mut high) = (0, u32::MAX);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match newest(marks, middle)? {
+            Some(mark) if mark.seqno > seqno => high = middle,
+            _ => low = middle + 1,
         }
     }
-    Ok(None)
+    low.checked_sub(1).map_or(Ok(None), |second| newest(marks, second))
 }
 
 /// Returns the mark that writes after this one have.
 pub(crate) fn mark_at(db: &Database, seqno: u64) -> flagstone::Result<Mark> {
     let Some(marks) = marks(db)? else { return Ok(Mark::NONE) };
-    Ok(newest(&marks, u32::MAX, |mark| mark.seqno <= seqno)?.unwrap_or(Mark::NONE))
+    Ok(newest_before(&marks, seqno)?.unwrap_or(Mark::NONE))
 }
 
-/// Returns the mark of the second of a time, or the last one before it. Before the first mark it is
-/// [`Mark::NONE`] for the times that commits have there, and the first mark for those between;
-/// `None` if no commit has such a time yet.
+/// Returns the mark from which on commits may have `time`: that of its second, or the newest one
+/// before. Times before the first mark belong to [`Mark::NONE`] if commits without a mark have
+/// them, else to the first mark. `None` if there is no commit of such a time yet.
 pub(crate) fn mark_of(db: &Database, time: Time) -> flagstone::Result<Option<Mark>> {
     let marks = marks(db)?;
-    let before = match &marks {
-        Some(marks) => newest(marks, time.seconds, |_mark| true)?,
-        None => None,
-    };
+    let before = marks.as_ref().map(|marks| newest(marks, time.seconds)).transpose()?.flatten();
     if before.is_some() || time.seconds <= Mark::NONE.seconds {
         return Ok(Some(before.unwrap_or(Mark::NONE)));
     }
     let Some(marks) = marks else { return Ok(None) };
-    for entry in marks.scan(key(0)..=key(u32::MAX)) {
-        let (key, _) = entry?;
-        let Some((version, value)) = marks.get_versioned(&key)? else { continue };
-        return Ok(Mark::of_entry(&key, &value, version.seqno().get()));
-    }
-    Ok(None)
+    first(&marks, marks.scan(key(0)..=key(u32::MAX)))
 }
 
 impl Mark {
-    /// Returns the SeqNo of the first write that has this time or a later one, at most.
+    /// Returns the largest SeqNo that the first write of this time, or of a later one, may have.
     pub(crate) fn seqno_of(&self, time: Time) -> u64 {
         let increment = if time.seconds == self.seconds { time.increment } else { 1 };
         self.seqno.saturating_add(u64::from(increment)).saturating_sub(1)
@@ -249,8 +254,41 @@ impl Mark {
 fn prune(db: &Database) -> flagstone::Result<()> {
     let Some(marks) = marks(db)? else { return Ok(()) };
     let oldest = db.stats().changes.map_or(u64::MAX, |changes| changes.oldest_seqno);
-    if let Some(first) = newest(&marks, u32::MAX, |mark| mark.seqno <= oldest)? {
+    if let Some(first) = newest_before(&marks, oldest)? {
         marks.delete_range(key(0)..key(first.seconds))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use super::*;
+
+    /// To find a mark, all later ones were read.
+    #[test]
+    fn each_write_has_the_mark_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let other = db.keyspace("other").unwrap();
+        let write = || {
+            other.put("a", "").unwrap();
+            visible(&db)
+        };
+        let mut expected = vec![(write(), Mark::NONE)];
+        let marks = db.keyspace(CHANGES).unwrap();
+        for seconds in [0, 1, 7, 8, 1000, 1001, u32::MAX - 1, u32::MAX] {
+            marks.put(key(seconds), 5_i64.to_be_bytes()).unwrap();
+            let mark = Mark { seconds, seqno: visible(&db), millis: Some(5) };
+            expected.extend([(mark.seqno, mark), (write(), mark), (write(), mark)]);
+        }
+        for (seqno, mark) in expected {
+            assert_eq!(mark_at(&db, seqno).unwrap(), mark, "{seqno}");
+            if mark != Mark::NONE {
+                let time = mark.time(seqno);
+                assert_eq!(mark_of(&db, time).unwrap(), Some(mark));
+                assert_eq!(mark.seqno_of(time), seqno);
+            }
+        }
+    }
 }
