@@ -6,7 +6,6 @@
 
 use crate::catalog::KeyspaceRecord;
 use crate::keyspace_core::KeyspaceCore;
-use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Error, KeyspaceId, TreeId};
 use flagstone_env::sync::RwLock;
 #[cfg(test)]
@@ -20,7 +19,7 @@ use std::sync::Arc;
 struct KeyspaceMaps {
     /// Without the keyspaces that have an owner.
     by_name: BTreeMap<String, KeyspaceId>,
-    by_id: SortedMap<KeyspaceId, Arc<KeyspaceCore>>,
+    by_id: BTreeMap<KeyspaceId, Arc<KeyspaceCore>>,
 }
 
 /// The keyspaces of an open database.
@@ -48,7 +47,7 @@ impl Keyspaces {
 
     /// The keyspace with the smallest number that is not below `id`.
     pub(crate) fn first_from(&self, id: KeyspaceId) -> Option<Arc<KeyspaceCore>> {
-        Some(Arc::clone(self.maps.read().by_id.range_from(&id).next()?.1))
+        Some(Arc::clone(self.maps.read().by_id.range(id..).next()?.1))
     }
 
     /// All keyspaces, by number. The cost grows with their number.
@@ -74,10 +73,10 @@ impl Keyspaces {
 
     /// Tells every owner which keyspaces it owns, at an open.
     pub(crate) fn join_owned(&self) {
-        let mut owned = SortedMap::<KeyspaceId, Vec<Arc<KeyspaceCore>>>::new();
+        let mut owned = BTreeMap::<KeyspaceId, Vec<Arc<KeyspaceCore>>>::new();
         for keyspace in self.all() {
             if let Some(owner) = keyspace.owner() {
-                owned.get_or_insert_with(owner, Vec::new).push(keyspace);
+                owned.entry(owner).or_default().push(keyspace);
             }
         }
         for (owner, keyspaces) in owned {
