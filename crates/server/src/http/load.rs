@@ -8,6 +8,7 @@
 //! The pieces are bounded, so a body that comes faster than it is loaded waits in the socket.
 
 use super::asked::{Asked, wrong};
+use super::first_document::{First, NAME, Piece, interrupted};
 use super::refusal;
 use super::response::{Arrived, Content, Exchange, NDJSON, Response};
 use super::route::{Form, Parameter};
@@ -16,7 +17,6 @@ use crate::command::{Client, Counters, Loads, Service};
 use crate::failure::{Code, Failure, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use flagstone::doc::{JsonMode, JsonOptions, Map};
-use flagstone::internal::document::JsonParser;
 use flagstone::internal::durability;
 use flagstone::{Collection, Document, Value};
 use flagstone_load::{
@@ -29,8 +29,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The name of the body in messages.
-const NAME: &str = "the body";
 /// How many pieces of the body are between the socket and the load.
 const PIECES_AHEAD: usize = 4;
 /// How often a client gets a line.
@@ -409,89 +407,6 @@ impl Packing {
     }
 }
 
-/// What goes from the socket to the load.
-enum Piece {
-    Bytes(Vec<u8>),
-    End,
-    Cut(String),
-}
-
-impl Piece {
-    /// Returns what has arrived; `None` for nothing.
-    fn of(arrived: Arrived) -> Option<Self> {
-        Some(match arrived {
-            Arrived::Bytes(bytes) => Self::Bytes(bytes),
-            Arrived::Nothing => return None,
-            Arrived::End => Self::End,
-            Arrived::Cut(why) => Self::Cut(why),
-            Arrived::Stopping => Self::Cut("the server is shutting down".to_owned()),
-        })
-    }
-}
-
-/// The most of a body in which its first line is looked for.
-const FIRST_BYTES_MAX: usize = 64 << 10;
-
-/// The first line of a body, which is looked at before the load begins.
-struct First {
-    json: JsonOptions,
-    key: Key,
-    looks: bool,
-}
-
-impl First {
-    /// Reads up to the first line, and adds what was read to `ahead`.
-    ///
-    /// # Errors
-    /// If it begins with a document that would end the load, or the server stops.
-    fn read(&self, exchange: &mut dyn Exchange, ahead: &mut VecDeque<Piece>) -> Outcome {
-        let bad = |text: String| Err(Failure::new(Code::FailedToParse, text));
-        let (mut text, mut is_whole) = (Vec::new(), false);
-        while self.looks && !is_whole && text.len() < FIRST_BYTES_MAX && !text.contains(&b'\n') {
-            let arrived = exchange.read(Instant::now() + SECOND);
-            if matches!(arrived, Arrived::Stopping) {
-                return Err(interrupted());
-            }
-            let piece = Piece::of(arrived);
-            match &piece {
-                Some(Piece::Bytes(bytes)) => text.extend_from_slice(bytes),
-                Some(Piece::End) => is_whole = true,
-                Some(Piece::Cut(why)) => return bad(format!("{NAME}: {why}")),
-                None => {}
-            }
-            ahead.extend(piece);
-        }
-        let line = match memchr::memchr(b'\n', &text) {
-            Some(end) => &text[..end],
-            None if is_whole => &text,
-            None => return Ok(()),
-        };
-        // What is compressed, or in an array, the load takes apart.
-        let is_one = str::from_utf8(line).is_ok_and(|line| {
-            let line = line.trim_ascii_start();
-            !line.is_empty() && !line.starts_with(['[', '\u{FEFF}'])
-        });
-        if !is_one {
-            return Ok(());
-        }
-        let document = match JsonParser::new(self.json).parse_value(line) {
-            Ok(document) => document,
-            // It may go on in the next line.
-            Err(error) if error.offset >= line.trim_ascii_end().len() => return Ok(()),
-            Err(error) => return bad(format!("{NAME}:1:{}: {error}", error.offset + 1)),
-        };
-        let document = match Document::from_value(&document) {
-            Ok(document) => document,
-            Err(error) => return bad(error.to_string()),
-        };
-        let missing = |path: &&String| !matches!(document.root().path(path.as_str()), Ok(Some(_)));
-        match self.key.paths().iter().find(missing) {
-            Some(path) => bad(format!("{NAME}:1: there is no field {path:?} to take the key from")),
-            None => Ok(()),
-        }
-    }
-}
-
 /// The body as the load reads it.
 struct Feed {
     pieces: Receiver<Piece>,
@@ -766,11 +681,6 @@ impl Told<'_> {
         lines.extend_from_slice(&line(map));
         (status, lines)
     }
-}
-
-fn interrupted() -> Failure {
-    let text = "the load was stopped: the server is shutting down";
-    Failure::new(Code::InterruptedAtShutdown, text)
 }
 
 /// Returns what a load has done, by the names that the tool gives it.

@@ -23,6 +23,7 @@ mod changes;
 mod command;
 mod documents;
 mod export;
+mod first_document;
 mod load;
 mod metrics;
 mod page;
