@@ -1,5 +1,6 @@
 //! Sorts by the primary key: alone, and after fields.
 
+use super::found::keys;
 use crate::support::{hashed, small};
 use flagstone::query::{Actual, Direction, Hint, SortSpec};
 use flagstone::{
@@ -36,10 +37,6 @@ fn routings() -> Vec<KeyspaceOptions> {
     };
     let ranges = Routing::Range(vec![bound(250), bound(251), bound(800)]);
     vec![hashed(1), hashed(5), KeyspaceOptions::new().routing(ranges), KeyspaceOptions::new()]
-}
-
-fn keys(find: &Find<'_>) -> Vec<i64> {
-    find.run().unwrap().map(|entry| entry.unwrap().0.as_i64().unwrap()).collect()
 }
 
 fn paged(find: &Find<'_>, length: u64) -> Vec<i64> {

@@ -3,11 +3,9 @@
 //! `{"state":{"$in":["new","retry"]}}`, sorted by `at` with a limit of 1, read all jobs of both
 //! states on an index of state and time, and sorted them: 24,000 for one.
 
+use super::found::{analyzed, keys};
 use crate::support::{hashed, small};
-use flagstone::query::{Actual, Explain};
-use flagstone::{
-    Collection, ErrorKind, Find, Index, Isolation, Space, TransactionOptions, Value, doc,
-};
+use flagstone::{Collection, ErrorKind, Index, Isolation, Space, TransactionOptions, Value, doc};
 use flagstone_testkit::{Session, World};
 
 const STATES: [&str; 4] = ["new", "retry", "running", "done"];
@@ -23,16 +21,6 @@ fn jobs(world: &World) -> (Session, Collection) {
         jobs.put(n, &job).unwrap();
     }
     (session, jobs)
-}
-
-fn keys(find: &Find<'_>) -> Vec<i64> {
-    find.run().unwrap().map(|entry| entry.unwrap().0.as_i64().unwrap()).collect()
-}
-
-fn analyzed(find: &Find<'_>) -> (Explain, Actual) {
-    let explain = find.clone().analyze().explain().unwrap();
-    let actual = explain.actual.unwrap();
-    (explain, actual)
 }
 
 /// The jobs that `is_match` takes, in ascending or descending order of time and key.
@@ -204,7 +192,7 @@ fn ranges_are_merged_in_the_order_of_the_primary_key() {
     assert_eq!(found, 2000);
 }
 
-/// Each range that is merged holds a block, so only so many are.
+/// At most 64 ranges are merged: each holds a block in memory.
 #[test]
 fn too_many_values_are_sorted() {
     let world = World::new(1);

@@ -1,5 +1,7 @@
 //! Queries: against a model in memory, whatever the plan; pages, writes by filter, real documents.
 
+mod found;
+
 mod basics;
 mod covered;
 mod groups;

@@ -1,8 +1,9 @@
 //! Which plan is chosen, what it reads, and which indexes may not be used.
 
+use super::found::{analyzed, keys};
 use crate::support::{hashed, small};
-use flagstone::query::{Actual, Explain, Hint};
-use flagstone::{Collection, ErrorKind, Filter, Find, Group, Index, Patch, Space, Value, doc};
+use flagstone::query::Hint;
+use flagstone::{Collection, ErrorKind, Filter, Group, Index, Patch, Space, Value, doc};
 use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {
@@ -19,16 +20,6 @@ fn filled(world: &World) -> (Session, Collection) {
         collection.put(n, &document).unwrap();
     }
     (session, collection)
-}
-
-fn analyzed(find: &Find<'_>) -> (Explain, Actual) {
-    let explain = find.clone().analyze().explain().unwrap();
-    let actual = explain.actual.unwrap();
-    (explain, actual)
-}
-
-fn keys(find: &Find<'_>) -> Vec<i64> {
-    find.run().unwrap().map(|entry| entry.unwrap().0.as_i64().unwrap()).collect()
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! Plans that read several indexes.
 
+use super::found::{analyzed, keys};
 use crate::support::{hashed, small};
-use flagstone::query::{Actual, Explain, Hint};
-use flagstone::{Collection, Filter, Find, Index, Space, Value, doc};
+use flagstone::query::Hint;
+use flagstone::{Collection, Filter, Index, Space, Value, doc};
 use flagstone_testkit::{Session, World};
 
 fn filled(world: &World) -> (Session, Collection) {
@@ -15,16 +16,6 @@ fn filled(world: &World) -> (Session, Collection) {
         collection.put(n, &document).unwrap();
     }
     (session, collection)
-}
-
-fn keys(find: &Find<'_>) -> Vec<i64> {
-    find.run().unwrap().map(|entry| entry.unwrap().0.as_i64().unwrap()).collect()
-}
-
-fn analyzed(find: &Find<'_>) -> (Explain, Actual) {
-    let explain = find.clone().analyze().explain().unwrap();
-    let actual = explain.actual.unwrap();
-    (explain, actual)
 }
 
 #[test]
