@@ -109,7 +109,9 @@ fn serve(
     tell(log, "READY=1\nSTATUS=ready");
     // The sender lives as long as the process.
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
-        service.tick();
+        if let Err(error) = service.tick() {
+            log.warn("a dropped collection stays", &[("error", error.to_string().into())]);
+        }
     }
     tell(log, "STOPPING=1");
     let left = server.stop(args.grace);

@@ -224,10 +224,6 @@ fn check_first(args: &Args<'_>, first: Option<&View<'_>>, explains: bool) -> Out
     if let Some(cursor) = args.map("cursor")? {
         Args::new(cursor, "aggregate.cursor").check(&["batchSize"])?;
         batch_size(args)?;
-    } else if !explains && args.get("$db")?.is_some() {
-        // Drivers send it; in a command by hand it may be left out.
-        let text = "aggregate.cursor: expected it, unless explain is true";
-        return Err(Failure::new(Code::FailedToParse, text));
     }
     let name = match first.map(View::fields).transpose()?.and_then(|mut fields| fields.next()) {
         Some(field) => match field?.0 {

@@ -1,9 +1,9 @@
-//! Collections that are dropped while changes are kept. The changes of a keyspace are gone with it,
-//! and a change stream may not have read them. So the collection is emptied and gets a hidden name:
-//! that is the drop. Its keyspace is dropped when the log has no change of it any more.
+//! Drops of collections while changes are kept. A keyspace takes its changes with it, and change
+//! streams may not have read them yet. So a drop gives the collection a hidden name and empties it.
+//! The keyspace is dropped once the log holds no change of it.
 
 use super::id::new_id;
-use super::name::MAIN;
+use super::name::{MAIN, Namespace};
 use super::service::Service;
 use crate::session::clock::CHANGES;
 use flagstone::changes::Happened;
@@ -50,21 +50,24 @@ fn empty(db: &Database, hidden: &str) -> flagstone::Result<()> {
 /// Returns what has happened, as a client sees it: a collection that gets a hidden name is dropped.
 pub(super) fn as_seen(happened: Happened) -> Happened {
     match happened {
-        Happened::Renamed { from, to } if id_of(&to).is_some() => {
+        Happened::Renamed { from, to } if Namespace::of_keyspace(&to).is_none() => {
             Happened::Dropped { keyspace: from }
         }
         happened => happened,
     }
 }
 
-/// Returns the identity in the hidden name of a dropped collection; `None` if it is another name.
+/// Returns the identity in the name of a dropped collection; `None` for other names.
 fn id_of(keyspace: &str) -> Option<&str> {
     let (_, rest) = keyspace.split_once('.')?;
     rest.strip_prefix(DROPPED)
 }
 
-/// Drops the keyspaces of dropped collections whose changes are not kept any more. One that fails
-/// does not keep the others; the first error is returned.
+/// Drops the keyspaces of dropped collections whose changes are not kept any more. After an error
+/// it goes on with the others.
+///
+/// # Errors
+/// The first one.
 pub(super) fn purge(service: &Service) -> flagstone::Result<()> {
     let db = &service.db;
     let of_hidden = |name: &str| id_of(name).map(|id| (id.to_owned(), name.to_owned()));

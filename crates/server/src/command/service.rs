@@ -41,7 +41,8 @@ pub struct ServiceOptions {
     /// cluster.
     pub replica_set: Option<String>,
     /// The bytes that commands of all clients take when they are parsed, as estimated; the first 64
-    /// KiB of each do not count. One more waits for up to 30 s, or its maxTimeMS. 256 MiB.
+    /// KiB of each do not count. One more waits for up to 30 s, or its maxTimeMS. What open cursors
+    /// keep of their commands may take as much again. 256 MiB.
     pub parsed_bytes: usize,
     /// The directory to which clients may add generations of backups. None: nobody may.
     pub backups: Option<PathBuf>,
@@ -612,13 +613,15 @@ impl Service {
         }
     }
 
-    /// Ends what nobody has used for long: cursors, transactions, sessions. To be called now and
-    /// then.
-    pub fn tick(&self) {
+    /// Ends what nobody has used for long: cursors, transactions, sessions. Drops collections whose
+    /// changes have left the log. To be called now and then.
+    ///
+    /// # Errors
+    /// If a collection could not be dropped: the next call tries again.
+    pub fn tick(&self) -> flagstone::Result<()> {
         self.cursors.end_idle();
         self.sessions.end_idle();
-        // What fails is tried the next time.
-        let _later = super::dropped::purge(self);
+        super::dropped::purge(self)
     }
 
     /// Refuses all further commands, and ends cursors and sessions.
@@ -667,9 +670,9 @@ fn put_failure(failure: &Failure, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the time to the reply that begins at `at`. Drivers send the largest one that they have
-/// seen with each command, and in sessions read what was committed until the last operation. Nobody
-/// signs it, which they need not know.
+/// Appends the time to the reply that begins at `at`. Drivers send the largest time that they have
+/// seen with each command, and in sessions ask to see all commits up to that of the last operation.
+/// The signature is zero bytes: drivers pass it on and do not check it.
 fn put_time(time: Time, at: usize, out: &mut Vec<u8>) {
     let mut reply = BsonWriter::reopen(out, at);
     let put = |reply: &mut BsonWriter<'_>| -> Outcome {

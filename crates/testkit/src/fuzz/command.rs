@@ -35,7 +35,7 @@ pub(super) fn body(bytes: &[u8]) {
             let by_index = collection.find("{}").hint(hint).count().expect("the index is there");
             assert_eq!(by_index, all, "the index has every document");
         }
-        service.tick();
+        service.tick().unwrap();
     });
 }
 

@@ -367,7 +367,7 @@ fn what_is_dropped_takes_no_space_for_ever() {
         run(&mut fixture, r#"{"drop":"s"}"#);
         assert_eq!(hidden(&fixture), n + 1);
     }
-    fixture.service.tick();
+    fixture.service.tick().unwrap();
     assert_eq!(hidden(&fixture), 256);
     // A transaction that has written does not commit into what is dropped.
     run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1}]}"#);
@@ -396,7 +396,7 @@ fn a_drop_that_was_interrupted_is_ended_later() {
     assert_eq!(collection.scan(..).count(), 2);
     // Of the name before there is another collection now.
     run(&mut fixture, r#"{"insert":"s","documents":[{"_id":3}]}"#);
-    fixture.service.tick();
+    fixture.service.tick().unwrap();
     assert_eq!(collection.scan(..).count(), 0);
     assert_eq!(run(&mut fixture, r#"{"count":"s"}"#).int("n"), Some(1));
     run(&mut fixture, r#"{"drop":"s"}"#);
