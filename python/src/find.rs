@@ -380,8 +380,8 @@ impl Find {
     /// - `sample`: how many documents columns and types are inferred from, 1000; `None` for all,
     ///   which are read once more for it. A document that does not fit, such as one with a field
     ///   that no column has, is an error of the stream, which cannot change its columns.
-    ///   `to_polars`, `to_pandas` and `to_pyarrow` begin anew with the columns of all documents
-    ///   instead.
+    ///   `to_polars`, `to_pandas` and `to_pyarrow` start again with columns that are
+    ///   inferred from all documents.
     /// - `on_mismatch`: whether a value that does not fit its column is an `"error"` that names key
     ///   and column, or becomes `"null"`.
     /// - `batch_rows`: the rows of a record batch.

@@ -90,9 +90,8 @@ impl PipelineError {
         self
     }
 
-    /// The same, with the key of the row that the stages had at hand. An error of an inner pipeline
-    /// has that of its own row; errors of the database, and those of too little memory, are of no
-    /// row.
+    /// Adds the key of the row that failed. An error of an inner pipeline keeps the key of its own
+    /// row. Errors of the database, and those of too little memory, belong to no row.
     #[cold]
     pub(crate) fn of_row(mut self, row: &Value) -> Self {
         let inner = &mut *self.0;

@@ -1,5 +1,5 @@
-//! The memory of what all clients send: of long messages, from their headers to their answers, and
-//! of the values that commands are parsed into.
+//! Limits of memory that all clients share: one for long messages, from their headers to their
+//! answers, and one for the values that commands are parsed into.
 //!
 //! A message gets room for its whole length before it is read, so that no two clients wait for each
 //! other with half a message. Nothing is allocated by that length. One whose length is not known
@@ -114,9 +114,7 @@ impl Held {
         }
         has_room
     }
-}
 
-impl Held {
     /// Gives the room back, and takes as much of that of cursors. Returns false if that has none.
     ///
     /// Cursors have as much room again as commands, so that no command waits for cursors that

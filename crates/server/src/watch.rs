@@ -24,7 +24,7 @@ pub(crate) enum End {
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     end: AtomicU8,
-    /// Whether commands are to wait no more for what may come: the server stops.
+    /// Set when the server stops: commands no longer wait for events.
     waits_end: Arc<AtomicBool>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn end() -> Option<End> {
     })
 }
 
-/// Returns whether the command of this thread is to wait no more for what may come.
+/// Returns whether the command of this thread may no longer wait for events.
 pub(crate) fn waits_end() -> bool {
     WATCH.with_borrow(|watch| {
         watch.bell.as_ref().is_some_and(|bell| bell.waits_end.load(Ordering::Acquire))

@@ -176,8 +176,8 @@ impl Filter {
         Self::read(&mut Cursor::new("filter", None, value))
     }
 
-    /// Reads a filter as a driver sends it. A value stands for itself, `{"$oid":..}` too, and the
-    /// library's own names mean nothing. `key` is the name of the primary key.
+    /// Reads a filter in the form that drivers send. Values are not Extended JSON: `{"$oid":..}` is
+    /// a map. Operators that MongoDB lacks are unknown. `key` is the field of the primary key.
     ///
     /// # Errors
     /// As [`Filter::from_value`].

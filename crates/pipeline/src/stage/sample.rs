@@ -8,7 +8,8 @@ use flagstone::{Database, Value};
 use std::collections::BinaryHeap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// Samples of up to so many rows keep their numbers, to drop the others before they are encoded.
+/// The largest sample whose random numbers are kept, so that other rows are dropped before they are
+/// encoded.
 const NUMBERS_MAX: usize = 1 << 16;
 
 /// The rows of a `$sample`: each row gets a random number, and the least ones are kept by a sort.

@@ -390,8 +390,8 @@ fn put_fields(
     Ok(true)
 }
 
-/// Returns whether all keys of a map, without those that are out, are text without a zero. Who
-/// writes the map finds what is damaged.
+/// Returns whether all keys of a map, without those that are out, are text without a zero. Damage
+/// is an error when the map is written.
 ///
 /// It is a function of its own, so that each level of nesting takes little stack.
 #[inline(never)]

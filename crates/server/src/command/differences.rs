@@ -23,14 +23,14 @@ For programs that use a [driver](server.md).
 - The server says that it is `mongos`: drivers then use transactions without a replica set's
   members. `--replica-set NAME` says otherwise.
 - Timestamps, regular expressions, code, MinKey, MaxKey and odd binary subtypes are stored as the
-  maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire. Maps
-  with other names than BSON has come as `$pairs`.
+  maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire. A
+  map whose names BSON cannot hold comes as `$pairs`.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
-  and the counts so far. `count` is exact. Documents without a sort come in the order of `_id`.
+  and the counts so far. `count` is exact. Without a sort, documents come in the order of `_id`.
 - Change streams report `$out` as `invalidate`, and whole documents that come by HTTP as `update`.
   Expiry gives no event. The events of a transaction have the order of keys. A `wallTime` is up to a
   second early.
-- Conflicts of transactions show at their commit. `create` and `createIndexes` are not for them.
+- A transaction learns of conflicts when it commits. It takes no `create` and no `createIndexes`.
 - `expireAfterSeconds` gives documents their moments when they are written: these stay when the
   index is dropped.
 - Reads with the concern `snapshot` need a transaction.

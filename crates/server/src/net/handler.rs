@@ -56,8 +56,8 @@ pub trait Handler: Send + Sync + 'static {
     /// Counts a message or a request that was answered, and the bytes of both.
     fn count(&self, received: u64, sent: u64);
 
-    /// Is told that the server stops: commands that wait for what may come end. `at_once`: all
-    /// others, too, and say so to their clients.
+    /// Is called when the server stops: commands that wait for events end. With `at_once` all
+    /// commands end, and tell their clients why.
     fn stop(&self, at_once: bool);
 
     /// Gives back what `client` holds only to be faster: it has been silent for a while.

@@ -220,7 +220,7 @@ impl Operations {
         count
     }
 
-    /// Lets no command wait any more for what may come.
+    /// Ends all waits for events, now and later.
     pub(crate) fn end_waits(&self) {
         self.waits_end.store(true, Ordering::Release);
     }

@@ -647,19 +647,18 @@ impl Sliding {
 fn check_point((time, value): &Point, has_unit: bool, place: &str) -> Result<()> {
     let is_number = |value: &Value| NumberType::of(value).is_some();
     let is_date = |value: &Value| matches!(value, Value::DateTime(_));
-    let (code, text) = match () {
-        () if has_unit && !is_date(time) => {
-            (5624900, "expected dates in the field of sortBy, beside unit")
-        }
-        () if !has_unit && is_date(time) => {
-            (5624901, "expected a unit, for the dates in the field of sortBy")
-        }
-        () if !has_unit && !is_number(time) => (5624902, "expected numbers in the field of sortBy"),
-        () if value.is_null() => (5624903, "expected an input that is not null or missing"),
-        () if !is_number(value) && !is_date(value) => {
-            (code::TYPE_MISMATCH, "expected numbers or dates as input")
-        }
-        () => return Ok(()),
+    let (code, text) = if has_unit && !is_date(time) {
+        (5624900, "expected dates in the field of sortBy, beside unit")
+    } else if !has_unit && is_date(time) {
+        (5624901, "expected a unit, for the dates in the field of sortBy")
+    } else if !has_unit && !is_number(time) {
+        (5624902, "expected numbers in the field of sortBy")
+    } else if value.is_null() {
+        (5624903, "expected an input that is not null or missing")
+    } else if !is_number(value) && !is_date(value) {
+        (code::TYPE_MISMATCH, "expected numbers or dates as input")
+    } else {
+        return Ok(());
     };
     Err(PipelineError::new(code, place, text))
 }

@@ -1,6 +1,6 @@
 //! One index as a plan, with its cost.
 
-use super::planner::{Chosen, FETCH, FIND, PROBED_MAX, Plan, Planner};
+use super::planner::{Chosen, FETCH, PROBED_MAX, Plan, Planner, SEEK};
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
 use crate::collection::query::entries::Entries;
@@ -67,7 +67,7 @@ impl Candidate {
         let is_streamed = has_order || access.is_key_ordered || is_streamed;
         let read = if is_streamed { found } else { entries };
         let fetched = if reads_none { 0 } else { found };
-        let found_first = access.merged() as u64 * FIND;
+        let found_first = access.merged() as u64 * SEEK;
         let cost = read / ENTRIES_PER_DOCUMENT + fetched * FETCH + found_first + 1;
         let notes = planner.notes(|| {
             let number = match how {

@@ -18,7 +18,7 @@ pub(super) const PROBED_MAX: usize = 128;
 /// A document that is read by its key costs as much as this many in a scan ..
 pub(super) const FETCH: u64 = 3;
 /// .. and the first entry of a range that is merged, as much as this many.
-pub(super) const FIND: u64 = 16;
+pub(super) const SEEK: u64 = 16;
 
 /// What a plan is chosen for.
 #[derive(Clone, Copy)]
@@ -136,7 +136,7 @@ impl Planner<'_, '_> {
     /// and before a scan would: then it is not worth a look at how many there are. Conditions that
     /// entries do not prove may take it further.
     pub(super) fn ends_early(&self, access: &IndexAccess) -> bool {
-        let cost = |last: u64| FETCH * last + FIND * access.merged() as u64;
+        let cost = |last: u64| FETCH * last + SEEK * access.merged() as u64;
         let is_certain =
             |last: u64| access.merge.is_none() || access.is_exact && cost(last) < self.documents;
         self.ends_soon() && self.last().is_some_and(is_certain)
