@@ -120,7 +120,9 @@ impl Collection {
         index::statistics(&self.0, name)
     }
 
-    /// Removes the index `name`. Returns false if there is none.
+    /// Removes the index `name`. Returns false if there is none. Documents that would have expired
+    /// by it stay; to find them takes about as long as to build the index. If that is interrupted,
+    /// some still expire: create the index and drop it again.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();

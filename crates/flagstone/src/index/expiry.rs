@@ -39,15 +39,27 @@ pub(crate) fn decides(owner: &KeyspaceCore) -> bool {
 pub(crate) fn by_date(owner: &KeyspaceCore, root: &View<'_>) -> Result<ByDate, Malformed> {
     let mut found = ByDate::Undecided;
     for core in &owner.owned_set().keyspaces {
-        let definition = index_of(core).map(|index| &index.definition);
-        let Some((definition, after)) = definition.and_then(|d| Some((d, d.expires?))) else {
+        let Some(definition) = index_of(core).map(|index| &index.definition) else { continue };
+        if definition.expires.is_none() {
             continue;
-        };
-        let moment = if definition.may_hold(root)? { date(definition, root)? } else { None };
-        let moment = moment.map(|moment| moment.after(after));
+        }
+        let moment = moment_by(definition, root)?;
         found = ByDate::At([found.or(None), moment].into_iter().flatten().min());
     }
     Ok(found)
+}
+
+/// Returns when the document `root` expires by an index of this definition.
+///
+/// # Errors
+/// If the bytes read are malformed.
+pub(crate) fn moment_by(
+    definition: &Definition,
+    root: &View<'_>,
+) -> Result<Option<Moment>, Malformed> {
+    let Some(after) = definition.expires else { return Ok(None) };
+    let date = if definition.may_hold(root)? { date(definition, root)? } else { None };
+    Ok(date.map(|date| date.after(after)))
 }
 
 /// The earliest date that the first field of the index reaches.

@@ -29,7 +29,7 @@ pub(crate) use entry::{
     Ends, Flags, Parts, above, component_len, decode_component, parts, parts_inlined, range_end,
     range_start,
 };
-pub(crate) use expiry::{by_date, decides as dates_decide};
+pub(crate) use expiry::{by_date, decides as dates_decide, moment_by};
 pub(crate) use field::{Computed, IndexField};
 pub(crate) use note::{Built, Status, encode as encode_note};
 pub(crate) use state::{CONTENT, IndexState, index_of};

@@ -31,8 +31,7 @@ For programs that use a [driver](server.md).
   Expiry gives no event. The events of a transaction have the order of keys. A `wallTime` is up to a
   second early.
 - A transaction learns of conflicts when it commits. It takes no `create` and no `createIndexes`.
-- `expireAfterSeconds` gives documents their moments when they are written: these stay when the
-  index is dropped.
+- To create or drop an index with `expireAfterSeconds` writes the documents that expire by it again.
 - Reads with the concern `snapshot` need a transaction.
 - A document has at most 10,000 [entries](indexes.md) in an index, and a name of an index 255 bytes.
   An index whose first field is `_id` is listed, and the collection serves instead.

@@ -1,11 +1,11 @@
 //! The steps that create and drop indexes.
 
-use super::indexes::{BY_DATE, Built, Outcome, SPECS, rewritten};
+use super::indexes::{BY_DATE, Built, Outcome, SPECS, lasting, rewritten};
 use super::life::{Check, Handle, built};
 use super::model::DOCUMENTS;
 use super::run::Run;
 use super::step::{Build, Change, How};
-use flagstone::{Collection, Error, ErrorKind, internal};
+use flagstone::{Collection, Durability, Error, ErrorKind, internal};
 use std::ops::ControlFlow;
 
 impl Run {
@@ -92,6 +92,8 @@ impl Run {
                 // Documents are written again before the first report.
                 let rewrites = changes.unwrap_or_default().into_iter();
                 self.changed(rewrites.filter(|it| matches!(it, Change::Made(..))).collect());
+                // .. and again when the index is dropped.
+                self.changed_by_drop(self.lasting_without(at));
                 Ok(())
             }
             (Ok(ControlFlow::Continue(())), Some(changes)) if is == Built::Ready => {
@@ -115,14 +117,7 @@ impl Run {
                     return Ok(());
                 }
                 self.doubt_index(at, &error)?;
-                if let Some(changes) = changes.filter(|changes| !changes.is_empty()) {
-                    // How many of them were made is not known. The life ends here.
-                    let expires = self.oracle.expires;
-                    self.changed(changes);
-                    self.oracle.expires = expires;
-                    self.place.faults.cut_power_at(1);
-                    self.life = None;
-                }
+                self.may_have_changed(at, changes.unwrap_or_default());
                 Ok(())
             }
         }
@@ -141,17 +136,53 @@ impl Run {
         rewritten.map(|(key, bytes, at)| Change::Made(DOCUMENTS, key, Some(bytes), at)).collect()
     }
 
-    /// Notes that a build has made these changes of documents, one by one. To write a document
-    /// again is a write, which a condition or a transaction meets. The removal of one that has
-    /// expired need not be.
-    fn changed(&mut self, changes: Vec<Change>) {
-        for change in changes {
-            let written = matches!(change, Change::Made(..)).then(|| change.clone());
-            let id = self.oracle.happened(vec![change], true);
-            if let Some(life) = &mut self.life {
-                life.note_written(written.as_slice(), id);
-            }
+    /// Returns the documents that are written again when the index is dropped: their moments came
+    /// from it.
+    fn lasting_without(&self, at: usize) -> Vec<Change> {
+        if at != BY_DATE {
+            return Vec::new();
         }
+        let lasting = lasting(&self.oracle.now, self.oracle.moment).into_iter();
+        lasting.map(|(key, bytes)| Change::Made(DOCUMENTS, key, Some(bytes), None)).collect()
+    }
+
+    /// Notes that a build has made these changes of documents, one by one. The index logs them. To
+    /// write a document again is a write, which a condition or a transaction meets. The removal of
+    /// one that has expired need not be.
+    fn changed(&mut self, changes: Vec<Change>) {
+        changes.into_iter().for_each(|change| self.changed_one(change, true));
+    }
+
+    /// Notes that the drop of an index has made these changes, as [`Self::changed`]. It is there no
+    /// more, and logs nothing.
+    fn changed_by_drop(&mut self, changes: Vec<Change>) {
+        let is_logged = self.setting.options.durability != Durability::None
+            || self.oracle.is_indexed(&changes);
+        changes.into_iter().for_each(|change| self.changed_one(change, is_logged));
+    }
+
+    fn changed_one(&mut self, change: Change, is_logged: bool) {
+        let written = matches!(change, Change::Made(..)).then(|| change.clone());
+        let id = self.oracle.happened(vec![change], is_logged);
+        if let Some(life) = &mut self.life {
+            life.note_written(written.as_slice(), id);
+        }
+    }
+
+    /// Notes that a build of index `at` that makes these changes, or its drop, has failed. It may
+    /// have made some of these changes, and some of those of a drop.
+    fn may_have_changed(&mut self, at: usize, changes: Vec<Change>) {
+        let (is_sure, expires) = (changes.is_empty(), self.oracle.expires);
+        self.changed(changes);
+        let lasting = self.lasting_without(at);
+        if is_sure && lasting.is_empty() {
+            return;
+        }
+        // How many of them were made is not known. The life ends here.
+        self.changed_by_drop(lasting);
+        self.oracle.expires = expires;
+        self.place.faults.cut_power_at(1);
+        self.life = None;
     }
 
     fn doubt_index(&mut self, at: usize, error: &Error) -> Check {
@@ -166,6 +197,7 @@ impl Run {
         }
         let Some(collection) = self.collection()? else { return Ok(()) };
         let was_there = self.oracle.indexes[at] != Built::No;
+        let lasting = if was_there { self.lasting_without(at) } else { Vec::new() };
         let dropped = collection.drop_index(SPECS[at].name);
         self.oracle.indexes = built(&collection);
         match dropped {
@@ -174,9 +206,14 @@ impl Run {
             }
             Ok(_) => {
                 self.dropped_indexes += u64::from(was_there);
+                self.changed_by_drop(lasting);
                 Ok(())
             }
-            Err(error) => self.doubt_index(at, &error),
+            Err(error) => {
+                self.doubt_index(at, &error)?;
+                self.may_have_changed(at, Vec::new());
+                Ok(())
+            }
         }
     }
 

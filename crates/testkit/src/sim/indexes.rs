@@ -75,6 +75,16 @@ pub(super) fn rewritten(state: &State, now: Moment) -> Vec<(Key, Vec<u8>, Option
     state.stored(DOCUMENTS).filter_map(rewritten).collect()
 }
 
+/// Returns the documents that last since the index by date was dropped: what has expired does not.
+pub(super) fn lasting(state: &State, now: Moment) -> Vec<(Key, Vec<u8>)> {
+    let lasting = |(key, entry): (Key, &Entry)| {
+        let is_dated =
+            entry.expiry.is_some() && entry.expiry == expiry_by_date(&fields_of(&entry.bytes));
+        (is_dated && entry.is_alive(now)).then(|| (key, entry.bytes.to_vec()))
+    };
+    state.stored(DOCUMENTS).filter_map(lasting).collect()
+}
+
 /// One component of an entry: `None` where the document has no value.
 type Component = Option<i64>;
 /// The component of an empty list.

@@ -14,8 +14,8 @@ use super::entry_change::EntryWrite;
 use super::unique;
 use crate::collection::core::Documents;
 use crate::index::{
-    DocumentEntries, DocumentState, EntryChange, IndexState, Refusal, Seen, by_date, dates_decide,
-    differences, index_of, value_of,
+    Definition, DocumentEntries, DocumentState, EntryChange, IndexState, Refusal, Seen, by_date,
+    dates_decide, differences, index_of, moment_by, value_of,
 };
 use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo};
 use flagstone_doc::View;
@@ -469,6 +469,19 @@ pub(super) fn expiry_by_date(
     let Some(documents) = documents.filter(|_| dates_decide(owner)) else { return Ok(given) };
     let found = root((bytes, None), documents).and_then(|root| by_date(owner, &root));
     Ok(found.map_err(|malformed| corrupt(owner, malformed))?.or(given))
+}
+
+/// As [`expiry_by_date`], for a stored document with the expiry `old`, after an index of the
+/// definition `dropped` was dropped: a moment that came from it counts no more.
+pub(super) fn expiry_after_drop(
+    owner: &KeyspaceCore,
+    bytes: &[u8],
+    (dropped, old): (&Definition, Option<Moment>),
+) -> Result<Option<Moment>> {
+    let Some(documents) = owner.attachment().downcast_ref::<Documents>() else { return Ok(old) };
+    let moment = root((bytes, None), documents).and_then(|root| moment_by(dropped, &root));
+    let moment = moment.map_err(|malformed| corrupt(owner, malformed))?;
+    expiry_by_date(owner, bytes, old.filter(|old| Some(*old) != moment))
 }
 
 fn root<'a>((bytes, _): Stated<'a>, documents: &'a Documents) -> Result<View<'a>, Malformed> {

@@ -2,10 +2,10 @@
 //! commit, and the changes of the indexes become a part of it.
 
 use super::blind::is_blind;
-use super::changes::{IndexChanges, Stated, expiry_by_date};
+use super::changes::{IndexChanges, Stated, expiry_after_drop, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
-use crate::index::IndexState;
+use crate::index::{Definition, IndexState};
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{
     Batch, Durability, Effect, Engine, HeldBatch, KeyspaceCore, OP_OVERHEAD, StoredPut, Ticket,
@@ -175,9 +175,10 @@ pub(in crate::collection) fn push_dated(
     batch.push_dated(core, (effect, given), key, value)
 }
 
-/// Writes those documents again that expire at another moment by a date in them. What has expired
-/// gets no later moment: the clock may be far ahead, and set right later.
-pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
+/// Writes those documents again that expire at another moment by a date in them, also since an
+/// index was `dropped`. What has expired gets no later moment: the clock may be far ahead, and set
+/// right later.
+pub(super) fn apply_dates(stored: &Stored, dropped: Option<&Definition>) -> Result<()> {
     let core = stored.bytes();
     let mut scan = core.scan_range(KeyRange::ALL).with_expired();
     while scan.advance()? {
@@ -188,7 +189,10 @@ pub(super) fn apply_dates(stored: &Stored) -> Result<()> {
             else {
                 return Ok(());
             };
-            let expiry = expiry_by_date(core, &bytes, old)?;
+            let expiry = match dropped {
+                Some(dropped) => expiry_after_drop(core, &bytes, (dropped, old))?,
+                None => expiry_by_date(core, &bytes, old)?,
+            };
             let has_expired = old.is_some_and(|at| at <= held.moment());
             let end = |expiry: Option<Moment>| expiry.unwrap_or(Moment::MAX);
             if expiry == old || (has_expired && end(expiry) > end(old)) {

@@ -4,6 +4,7 @@ use super::build::{Watch, build};
 use super::commit::apply_dates;
 use crate::collection::stored::Stored;
 use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
+use flagstone_base::interrupt::interruptible;
 use flagstone_base::{Compression, Error, ErrorKind, Result};
 use flagstone_engine::content::KeyspaceContent;
 use flagstone_engine::{
@@ -149,11 +150,16 @@ pub(crate) fn create(
         let built = prepared.and_then(|()| build(stored, (&owned, index), part_bytes, watch));
         if !is_kept(&built, is_new) {
             // This index, not another one that has got its name meanwhile.
-            let dropped = stored.engine().drop_owned(stored.bytes(), |one| one.id() == owned.id());
-            // The first error is the one that says what is wrong.
-            if built.is_ok() {
-                dropped?;
-            }
+            let is_it = |one: &KeyspaceCore| one.id() == owned.id();
+            match &built {
+                Ok(_) => drop_one(stored, &owned, is_it)?,
+                // The first error is the one that says what is wrong.
+                Err(error) if is_refusal(error) => {
+                    drop_one(stored, &owned, is_it).unwrap_or_default()
+                }
+                // What has failed half-way would fail again.
+                Err(_) => stored.engine().drop_owned(stored.bytes(), is_it).unwrap_or_default(),
+            };
         }
         return built.map(|is_complete| {
             if is_complete { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -179,10 +185,13 @@ fn found_or_empty(stored: &Stored, definition: &Definition) -> Result<(Keyspace,
 fn is_kept(built: &Result<bool>, is_new: bool) -> bool {
     match built {
         Ok(is_complete) => *is_complete,
-        Err(error) => {
-            !is_new && !matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput)
-        }
+        Err(error) => !is_new && !is_refusal(error),
     }
+}
+
+/// Returns whether the documents are the reason of the error.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput)
 }
 
 /// Prepares the build of an index: what an earlier one has left, and the moments of documents.
@@ -193,7 +202,7 @@ fn prepare(stored: &Stored, (owned, index): (&Keyspace, &IndexState), is_new: bo
     }
     if index.definition.expires.is_some() {
         // Documents that are written from now on expire by the index.
-        apply_dates(stored)?;
+        apply_dates(stored, None)?;
     }
     Ok(())
 }
@@ -245,6 +254,23 @@ fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
 
 /// Removes the index `name`. Returns false if there is none.
 pub(in crate::collection) fn drop(stored: &Stored, name: &str) -> Result<bool> {
-    let is_it = |one: &KeyspaceCore| one.name() == name && index_of(one).is_some();
-    stored.engine().drop_owned(stored.bytes(), is_it)
+    let Some(owned) = find(stored, name) else { return Ok(false) };
+    drop_one(stored, &owned, |one| one.name() == name && index_of(one).is_some())
+}
+
+/// Removes the index `owned`, which `is_it` knows, and the moments that documents have from it. A
+/// crash in between leaves some: another index of that definition, and its drop, remove them.
+fn drop_one(
+    stored: &Stored,
+    owned: &Keyspace,
+    is_it: impl Fn(&KeyspaceCore) -> bool,
+) -> Result<bool> {
+    if !stored.engine().drop_owned(stored.bytes(), is_it)? {
+        return Ok(false);
+    }
+    if let Some(index) = index_of(owned).filter(|index| index.definition.expires.is_some()) {
+        // Nobody may end this half-way: nothing would go on with it.
+        interruptible(|| false, || apply_dates(stored, Some(&index.definition)))?;
+    }
+    Ok(true)
 }

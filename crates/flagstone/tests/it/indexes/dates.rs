@@ -107,8 +107,55 @@ fn documents_that_are_there_get_their_expiry_when_the_index_is_created() {
     assert_eq!(keys(&users), ["new", "none"]);
     assert_eq!(users.expiry("new").unwrap(), Some(Moment::from_millis((now + 60) * 1000)));
     assert!(users.drop_index("sooner").unwrap());
+    let later = Some(Moment::from_millis((now + HOUR) * 1000));
+    assert_eq!(users.expiry("new").unwrap(), later);
     users.put("new", doc!({ "at": (now) })).unwrap();
-    assert_eq!(users.expiry("new").unwrap(), Some(Moment::from_millis((now + HOUR) * 1000)));
+    assert_eq!(users.expiry("new").unwrap(), later);
+}
+
+/// The moments stayed when the index was dropped, and documents vanished that nothing named any
+/// more.
+#[test]
+fn documents_stay_when_their_index_by_date_is_dropped() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let users = session.db.collection("users").unwrap();
+    users.create_index("by_name", Index::on("$.name")).unwrap();
+    let now = seconds(&session);
+    let document = |ago: u64| doc!({ "name": "x", "at": (now - ago) });
+    let far = session.db.now().after(Duration::from_secs(1000 * HOUR));
+    for (key, ago) in [("stays", 10), ("gone", 2 * HOUR)] {
+        users.put(key, document(ago)).unwrap();
+    }
+    users.create_index("by_at", by_date()).unwrap();
+    users.put("later", document(0)).unwrap();
+    let mut late = session.db.batch();
+    late.put(&users, "given", document(10).expires(far)).unwrap();
+    assert!(users.drop_index("by_at").unwrap());
+    session.db.commit(late).unwrap();
+    assert_eq!(keys(&users), ["given", "later", "stays"]);
+    assert_eq!(["later", "stays"].map(|key| users.expiry(key).unwrap()), [None, None]);
+    assert_eq!(users.expiry("given").unwrap(), Some(far));
+    world.clock.advance(Duration::from_secs(HOUR));
+    assert_eq!(keys(&users), ["given", "later", "stays"]);
+    assert_eq!(users.find(Filter::field("name").eq("x")).count().unwrap(), 3);
+    users.verify_indexes().unwrap();
+    session.db.verify().unwrap();
+}
+
+/// So did those of an index that was refused.
+#[test]
+fn documents_stay_when_an_index_by_date_is_refused() {
+    let world = World::new(1);
+    let session = open(&world, &small());
+    let users = session.db.collection("users").unwrap();
+    let now = seconds(&session);
+    for key in ["a", "b"] {
+        users.put(key, doc!({ "at": (now) })).unwrap();
+    }
+    let refused = users.create_index("by_at", by_date().unique()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Duplicate);
+    assert_eq!(["a", "b"].map(|key| users.expiry(key).unwrap()), [None, None]);
 }
 
 #[test]
@@ -190,6 +237,10 @@ fn a_collection_with_dates_is_equal_to_a_model_whatever_is_written() {
                 _ if step > 20 && users.indexes().is_empty() => {
                     let index = Index::on("at").expire_after(Duration::from_secs(30));
                     users.create_index("by_at", index).unwrap();
+                }
+                _ if step > 20 && rng.percent(20) => {
+                    // What has expired by now is gone; all else stays.
+                    users.drop_index("by_at").unwrap();
                 }
                 _ if rng.percent(50) => session.db.flush().unwrap(),
                 _ => {
