@@ -95,14 +95,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
         println!("{MISSING}");
         return true;
     }
-    let build = ["build", "--quiet", "--locked", "-p", "flagstone-cli"];
-    if !crate::ci::cargo(root).args(build).status().is_ok_and(|status| status.success()) {
-        return false;
-    }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let tool = std::env::var_os("FLAGSTONE_TOOL")
-        .map_or_else(|| target.join("debug/flagstone"), PathBuf::from);
+    let Some(tool) = tool(root) else { return false };
     // All of them run, whatever the first says.
     let runs: Vec<bool> = found
         .iter()
@@ -119,6 +112,18 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
         })
         .collect();
     !runs.contains(&false)
+}
+
+/// Returns the tool that `FLAGSTONE_TOOL` names, else builds that of the repository.
+fn tool(root: &Path) -> Option<PathBuf> {
+    if let Some(tool) = std::env::var_os("FLAGSTONE_TOOL") {
+        return Some(PathBuf::from(tool));
+    }
+    let build = ["build", "--quiet", "--locked", "-p", "flagstone-cli"];
+    let status = crate::ci::cargo(root).args(build).status();
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root.join("target"), PathBuf::from);
+    status.is_ok_and(|status| status.success()).then(|| target.join("debug/flagstone"))
 }
 
 /// Returns the folder of a suite.
