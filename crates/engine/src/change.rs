@@ -7,7 +7,7 @@ use crate::catalog::{
     KeyspaceContent, KeyspaceRecord, NewKeyspace, altered, check_name, content_mismatch, mismatch,
 };
 use crate::commit::{Committed, InFlight, LogNote, note_ahead};
-use crate::content::OpenContent;
+use crate::content::{OLD_VALUES, OpenContent};
 use crate::keyspace_core::KeyspaceCore;
 use crate::manifest::{Edit, Manifest};
 use crate::open::{build_keyspace, open_content};
@@ -154,6 +154,47 @@ pub(crate) fn drop_keyspace(parts: &Parts, name: &str) -> Result<bool> {
     let note = LogNote::Drop { keyspace: core.id, name };
     let told = tell_ahead(parts, manifest, &note)?;
     let done = append_drop(parts, manifest, &dropped, || set_in_doubt(parts, &core), || ());
+    drop(guard);
+    publish(told);
+    done?;
+    after_drop(parts, &dropped);
+    Ok(true)
+}
+
+/// Drops the keyspace if no write of it was ever numbered, and it owns none but that of old values.
+/// Returns whether it did. No acknowledged write is lost: a writer comes before, or is refused.
+pub(crate) fn drop_unwritten(parts: &Parts, core: &Arc<KeyspaceCore>) -> Result<bool> {
+    parts.core.health.check_may_change("the drop of a keyspace")?;
+    parts.core.health.check_open_for_writing()?;
+    let mut guard = parts.core.edits.manifest.lock();
+    let Some(manifest) = guard.as_mut() else { return Err(parts.core.setup().closed()) };
+    let mut dropped = core.owned_set().keyspaces.clone();
+    let is_ours = |one: &Arc<KeyspaceCore>| one.record().content.as_str() == OLD_VALUES;
+    if core.check_not_dropped().is_err() || core.is_ingesting() || !dropped.iter().all(is_ours) {
+        return Ok(false);
+    }
+    {
+        // Commits check the keyspace under this lock: none gets SeqNos from here on.
+        let numbering = parts.core.history.numbering.lock();
+        let is_written = |tree: &Arc<Tree>| tree.has_tables() || numbering.is_unflushed(tree);
+        if core.trees().iter().any(is_written) {
+            return Ok(false);
+        }
+        core.set_dropped();
+    }
+    dropped.push(Arc::clone(core));
+    let name = core.name();
+    let note = LogNote::Drop { keyspace: core.id, name: &name };
+    let (told, done) = match tell_ahead(parts, manifest, &note) {
+        Ok(told) => {
+            (told, append_drop(parts, manifest, &dropped, || set_in_doubt(parts, core), || ()))
+        }
+        Err(error) => (None, Err(error)),
+    };
+    if done.is_err() {
+        let _numbering = parts.core.history.numbering.lock();
+        core.set_not_dropped();
+    }
     drop(guard);
     publish(told);
     done?;

@@ -143,6 +143,15 @@ impl Engine {
         change::drop_keyspace(self.parts(), name)
     }
 
+    /// Removes a keyspace if nothing was written to it since it was created, and it owns none but
+    /// that of old values. Returns whether it did.
+    ///
+    /// # Errors
+    /// Io, OutOfSpace, Poisoned, Closed.
+    pub fn drop_unwritten(&self, keyspace: &Keyspace) -> Result<bool> {
+        change::drop_unwritten(self.parts(), keyspace)
+    }
+
     /// Changes how the tables of the keyspace `name` are written, from the next table on.
     ///
     /// # Errors

@@ -463,6 +463,11 @@ impl KeyspaceCore {
         self.status.fetch_or(DROPPED, Ordering::AcqRel);
     }
 
+    /// Notes that the drop was refused. Called under the numbering lock, as the note of the drop.
+    pub(crate) fn set_not_dropped(&self) {
+        self.status.fetch_and(!DROPPED, Ordering::AcqRel);
+    }
+
     /// Notes that a change was refused, but a crash could bring it back.
     pub(crate) fn set_in_doubt(&self) {
         self.status.fetch_or(IN_DOUBT, Ordering::AcqRel);

@@ -32,6 +32,16 @@ pub mod summary {
     pub use crate::summary::{Event, KnownIndex, collections, indexes, stats};
 }
 
+/// Drops a collection if nothing was written to it since it was created, and it has no index.
+/// Returns whether it did. For loads, which leave nothing when they fail: other handles may write
+/// meanwhile.
+///
+/// # Errors
+/// As [`Database::drop_keyspace`].
+pub fn drop_unwritten(database: &Database, collection: &Collection) -> Result<bool> {
+    database.drop_unwritten(collection)
+}
+
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
 ///
 /// # Errors

@@ -94,7 +94,7 @@ impl<'a> Parse<'a> {
             let put = match to_json.json(text.table.as_deref(), document) {
                 Err((inside, reason)) => Err(Bad::Document(inside, reason)),
                 Ok(json) => match self.job.parse(parser, json, text.place(at)) {
-                    Err(refused) => Err(refused.into()),
+                    Err(refused) => Err(Bad::of(refused, text.table.is_some())),
                     Ok(parsed) => self.put(&parsed, number as u32, at..at + document.len()),
                 },
             };
@@ -287,7 +287,7 @@ pub(crate) fn check_first(
         Ok(json) => match key.parse_document(&mut parser, json, Position::default(), LoadId::now())
         {
             Ok(_document) => return Ok(()),
-            Err(refused) => refused.into(),
+            Err(refused) => Bad::of(refused, table.is_some()),
         },
     };
     let mut places = Places::new(chunk);
@@ -297,6 +297,17 @@ pub(crate) fn check_first(
 /// The lane of a key: equal keys have the same.
 fn lane_of(hash: u64, lanes: usize) -> usize {
     ((u128::from(hash) * lanes as u128) >> 64) as usize
+}
+
+impl Bad {
+    /// Returns what is wrong with a document that was refused. Of a record of a table the bytes are
+    /// those of the JSON that was made from it, which are none of the text.
+    fn of(refused: Refused, is_record: bool) -> Self {
+        match Self::from(refused) {
+            Self::Document(_, reason) if is_record => Self::Document(0, reason),
+            other => other,
+        }
+    }
 }
 
 impl From<Refused> for Bad {

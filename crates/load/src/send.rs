@@ -258,7 +258,8 @@ impl<'k> Parser<'k> {
             if is_end && text.table.is_none() && !reason.contains(", found ") {
                 reason.push_str(", found the end of the line: a document is on one line");
             }
-            Bad(inside, reason)
+            // Of a record of a table that is a byte of the JSON made from it.
+            Bad(if text.table.is_none() { inside } else { 0 }, reason)
         };
         self.json.parse(json, None, &mut bytes).map_err(|error| refuse(&Refused::Json(error)))?;
         let parsed = Document::from_bytes(bytes, None);

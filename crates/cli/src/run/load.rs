@@ -8,7 +8,8 @@ use crate::output::note;
 use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped, show_bytes};
 use flagstone::doc::JsonOptions;
-use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing, Space};
+use flagstone::internal::drop_unwritten;
+use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
 use flagstone_load::{
     BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, TableFormat,
 };
@@ -146,18 +147,15 @@ pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
     Ok(Target { database, collection, is_new })
 }
 
-/// Drops the collection that a load has created if the load `has_failed`, or was stopped, and put
-/// nothing into it.
+/// Drops the collection that a load has created if the load `has_failed`, or was stopped, and
+/// nothing was written to it.
 pub(super) fn leave_nothing(
     database: &Database,
     collection: Collection,
     has_failed: bool,
 ) -> Result<(), Failure> {
-    let is_empty = || collection.scan(..).keys().next().transpose().map(|e| e.is_none());
-    if has_failed && is_empty()? {
-        let name = collection.name();
-        drop(collection);
-        database.drop_keyspace(&name)?;
+    if has_failed {
+        drop_unwritten(database, &collection)?;
     }
     Ok(())
 }

@@ -319,6 +319,27 @@ fn loads_do_the_same() {
     both.file("none.jsonl", "nothing\n");
     both.fails("load db empty none.jsonl", 2, "none.jsonl:1:1");
     both.fails("count db empty", 1, "there is no collection");
+    both.file("none.csv", "n\n1\n");
+    both.file("none.json", "[{\"n\":1}]");
+    both.file("none.csv.gz", "no gzip");
+    // The database itself refuses this one.
+    both.file("long.jsonl", format!("{{\"id\":\"{}\"}}\n", "x".repeat(100_000)));
+    for (file, code) in [
+        ("none.csv", 2),
+        ("none.json", 2),
+        ("none.csv.gz", 2),
+        ("long.jsonl", 2),
+        ("none.jsonl", 2),
+    ] {
+        for options in ["", " --resume", " --mode merge"] {
+            both.fails(&format!("load db empty {file}{options}"), code, file);
+            both.fails("count db empty", 1, "there is no collection");
+        }
+    }
+    // What the library stores, the tool sends: a name with a zero is one.
+    both.file("zero.jsonl", "{\"id\":1,\"a\\u0000\":2}\n");
+    both.ok("load db zero zero.jsonl");
+    assert_eq!(both.ok("get db zero 1 --json-key"), "{\"id\":1,\"a\\u0000\":2}\n");
     both.ok("index create db c once v --unique --sparse");
     both.file("twice.jsonl", "{\"id\":7,\"v\":1}\n{\"id\":8,\"v\":1}\n{\"id\":9,\"v\":2}\n");
     both.ok("load db c twice.jsonl --bad-lines twice.txt");

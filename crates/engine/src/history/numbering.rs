@@ -92,6 +92,11 @@ impl Numbering {
         self.unflushed.values()
     }
 
+    /// Returns whether memtables of `tree` have writes, or will have one that has a number.
+    pub(crate) fn is_unflushed(&self, tree: &Tree) -> bool {
+        self.unflushed.contains_key(&tree.id())
+    }
+
     /// Notes a tree that has taken over memtables of others.
     pub(crate) fn note_unflushed(&mut self, tree: &Arc<Tree>) {
         if tree.oldest_unflushed().is_some() {

@@ -160,6 +160,16 @@ impl Database {
         Ok(is_dropped)
     }
 
+    /// See [`crate::internal::drop_unwritten`].
+    pub(crate) fn drop_unwritten(&self, collection: &Collection) -> Result<bool> {
+        let keyspace = collection.0.bytes();
+        let is_dropped = self.0.drop_unwritten(keyspace)?;
+        if is_dropped {
+            loads::forget(&self.0, keyspace.id())?;
+        }
+        Ok(is_dropped)
+    }
+
     /// Changes the options of the keyspace, collection or typed keyspace `name` that are set:
     /// compression, block size, filters. The change is one edit of the manifest, synced when this
     /// returns. It applies to tables written from then on. Existing tables change when they are

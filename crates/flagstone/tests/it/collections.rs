@@ -169,6 +169,57 @@ fn counts_are_exact_by_reading_and_near_by_counters() {
     assert_eq!(documents.approximate_count(), 50);
 }
 
+/// A load that has failed drops what it has created and not filled. Whether it is empty was asked
+/// before the drop, and a document that came between the two went with it.
+#[test]
+fn only_a_collection_that_nobody_writes_to_is_dropped_as_unwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    let is_there = || db.keyspaces().iter().any(|info| info.name == "new");
+    let new = db.collection("new").unwrap();
+    new.keep_old_documents(true).unwrap();
+    assert!(internal::drop_unwritten(&db, &new).unwrap() && !is_there());
+    assert!(new.put(1, doc!({})).unwrap_err().to_string().contains("was dropped"));
+    assert!(!internal::drop_unwritten(&db, &new).unwrap());
+    // Each of these is a use of it, whatever is left.
+    let uses: [&dyn Fn(&flagstone::Collection); 3] = [
+        &|new| new.put(1, doc!({})).unwrap(),
+        &|new| {
+            new.put(1, doc!({})).unwrap();
+            db.flush().unwrap();
+        },
+        &|new| new.create_index("n", flagstone::Index::on("n")).unwrap(),
+    ];
+    for used in uses {
+        let new = db.collection("new").unwrap();
+        used(&new);
+        assert!(!internal::drop_unwritten(&db, &new).unwrap() && is_there());
+        db.drop_keyspace("new").unwrap();
+    }
+    for round in 0..60 {
+        let new = db.collection("new").unwrap();
+        let put = std::thread::scope(|threads| {
+            let put = threads.spawn(|| {
+                (0..round % 20).for_each(|_| std::thread::yield_now());
+                new.put(1, doc!({}))
+            });
+            internal::drop_unwritten(&db, &new).unwrap();
+            put.join().unwrap()
+        });
+        assert_eq!(put.is_ok(), is_there());
+        match put {
+            Ok(()) => {
+                assert_eq!(new.count().unwrap(), 1);
+                db.drop_keyspace("new").unwrap();
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::InvalidInput),
+        }
+    }
+    drop(new);
+    db.close().unwrap();
+    assert!(Database::open(dir.path()).unwrap().keyspaces().is_empty());
+}
+
 /// The server reads documents with the names of the collection that they are for, and a put stores
 /// their bytes as they are: the names that they define must reach the log with them.
 #[test]

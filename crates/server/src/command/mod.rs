@@ -54,4 +54,4 @@ mod differences;
 pub(crate) use latency::Kind as OperationKind;
 pub(crate) use run::room_for;
 pub use service::{Client, Service, ServiceOptions};
-pub(crate) use service::{Counters, Loads};
+pub(crate) use service::{Counters, Loads, LoadsOf};

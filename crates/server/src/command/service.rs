@@ -102,8 +102,18 @@ pub struct Service {
     is_closing: AtomicBool,
 }
 
-/// The loads over HTTP that run: of each keyspace how many, and whether one runs alone.
-pub(crate) type Loads = Arc<Mutex<HashMap<String, (usize, bool)>>>;
+/// The loads over HTTP that run, by keyspace.
+pub(crate) type Loads = Arc<Mutex<HashMap<String, LoadsOf>>>;
+
+/// The loads into one keyspace.
+#[derive(Default)]
+pub(crate) struct LoadsOf {
+    pub(crate) running: usize,
+    /// Whether one of them runs alone.
+    pub(crate) is_alone: bool,
+    /// Whether one of them has created the keyspace, and none has ended well.
+    pub(crate) is_new: bool,
+}
 
 /// What was done since the start.
 #[derive(Default)]
@@ -535,17 +545,18 @@ impl Service {
     /// Returns a collection, and creates it if there is none: with what change streams need, if
     /// the database keeps changes.
     pub(crate) fn created(&self, namespace: &Namespace) -> Outcome<Collection> {
-        self.created_in(namespace, None)
+        Ok(self.created_in(namespace, None)?.0)
     }
 
-    /// As [`Service::created`]; `partitions`: those of a new collection.
+    /// As [`Service::created`]; `partitions`: those of a new collection. Returns also whether it is
+    /// new.
     pub(crate) fn created_in(
         &self,
         namespace: &Namespace,
         partitions: Option<u16>,
-    ) -> Outcome<Collection> {
+    ) -> Outcome<(Collection, bool)> {
         if let Some(collection) = self.existing(namespace)? {
-            return Ok(collection);
+            return Ok((collection, false));
         }
         let _meanwhile = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
         // Before its documents. Two clients that create it at the same time are both told of.
@@ -562,7 +573,7 @@ impl Service {
         if self.keeps_changes {
             collection.keep_old_documents(true)?;
         }
-        Ok(collection)
+        Ok((collection, true))
     }
 
     /// Returns the session that a command belongs to.

@@ -74,12 +74,17 @@ pub(super) fn wrong(name: &str, expected: &str, found: &str) -> Failure {
     Failure::new(Code::BadValue, format!("{name}: expected {expected}, found {found:?}"))
 }
 
+/// Returns how all bodies are read: names with a zero are refused, which no driver could write.
+/// What the tool sends is refused no more than what it puts into a directory.
+pub(super) fn json_options(is_extended: bool) -> JsonOptions {
+    let mode = if is_extended { JsonMode::Extended } else { JsonMode::default() };
+    JsonOptions::new().mode(mode).refuses_zeros(true)
+}
+
 /// Parses Extended JSON.
 pub(super) fn parse(text: &[u8], what: &str) -> Outcome<Document> {
-    let mut options = JsonOptions::new();
-    options.mode = JsonMode::Extended;
+    let mut options = json_options(true);
     options.bytes_max = BODY_BYTES_MAX as usize;
-    options.refuses_zeros = true;
     Document::from_json_with(text, options)
         .map_err(|error| Failure::new(Code::FailedToParse, format!("{what}: {error}")))
 }

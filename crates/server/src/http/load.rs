@@ -7,28 +7,28 @@
 //! ```
 //! The pieces are bounded, so a body that comes faster than it is loaded waits in the socket.
 
-use super::asked::{Asked, wrong};
-use super::first_document::{First, NAME, Piece, interrupted};
+use super::asked::{Asked, json_options, wrong};
+use super::feed::{Feed, Packing, Piece};
 use super::refusal;
 use super::response::{Arrived, Content, Exchange, NDJSON, Response};
 use super::route::{Form, Parameter};
 use crate::access::Need;
-use crate::command::{Client, Counters, Loads, Service};
+use crate::command::{Client, Counters, Loads, LoadsOf, Service};
 use crate::failure::{Code, Failure, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
-use flagstone::doc::{JsonMode, JsonOptions, Map};
-use flagstone::internal::durability;
-use flagstone::{Collection, Document, Value};
+use flagstone::doc::Map;
+use flagstone::internal::{drop_unwritten, durability};
+use flagstone::{Collection, Database, Document, Value};
 use flagstone_load::{
     BadDocuments, Count, FieldType, Format, Input, Key, LoadError, Mode, Plan, TableFormat, Watcher,
 };
-use std::collections::VecDeque;
-use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// How messages name the body.
+const NAME: &str = "the body";
 /// How many pieces of the body are between the socket and the load.
 const PIECES_AHEAD: usize = 4;
 /// How often a client gets a line.
@@ -116,14 +116,13 @@ pub(super) fn respond<'a>(
         return Ok(Response::refused(415, text).with("Accept-Encoding", "gzip, zstd"));
     };
     let window_log = window_log(asked)?;
-    let (format, json) = (format(asked)?, json(asked)?);
+    let (format, json) = (format(asked)?, json_options(asked.is("extended-json")?));
     let is = |name| asked.is(name);
     let (mode, stops_on_error) = (mode(asked)?, is("stop-on-error")?);
     if stops_on_error && mode != Mode::Insert {
         return Err(Failure::new(Code::InvalidOptions, "stop-on-error is for mode insert"));
     }
     let (bad, returned) = bad_documents(asked)?;
-    let stops_on_bad = asked.parameter("bad-lines").is_none();
     let has_progress = match asked.parameter("progress") {
         None | Some("json") => true,
         Some("none") => false,
@@ -137,10 +136,7 @@ pub(super) fn respond<'a>(
         Err(text) => return Ok(Response::refused(503, &text).with("Retry-After", "5")),
     };
     let (pieces, received) = bounded(PIECES_AHEAD);
-    let feed = Feed { pieces: received, packing, piece: Vec::new(), at: 0, has_ended: false };
-    // A body that is nothing but bad leaves no collection.
-    let looks = packing == Packing::Any && format == Format::Json && stops_on_bad;
-    let first = First { json, key: key.clone(), looks };
+    let feed = Feed::new(received, packing);
     let input = Input::from_reader(NAME, format, feed).window_log(window_log);
     let existing = service.existing(&namespace)?;
     let plan = move |collection: &Collection| Plan {
@@ -156,19 +152,18 @@ pub(super) fn respond<'a>(
     };
     let input_bytes = asked.request.head.length();
     let run = move |exchange: &mut dyn Exchange| {
-        let _permit = permit;
         let next = Instant::now() + SECOND;
         let inserted = 0;
-        let mut ahead = VecDeque::new();
-        let (collection, refused) = match existing {
-            Some(collection) => (Ok(collection), None),
-            None => {
-                let created = first.read(exchange, &mut ahead);
-                match created.and_then(|()| service.created(&namespace)) {
-                    Ok(collection) => (Ok(collection), None),
-                    Err(failure) => (Err(LoadError::Usage(String::new())), Some(failure)),
-                }
+        let collection = match existing {
+            Some(collection) => Ok((collection, false)),
+            None => service.created_in(&namespace, None),
+        };
+        let (collection, refused) = match collection {
+            Ok((collection, is_new)) => {
+                permit.of(|of| of.is_new |= is_new);
+                (Some(collection), None)
             }
+            Err(failure) => (None, Some(failure)),
         };
         let mut told = Told {
             service,
@@ -181,10 +176,16 @@ pub(super) fn respond<'a>(
             next,
             inserted,
         };
-        match collection.and_then(|collection| Running::start(plan(&collection), pieces)) {
-            Ok(running) => running.run(exchange, told, ahead),
+        let Some(collection) = collection else {
+            let error = Err(LoadError::Usage(String::new()));
+            return told.last(&error, Duration::ZERO, Count::default(), false);
+        };
+        let last = match Running::start(plan(&collection), pieces) {
+            Ok(running) => running.run(exchange, told),
             Err(error) => told.last(&Err(error), Duration::ZERO, Count::default(), false),
-        }
+        };
+        permit.end(&service.db, &collection, last.0 != 200);
+        last
     };
     Ok(Response {
         status: 200,
@@ -206,12 +207,6 @@ fn window_log(asked: &Asked<'_>) -> Outcome<u32> {
     let Some(text) = asked.parameter("long") else { return Ok(WINDOW_LOG) };
     let log = text.parse().ok().filter(|log| (10..=WINDOW_LOG_MAX).contains(log));
     log.ok_or_else(|| wrong("long", "a number from 10 to 27", text))
-}
-
-fn json(asked: &Asked<'_>) -> Outcome<JsonOptions> {
-    let is_extended = asked.is("extended-json")?;
-    let mode = if is_extended { JsonMode::Extended } else { JsonMode::default() };
-    Ok(JsonOptions::new().mode(mode).refuses_zeros(true))
 }
 
 /// Returns the format of the body: that of `type`, or of its Content-Type.
@@ -290,27 +285,47 @@ impl Permit {
     fn new(service: &Service, keyspace: &str, resumes: bool) -> Result<Self, String> {
         let most = service.options.loads_max;
         let mut loads = service.loads.lock().unwrap_or_else(PoisonError::into_inner);
-        let running: usize = loads.values().map(|(running, _)| running).sum();
+        let running: usize = loads.values().map(|of| of.running).sum();
         if running >= most {
             let text = format!("expected at most {most} loads at a time (--max-loads): try again");
             return Err(text);
         }
-        if loads.get(keyspace).is_some_and(|(_, is_alone)| resumes || *is_alone) {
+        if loads.get(keyspace).is_some_and(|of| resumes || of.is_alone) {
             let text = "another load of the collection runs, and one with resume runs alone: try \
                         again";
             return Err(text.to_owned());
         }
-        loads.entry(keyspace.to_owned()).or_insert((0, resumes)).0 += 1;
+        let of = loads.entry(keyspace.to_owned()).or_default();
+        of.running += 1;
+        of.is_alone = resumes;
         Ok(Self { loads: Arc::clone(&service.loads), keyspace: keyspace.to_owned() })
+    }
+
+    /// Calls `change` with the loads into the collection.
+    fn of(&self, change: impl FnOnce(&mut LoadsOf)) {
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
+        loads.get_mut(&self.keyspace).map(change);
+    }
+
+    /// Ends the load: the last one of those that have created the collection drops it, if all have
+    /// failed and nothing was written. Others wait for that before they begin.
+    fn end(self, database: &Database, collection: &Collection, has_failed: bool) {
+        self.of(|of| {
+            of.is_new &= has_failed;
+            if of.is_new && of.running == 1 {
+                // The client is told why the load has failed, and not that this fails, too.
+                let _stays = drop_unwritten(database, collection);
+            }
+        });
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((running, _)) = loads.get_mut(&self.keyspace) {
-            *running -= 1;
-            if *running == 0 {
+        if let Some(of) = loads.get_mut(&self.keyspace) {
+            of.running -= 1;
+            if of.running == 0 {
                 loads.remove(&self.keyspace);
             }
         }
@@ -369,103 +384,6 @@ fn line(map: Map) -> Vec<u8> {
     let mut line = text.unwrap_or_default().into_bytes();
     line.push(b'\n');
     line
-}
-
-/// How a body is compressed, as its head says.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Packing {
-    /// As its first bytes say.
-    Any,
-    Gzip,
-    Zstd,
-}
-
-impl Packing {
-    /// Returns `None` if the head says anything else.
-    fn of(asked: &Asked<'_>) -> Option<Self> {
-        let head = asked.request.head;
-        let mut codings = head.list("content-encoding").map(str::to_ascii_lowercase);
-        match (codings.next().as_deref(), codings.next()) {
-            (None | Some("identity"), None) => {}
-            (Some("gzip" | "x-gzip"), None) => return Some(Self::Gzip),
-            (Some("zstd"), None) => return Some(Self::Zstd),
-            _ => return None,
-        }
-        Some(match head.content_type().as_str() {
-            "application/gzip" | "application/x-gzip" => Self::Gzip,
-            "application/zstd" => Self::Zstd,
-            _ => Self::Any,
-        })
-    }
-
-    fn fits(self, head: &[u8]) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Gzip => head.starts_with(&[0x1F, 0x8B]),
-            Self::Zstd => matches!(head, [0x28 | 0x50..=0x5F, 0xB5 | 0x2A, ..]),
-        }
-    }
-}
-
-/// The body as the load reads it.
-struct Feed {
-    pieces: Receiver<Piece>,
-    /// What the first bytes must be.
-    packing: Packing,
-    piece: Vec<u8>,
-    at: usize,
-    has_ended: bool,
-}
-
-impl Feed {
-    /// Receives the next piece. Returns false at the end.
-    fn receive(&mut self) -> io::Result<bool> {
-        match self.pieces.recv() {
-            Ok(Piece::Bytes(bytes)) => {
-                self.piece.drain(..self.at);
-                self.at = 0;
-                if self.piece.is_empty() {
-                    self.piece = bytes;
-                } else {
-                    self.piece.extend_from_slice(&bytes);
-                }
-                Ok(true)
-            }
-            Ok(Piece::End) => {
-                self.has_ended = true;
-                Ok(false)
-            }
-            Ok(Piece::Cut(why)) => Err(io::Error::other(why)),
-            Err(_dropped) => Err(io::Error::other("the connection has ended in it")),
-        }
-    }
-
-    /// Refuses a body that is not compressed as its head says.
-    fn check_packing(&mut self) -> io::Result<()> {
-        while self.packing != Packing::Any && !self.has_ended && self.piece.len() < 2 {
-            self.receive()?;
-        }
-        if !(self.packing.fits(&self.piece) || self.piece.is_empty()) {
-            let text = "it is not compressed as Content-Encoding or Content-Type says";
-            return Err(io::Error::other(text));
-        }
-        self.packing = Packing::Any;
-        Ok(())
-    }
-}
-
-impl Read for Feed {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.check_packing()?;
-        while self.at == self.piece.len() {
-            if self.has_ended || !self.receive()? {
-                return Ok(0);
-            }
-        }
-        let count = (&self.piece[self.at..]).read(buffer)?;
-        self.at += count;
-        Ok(count)
-    }
 }
 
 /// What a load has done by now, and whether it is to stop.
@@ -527,16 +445,11 @@ impl Running {
         Ok(Self { state, pieces: Some(pieces), ended, thread: Some(thread) })
     }
 
-    /// Gives the load the pieces `ahead`, which were read, and those that come.
-    fn run(
-        mut self,
-        exchange: &mut dyn Exchange,
-        mut told: Told<'_>,
-        mut ahead: VecDeque<Piece>,
-    ) -> (u16, Vec<u8>) {
-        let mut stops = false;
+    /// Gives the load the pieces that come.
+    fn run(mut self, exchange: &mut dyn Exchange, mut told: Told<'_>) -> (u16, Vec<u8>) {
+        let (mut stops, mut ahead) = (false, None);
         while let Some(pieces) = &self.pieces {
-            let piece = match ahead.pop_front() {
+            let piece = match ahead.take() {
                 _ if told.refused.is_some() => {
                     Some(Piece::Cut("its user may not write any more".to_owned()))
                 }
@@ -550,7 +463,7 @@ impl Running {
             let is_last = matches!(piece, Some(Piece::End | Piece::Cut(_)));
             match piece.map(|piece| pieces.send_deadline(piece, told.next)) {
                 None => {}
-                Some(Err(SendTimeoutError::Timeout(piece))) => ahead.push_front(piece),
+                Some(Err(SendTimeoutError::Timeout(piece))) => ahead = Some(piece),
                 // The load has ended before.
                 Some(Err(SendTimeoutError::Disconnected(_))) => self.pieces = None,
                 Some(Ok(())) if is_last => self.pieces = None,
@@ -681,6 +594,12 @@ impl Told<'_> {
         lines.extend_from_slice(&line(map));
         (status, lines)
     }
+}
+
+/// The failure of a load that the end of the server has stopped.
+fn interrupted() -> Failure {
+    let text = "the load was stopped: the server is shutting down";
+    Failure::new(Code::InterruptedAtShutdown, text)
 }
 
 /// Returns what a load has done, by the names that the tool gives it.

@@ -59,7 +59,7 @@ impl Metrics {
         let open = service.cursors.len() as u64;
         self.one("open_cursors", Kind::Gauge, "Cursors that clients have open.", open)?;
         let loads = service.loads.lock().unwrap_or_else(PoisonError::into_inner);
-        let loads: usize = loads.values().map(|(running, _)| running).sum();
+        let loads: usize = loads.values().map(|of| of.running).sum();
         self.one("running_loads", Kind::Gauge, "Loads over HTTP that run.", loads)?;
         for (name, help, counter) in [
             ("requests_total", "Messages and requests that were answered.", &counters.requests),

@@ -23,7 +23,7 @@ mod changes;
 mod command;
 mod documents;
 mod export;
-mod first_document;
+mod feed;
 mod load;
 mod metrics;
 mod page;

@@ -47,7 +47,21 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         collection = json::replaced(args, &database, collection)?;
         is_new_collection = true;
     }
-    let marks = marks(args, &sources, &database, &collection)?;
+    let begin = || -> Result<Option<Marks>, LoadError> {
+        let marks = marks(args, &sources, &database, &collection)?;
+        if !marks.as_ref().is_some_and(Marks::are_complete) {
+            bad.begin(marks.as_ref())?;
+        }
+        Ok(marks)
+    };
+    let marks = match begin() {
+        Ok(marks) => marks,
+        Err(refused) => {
+            json::leave_nothing(&database, collection, is_new_collection)?;
+            open::close(database)?;
+            return Err(Failure::from(refused));
+        }
+    };
     let start = marks.as_ref().map_or(Position::default(), Marks::start);
     if marks.as_ref().is_some_and(Marks::are_complete) {
         drop((marks, collection));
@@ -55,7 +69,6 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         note(json::WAS_COMPLETE);
         return Ok(());
     }
-    bad.begin(marks.as_ref())?;
     let mut run = Run {
         progress: json::progress(args),
         start: Instant::now(),
@@ -71,10 +84,11 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         let first_row = if input == start.input { start.offset } else { 0 };
         run.load(input, source, &LoadOptions { first_row, ..options.clone() })
     });
-    let ended = ended.collect::<Result<(), _>>().and_then(|()| Ok(run.bad.flush()?));
-    if let Some(marks) = run.marks.as_ref().filter(|_| ended.is_ok()) {
-        marks.complete(&database, &collection)?;
-    }
+    let ended = ended.collect::<Result<(), _>>().and_then(|()| {
+        run.bad.flush()?;
+        let complete = |marks: &Marks| marks.complete(&database, &collection);
+        Ok(run.marks.as_ref().map_or(Ok(()), complete)?)
+    });
     let continued = run.marks.as_ref().is_some_and(Marks::continue_one);
     let (took, count) = (run.start.elapsed(), run.count);
     run.progress.end(took, count);

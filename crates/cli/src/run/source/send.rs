@@ -71,6 +71,7 @@ pub(in crate::run) fn send(
         stops_at_existing: stops,
         stops_at_refused: !bad.are_copied(),
         resumed: None,
+        is_new: false,
     };
     let sending = Sending {
         to: &mut to,
@@ -86,13 +87,18 @@ pub(in crate::run) fn send(
         sending.check()?;
         replace(&server, &**old)?;
     }
-    let outcome = sending.run(watcher)?;
-    if outcome.failure.is_none() && !outcome.is_interrupted {
-        // Documents create the collection. A load that puts none because it fails leaves none.
+    let outcome = sending.run(watcher);
+    let is_whole = |outcome: &Outcome| outcome.failure.is_none() && !outcome.is_interrupted;
+    if outcome.as_ref().is_ok_and(is_whole) {
+        // Documents create the collection, and there may be none.
         let put = |out: &mut BsonWriter<'_>| put_partitions(out, args.partitions);
         link.operate("create", Some(name), put, |_reply| Ok(()))?;
+    } else if to.is_new {
+        // What has failed is said, and not that this fails, too.
+        let put = |out: &mut BsonWriter<'_>| out.bool("ifUnwritten", true);
+        let _stays = link.operate("drop", Some(name), put, |_reply| Ok(()));
     }
-    Ok(outcome)
+    Ok(outcome?)
 }
 
 /// Drops the collection with its indexes, and names them: a load fills no index again.
@@ -123,6 +129,8 @@ struct ToServer {
     stops_at_refused: bool,
     /// Of a load with marks, its settings and its number.
     resumed: Option<(Vec<String>, u64)>,
+    /// Whether this load has created it.
+    is_new: bool,
 }
 
 /// Appends what the marks of a load are known by.
@@ -175,16 +183,18 @@ impl Destination for ToServer {
         let read = |reply: Reply<'_>| {
             let number = |name| reply.int(name).unwrap_or(0).cast_unsigned();
             let input = usize::try_from(number("input")).unwrap_or(usize::MAX);
-            Ok(Continued {
+            let known = Continued {
                 load: (number("began"), number("number")),
                 place: Position { input, offset: number("offset") },
                 sum: number("sum"),
                 is_complete: reply.bool("isComplete") == Some(true),
                 is_continued: reply.bool("isContinued") == Some(true),
-            })
+            };
+            Ok((known, is_new(reply)))
         };
         let known = self.link.operate("loadMarks", Some(&self.name), put, read);
-        let known = known.map_err(of_failure)?;
+        let (known, is_new) = known.map_err(of_failure)?;
+        self.is_new |= is_new;
         self.resumed = settings.map(|settings| (settings, known.load.1));
         Ok(known)
     }
@@ -217,15 +227,25 @@ impl Destination for ToServer {
             }
             out.end()
         };
-        let read = |reply: Reply<'_>| Ok(reply.documents("problems").map(problem).collect());
-        self.link.operate("load", Some(&self.name), put, read).map_err(|failure| match failure {
+        let read = |reply: Reply<'_>| {
+            Ok((reply.documents("problems").map(problem).collect(), is_new(reply)))
+        };
+        let loaded = self.link.operate("load", Some(&self.name), put, read);
+        let (problems, is_new) = loaded.map_err(|failure| match failure {
             Failure::Lost(text) => {
                 let count = documents.len();
                 LoadError::Io(format!("{text}: that is about the last {count} documents"))
             }
             other => of_failure(other),
-        })
+        })?;
+        self.is_new |= is_new;
+        Ok(problems)
     }
+}
+
+/// Returns whether a request has created the collection.
+fn is_new(reply: Reply<'_>) -> bool {
+    reply.bool("isNew") == Some(true)
 }
 
 fn problem(problem: Reply<'_>) -> (usize, Problem) {

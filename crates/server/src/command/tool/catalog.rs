@@ -7,6 +7,7 @@ use super::refused::Done;
 use crate::access::Need;
 use crate::failure::{Code, Failure};
 use flagstone::admin::Backups;
+use flagstone::internal::drop_unwritten;
 use flagstone::internal::summary::{self, KnownIndex};
 use flagstone::{Error, ErrorKind, Filter, Index, Space};
 use std::ops::ControlFlow;
@@ -54,8 +55,7 @@ fn put_names(run: &mut Run<'_, '_>) -> Done {
 /// Creates a collection, if there is none. The reply tells whether there was none.
 pub(super) fn create(run: &mut Run<'_, '_>) -> Done {
     let namespace = run.asked_namespace()?;
-    let is_new = run.existing(&namespace)?.is_none();
-    run.service.created_in(&namespace, run.args().partitions()?)?;
+    let (_collection, is_new) = run.service.created_in(&namespace, run.args().partitions()?)?;
     Ok(run.reply.bool("isNew", is_new)?)
 }
 
@@ -178,6 +178,10 @@ pub(super) fn drop_collection(run: &mut Run<'_, '_>) -> Done {
     // What an older tool asks for after a load that failed.
     run.args().refuse_if("ifEmpty", |_value| true)?;
     let collection = run.asked_collection()?;
+    if run.args().is("ifUnwritten")? {
+        drop_unwritten(&run.service.db, &collection)?;
+        return Ok(());
+    }
     super::super::dropped::discard(run.service, &collection.name())?;
     Ok(())
 }

@@ -7,6 +7,7 @@ use super::asked::{put_number, stored};
 use super::refused::{Done, Refused};
 use crate::bson::{elements, kind};
 use crate::failure::{Code, Failure, Outcome};
+use flagstone::internal::drop_unwritten;
 use flagstone::query::{Changed, PageToken, WriteMany};
 use flagstone::{
     Batch, Collection, Database, Document, Durability, Error, ErrorKind, Expect, Expires,
@@ -177,16 +178,36 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
     let statements = run.statements("documents")?;
     let documents = statements.iter().map(|bson| loaded(bson)).collect::<Outcome<Vec<_>>>()?;
     let resumed = Resumed::asked(&args)?;
-    // Not before there are documents: a load that has none to put leaves no collection.
-    let collection = run.service.created_in(&run.asked_namespace()?, args.partitions()?)?;
     Counters::add(&run.service.counters.inserts, documents.len() as u64);
-    let marks = match resumed {
-        Some(resumed) => Some(resumed.marks(&run.service.db, &collection)?),
-        None => None,
-    };
-    let load = Load { run, collection, mode, expires, durability, marks };
+    // Not before there are documents: a load that has none to put leaves no collection.
+    in_created(run, |run, collection| {
+        let marks = resumed.map(|resumed| resumed.marks(&run.service.db, &collection));
+        let asked = Asked { collection, mode, expires, durability, marks: marks.transpose()? };
+        put_loaded(run, &documents, asked)
+    })
+}
+
+/// Calls `then` with the collection, which is created if there is none. The reply tells whether it
+/// is new. If that fails before anything is written to a new one, nothing is left of it.
+fn in_created<'a, 'r>(
+    run: &mut Run<'a, 'r>,
+    then: impl FnOnce(&mut Run<'a, 'r>, Collection) -> Done,
+) -> Done {
+    let (namespace, partitions) = (run.asked_namespace()?, run.args().partitions()?);
+    let (collection, is_new) = run.service.created_in(&namespace, partitions)?;
+    run.reply.bool("isNew", is_new)?;
+    let done = then(run, collection.clone());
+    if is_new && done.is_err() {
+        let _stays = drop_unwritten(&run.service.db, &collection);
+    }
+    done
+}
+
+fn put_loaded(run: &mut Run<'_, '_>, documents: &[Loaded], asked: Asked) -> Done {
+    let (args, mode, durability) = (run.args(), asked.mode, asked.durability);
+    let load = Load { run, asked };
     // What is merged is read first, and cannot be in a batch.
-    let is_done = mode != Mode::Merge && load.together(&documents)?;
+    let is_done = mode != Mode::Merge && load.together(documents)?;
     if is_done {
         return put_number(&mut run.reply, "done", documents.len() as u64);
     }
@@ -346,8 +367,12 @@ pub(super) fn marks(run: &mut Run<'_, '_>) -> Done {
             None => Ok(()),
         };
     };
-    let collection = run.service.created_in(&namespace, args.partitions()?)?;
-    let mut marks = resumed.marks(database, &collection)?;
+    in_created(run, |run, collection| put_marks(run, &collection, &resumed))
+}
+
+fn put_marks(run: &mut Run<'_, '_>, collection: &Collection, resumed: &Resumed) -> Done {
+    let (args, database) = (run.args(), &run.service.db);
+    let mut marks = resumed.marks(database, collection)?;
     if args.is("begins")? {
         marks.begin(database, 1).map_err(of_load)?;
     }
@@ -356,7 +381,7 @@ pub(super) fn marks(run: &mut Run<'_, '_>) -> Done {
         let sum = args.int("sum")?.unwrap_or(0).cast_unsigned();
         let end = (Position { input, offset }, sum);
         let is_repeatable = args.is("isRepeatable")?;
-        marks.complete_sent(database, &collection, end, is_repeatable).map_err(of_load)?;
+        marks.complete_sent(database, collection, end, is_repeatable).map_err(of_load)?;
     }
     let Continued { load: (began, number), place, sum, is_complete, is_continued } =
         marks.continued();
@@ -374,8 +399,7 @@ pub(super) fn marks(run: &mut Run<'_, '_>) -> Done {
 }
 
 /// How documents are loaded.
-struct Load<'r, 'a, 'o> {
-    run: &'r Run<'a, 'o>,
+struct Asked {
     collection: Collection,
     mode: Mode,
     expires: Option<Moment>,
@@ -383,20 +407,26 @@ struct Load<'r, 'a, 'o> {
     marks: Option<Marks>,
 }
 
+/// A load of documents.
+struct Load<'r, 'a, 'o> {
+    run: &'r Run<'a, 'o>,
+    asked: Asked,
+}
+
 impl Load<'_, '_, '_> {
     /// Puts into a batch that everything up to a document is loaded with it.
     fn mark(&self, batch: &mut Batch, loaded: &Loaded) -> flagstone::Result<()> {
-        match (&self.marks, loaded.end) {
+        match (&self.asked.marks, loaded.end) {
             (Some(marks), Some((place, sum))) => marks.put_sent(batch, place, sum),
             _ => Ok(()),
         }
     }
 
     fn add(&self, batch: &mut Batch, key: &Value, document: &Document) -> flagstone::Result<()> {
-        if self.mode == Mode::Insert {
-            batch.expect(&self.collection, key, Expect::Absent)?;
+        if self.asked.mode == Mode::Insert {
+            batch.expect(&self.asked.collection, key, Expect::Absent)?;
         }
-        batch.put(&self.collection, key, document.expires(self.expires))
+        batch.put(&self.asked.collection, key, document.expires(self.asked.expires))
     }
 
     /// Puts all documents by one commit. Returns false if the database refuses some.
@@ -404,7 +434,7 @@ impl Load<'_, '_, '_> {
         // The second of two documents of one key would replace the first.
         let mut keys = HashSet::new();
         let is_new = |key: &Value| keys.insert(super::super::id::key_bytes(key));
-        let inserts = self.mode == Mode::Insert;
+        let inserts = self.asked.mode == Mode::Insert;
         if inserts && !documents.iter().map(|loaded| &loaded.key).all(is_new) {
             return Ok(false);
         }
@@ -420,7 +450,7 @@ impl Load<'_, '_, '_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some(durability) = self.durability {
+        if let Some(durability) = self.asked.durability {
             batch = batch.durability(durability);
         }
         match database.commit(batch) {
@@ -433,20 +463,22 @@ impl Load<'_, '_, '_> {
     /// Puts one document. Returns false if its key exists.
     fn alone(&self, loaded: &Loaded) -> flagstone::Result<bool> {
         let Loaded { key, document, .. } = loaded;
-        if self.mode == Mode::Merge {
+        if self.asked.mode == Mode::Merge {
             let patch = MergePatch::from_value(document.to_value())?.upsert();
-            return self.collection.patch_if(key, &patch)?.applied().map(|_found| true);
+            return self.asked.collection.patch_if(key, &patch)?.applied().map(|_found| true);
         }
         let database = &self.run.service.db;
         let mut batch = database.batch();
         self.add(&mut batch, key, document)?;
         self.mark(&mut batch, loaded)?;
-        if let Some(durability) = self.durability {
+        if let Some(durability) = self.asked.durability {
             batch = batch.durability(durability);
         }
         match database.commit(batch) {
             Ok(()) => Ok(true),
-            Err(error) if self.mode == Mode::Insert && error.kind() == ErrorKind::Conflict => {
+            Err(error)
+                if self.asked.mode == Mode::Insert && error.kind() == ErrorKind::Conflict =>
+            {
                 Ok(false)
             }
             Err(error) => Err(error),

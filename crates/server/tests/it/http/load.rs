@@ -107,20 +107,59 @@ fn a_bad_line_is_named_and_may_be_returned() {
     assert!((500..1100).contains(&returned), "{returned}");
 }
 
-/// A load whose first document was bad left an empty collection.
+fn has_collection(serving: &Serving) -> bool {
+    serving.service.database().keyspaces().iter().any(|info| info.name == "shop.things")
+}
+
+/// A load that failed left an empty collection: first every one, then one of a table, of an array
+/// or of a compressed body, of which no line was looked at before the collection was created.
 #[test]
-fn a_body_that_begins_with_a_bad_document_creates_nothing() {
+fn a_load_that_fails_before_its_first_document_leaves_no_collection() {
     let serving = Serving::new(ServeOptions::default());
-    let has_collection =
-        || serving.service.database().keyspaces().iter().any(|info| info.name == "shop.things");
-    for body in ["{\"n\":1}", "{\"id\":1,}\n{\"id\":2}\n", "id=1\n", "{\"a\\u0000\":1,\"id\":1}"] {
-        let reply = serving.ask(LOAD, "", body);
-        assert_eq!(reply.status, 400, "{body} {reply:?}");
+    for (query, body, place) in [
+        ("", "{\"n\":1}", "1:1"),
+        ("", "{\"id\":1,}\n{\"id\":2}\n", "1:"),
+        ("", "id=1\n", "1:1"),
+        ("", "{\"a\\u0000\":1,\"id\":1}", "1:"),
+        ("", "[{\"n\":1}]", "1:2"),
+        ("", "[\n{\"id\"", "2:"),
+        ("", "\n\n{\"n\":1}", "3:1"),
+        ("?resume", "{\"n\":1}", "1:1"),
+        ("?type=csv", "n\n1\n", "1:1"),
+        ("?type=csv&types=n=int", "id,n\n1,x\n", "2:3"),
+        ("?type=tsv&fields=id,a%00b", "1\t2\n", "1:1"),
+        ("?mode=merge", "{\"n\":1}", "1:1"),
+    ] {
+        let reply = serving.ask(&format!("{LOAD}{query}"), "", body);
+        assert_eq!(reply.status, 400, "{query} {body} {reply:?}");
         let end = last(&reply);
-        assert!(end.str("$error.errmsg").unwrap().starts_with("the body:1:"), "{end}");
+        let text = end.str("$error.errmsg").unwrap();
+        assert!(text.starts_with(&format!("the body:{place}")), "{query} {body}: {text}");
         assert_eq!(end.int("loaded"), Some(0));
-        assert!(!has_collection(), "{body}");
+        assert!(!has_collection(&serving), "{query} {body}");
     }
+    let ask = |fields: &str, body: &[u8]| {
+        let mut connection = serving.connect();
+        let len = body.len();
+        let head = format!(
+            "{LOAD}?key=n HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len}\r\n{fields}\r\n"
+        );
+        connection.stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+        let reply = connection.reply(false).unwrap();
+        assert_eq!(reply.status, 400, "{reply:?}");
+        assert!(!has_collection(&serving), "{fields}");
+    };
+    let (gzip, zstd) = packed();
+    for body in [&gzip[..], &zstd, &gzip[..15], b"\x1F\x8B\x08"] {
+        ask("", body);
+    }
+    ask("Content-Encoding: gzip\r\n", b"{\"n\":1}");
+    // A client that goes away.
+    let mut connection = serving.connect();
+    begin(&mut connection, "", "");
+    connection.stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(connection.reply(false).unwrap().status, 400);
+    assert!(!has_collection(&serving));
     // One that comes in parts, and has several lines.
     let mut connection = serving.connect();
     begin(&mut connection, "", "");
@@ -130,6 +169,47 @@ fn a_body_that_begins_with_a_bad_document_creates_nothing() {
     }
     connection.stream.write_all(b"0\r\n\r\n").unwrap();
     assert_eq!(last(&connection.reply(false).unwrap()).int("loaded"), Some(2));
+    // One that was there stays, also if it is empty.
+    serving.service.database().collection("shop.things").unwrap().clear().unwrap();
+    assert_eq!(serving.ask(LOAD, "", "bad").status, 400);
+    assert!(has_collection(&serving));
+}
+
+/// The collection that a load has created is not its own as soon as others use it.
+#[test]
+fn a_load_that_fails_leaves_what_others_have_done_meanwhile() {
+    for other in ["load", "insert", "index"] {
+        let serving = Serving::new(ServeOptions::default());
+        let mut connection = serving.connect();
+        begin(&mut connection, "", "");
+        while !has_collection(&serving) {
+            std::thread::yield_now();
+        }
+        let mut second = serving.connect();
+        let command = |command: &str| {
+            let body = format!(r#"{{"db":"shop","command":{command}}}"#);
+            assert_eq!(serving.ask("POST /v1/command", "", &body).status, 200);
+        };
+        match other {
+            "load" => {
+                begin(&mut second, "", "");
+                wait_for(&serving, 2);
+            }
+            "insert" => command(r#"{"insert":"things","documents":[{"_id":1}]}"#),
+            _ => command(r#"{"createIndexes":"things","indexes":[{"key":{"n":1},"name":"n"}]}"#),
+        }
+        chunk(&mut connection, b"bad\n");
+        connection.stream.write_all(b"0\r\n\r\n").unwrap();
+        assert_eq!(connection.reply(false).unwrap().status, 400);
+        assert!(has_collection(&serving), "{other}");
+        if other == "load" {
+            chunk(&mut second, b"{\"id\":1}\n");
+            second.stream.write_all(b"0\r\n\r\n").unwrap();
+            assert_eq!(second.reply(false).unwrap().status, 200);
+        }
+        let expected = u64::from(other != "index");
+        assert_eq!(count(&serving), expected, "{other}");
+    }
 }
 
 /// Drivers could not read a collection with a name that has a zero, which a load had stored.
