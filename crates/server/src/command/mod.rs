@@ -52,6 +52,7 @@ pub(crate) mod table;
 mod differences;
 
 pub(crate) use latency::Kind as OperationKind;
+pub(crate) use notes::Replacing;
 pub(crate) use run::room_for;
 pub use service::{Client, Service, ServiceOptions};
 pub(crate) use service::{Counters, Loads, LoadsOf};

@@ -17,7 +17,7 @@ use crate::session::clock::CHANGES;
 use flagstone::doc::{JsonMode, JsonOptions, Map};
 use flagstone::internal::document::sort_key;
 use flagstone::report::IndexInfo;
-use flagstone::{Document, Expires, Keyspace, Moment, Transaction, Value};
+use flagstone::{Batch, Document, Expires, Keyspace, Moment, Transaction, Value};
 use sha2::{Digest, Sha256};
 use std::time::Duration;
 
@@ -65,11 +65,11 @@ pub(super) fn event_of(key: &[u8], value: &[u8]) -> Option<Map> {
 }
 
 /// Notes that documents are replaced, in the commits that do it.
-pub(super) struct Replacing(Keyspace, Moment);
+pub(crate) struct Replacing(Keyspace, Moment);
 
 impl Replacing {
     /// Returns what notes it, if anybody may read changes.
-    pub(super) fn new(service: &Service) -> Outcome<Option<Self>> {
+    pub(crate) fn new(service: &Service) -> Outcome<Option<Self>> {
         if !service.keeps_changes {
             return Ok(None);
         }
@@ -78,9 +78,17 @@ impl Replacing {
     }
 
     pub(super) fn note(&self, tx: &mut Transaction, keyspace: &str, key: &Value) -> Outcome {
+        Ok(tx.put(&self.0, Self::key(keyspace, key), "".expires(self.1))?)
+    }
+
+    pub(crate) fn note_in(&self, batch: &mut Batch, keyspace: &str, key: &Value) -> Outcome {
+        Ok(batch.put(&self.0, Self::key(keyspace, key), "".expires(self.1))?)
+    }
+
+    fn key(keyspace: &str, key: &Value) -> Vec<u8> {
         let mut bytes = Vec::new();
         sort_key::encode(key, sort_key::Direction::Ascending, &mut bytes);
-        Ok(tx.put(&self.0, replaced_key(keyspace, &bytes), "".expires(self.1))?)
+        replaced_key(keyspace, &bytes)
     }
 }
 

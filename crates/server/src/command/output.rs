@@ -7,6 +7,7 @@ use super::args::FORMS;
 use super::dropped::discard;
 use super::id;
 use super::name::Namespace;
+use super::notes::Replacing;
 use super::run::Run;
 use super::service::Service;
 use super::variables::Variables;
@@ -14,8 +15,10 @@ use super::write::duplicate_key;
 use crate::access::Need;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
-use flagstone::{Collection, Database, Document, Filter, Index, Space, Transaction, Value};
-use flagstone_pipeline::{PipelineError, RowStages};
+use flagstone::{
+    Collection, Database, Document, Expires, Filter, Index, Space, Transaction, Value,
+};
+use flagstone_pipeline::{PipelineError, RowStages, is_same};
 use std::sync::PoisonError;
 
 /// The most rows of one commit.
@@ -494,13 +497,17 @@ impl Merge {
         let now = DateTime::from_micros(super::service::now_millis().saturating_mul(1000));
         let mut failed = None;
         let keyspace = self.into.keyspace();
+        let replacing = match self.matched {
+            Matched::Replace => Replacing::new(run.service)?,
+            _ => None,
+        };
         in_chunks(run, rows, Some(&mut failed), |tx, row| {
             // A dropped collection lives on under a hidden name.
             if collection.name() != keyspace {
                 let text = format!("{} was dropped or renamed", self.into);
                 return Err(Failure::new(Code::NamespaceNotFound, text));
             }
-            self.one(tx, &collection, row, (now, has_null))
+            self.one(tx, &collection, row, (now, has_null), replacing.as_ref())
         })
         .and_then(|()| failed.map_or(Ok(()), Err))
         .map_err(|failure| super::write::with_index(failure, (&self.into, &collection), None))
@@ -513,6 +520,7 @@ impl Merge {
         collection: &Collection,
         row: &Value,
         (now, has_null): (DateTime, bool),
+        replacing: Option<&Replacing>,
     ) -> Outcome {
         let mut filter = Filter::everything();
         let mut found = None;
@@ -579,8 +587,16 @@ impl Merge {
                 *map = id::id_first(key.clone(), std::mem::take(map));
             }
         }
+        if is_same(&old, &new) {
+            return Ok(());
+        }
         let (_key, document) = stored(new)?;
-        Ok(tx.put(collection, &key, &document)?)
+        let expiry = collection.expiry(&key)?;
+        tx.put(collection, &key, (&document).expires(expiry))?;
+        match replacing {
+            Some(replacing) => replacing.note(tx, &self.into.keyspace(), &key),
+            None => Ok(()),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::refusal;
 use super::response::{JSON, Response};
 use crate::bson::BsonWriter;
 use crate::command::id::{self, ID};
-use crate::command::{Client, Counters, OperationKind, Service, room_for};
+use crate::command::{Client, Counters, OperationKind, Replacing, Service, room_for};
 use crate::failure::{Code, Failure, Outcome};
 use crate::room::{Parsed, Room};
 use crate::wire::DOCUMENT_BYTES_MAX;
@@ -337,7 +337,7 @@ impl<'a> One<'a> {
     fn put(&mut self, document: &Document) -> Outcome<Response<'static>> {
         self.write(|_, found| {
             let status = if found.is_some() { 204 } else { 201 };
-            Ok(Step::Write(Some(document.clone()), status))
+            Ok(Step::Put(document.clone(), status))
         })
     }
 
@@ -387,7 +387,7 @@ impl<'a> One<'a> {
         &mut self,
         decide: impl Fn(&mut Self, Option<&Document>) -> Outcome<Step>,
     ) -> Outcome<Response<'static>> {
-        let mut tries = 0;
+        let (mut tries, mut replacing) = (0, None);
         loop {
             let found = self.found()?;
             let tag = found.as_ref().map(|(version, _)| etag(*version));
@@ -396,6 +396,10 @@ impl<'a> One<'a> {
             }
             let (new, status) = match decide(self, found.as_ref().map(|(_, found)| found))? {
                 Step::Write(new, status) => (new, status),
+                Step::Put(new, status) => {
+                    replacing = Replacing::new(self.service)?;
+                    (Some(new), status)
+                }
                 Step::Answer(answer) => return Ok(answer),
             };
             // As with drivers, what replaces a document expires when that would have.
@@ -409,6 +413,9 @@ impl<'a> One<'a> {
             match &new {
                 Some(new) => batch.put(&self.collection, &self.key, new.expires(expiry))?,
                 None => batch.delete(&self.collection, &self.key)?,
+            }
+            if let Some(replacing) = &replacing {
+                replacing.note_in(&mut batch, &self.collection.name(), &self.key)?;
             }
             tries += 1;
             match self.service.db.commit(batch) {
@@ -445,5 +452,7 @@ impl<'a> One<'a> {
 enum Step {
     /// Writes a document, or removes it, and answers with a status.
     Write(Option<Document>, u16),
+    /// As that, and a document that is there is replaced as a whole.
+    Put(Document, u16),
     Answer(Response<'static>),
 }

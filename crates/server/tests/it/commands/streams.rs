@@ -419,6 +419,17 @@ fn replacements_and_changes_of_the_catalog_have_events_of_their_own() {
     run(&mut fixture, create);
     run(&mut fixture, create);
     run(&mut fixture, r#"{"dropIndexes":"t","index":"*"}"#);
+    let merge = |row: &str, how: &str| {
+        format!(
+            r#"{{"aggregate":1,"pipeline":[{{"$documents":[{row}]}},
+                {{"$merge":{{"into":"t","whenMatched":"{how}"}}}}],"cursor":{{}}}}"#
+        )
+    };
+    run(&mut fixture, &merge(r#"{"_id":2,"n":6}"#, "replace"));
+    // It is that already.
+    run(&mut fixture, &merge(r#"{"_id":2,"n":6}"#, "replace"));
+    run(&mut fixture, &merge(r#"{"_id":2,"m":7}"#, "merge"));
+    run(&mut fixture, &merge(r#"{"_id":3,"m":7}"#, "replace"));
     run(&mut fixture, r#"{"collMod":"t","validationLevel":"off"}"#);
     let seen = until(&mut fixture, id, "modify");
     let expected = [
@@ -430,9 +441,14 @@ fn replacements_and_changes_of_the_catalog_have_events_of_their_own() {
         "insert",
         "createIndexes",
         "dropIndexes",
+        "replace",
+        "update",
+        "insert",
         "modify",
     ];
     assert_eq!(types(&seen), expected);
+    assert_eq!(seen[8].int("fullDocument.n"), Some(6));
+    assert_eq!(seen[9].int("updateDescription.updatedFields.m"), Some(7));
     assert_eq!(seen[2].int("fullDocument.n"), Some(2));
     assert!(seen[2].get("updateDescription").is_none());
     assert_eq!(seen[3].int("updateDescription.updatedFields.n"), Some(3));

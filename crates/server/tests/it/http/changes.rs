@@ -88,14 +88,14 @@ fn a_stream_is_resumed_by_the_id_of_any_event_and_after_a_restart() {
     serving.ask("DELETE /v1/shop/things/2", "", "");
     let seen: Vec<_> = (0..5).map(|_| event(&mut connection)).collect();
     let kinds: Vec<_> = seen.iter().map(|event| event.kind.as_str()).collect();
-    assert_eq!(kinds, ["insert", "insert", "insert", "update", "delete"]);
+    assert_eq!(kinds, ["insert", "insert", "insert", "replace", "delete"]);
     for event in &seen {
         let document = event.document();
         assert_eq!(document.str("operationType"), Some(event.kind.as_str()));
         assert_eq!(document.str("_id._data"), Some(event.id.as_str()));
         assert_eq!(document.str("ns.db"), Some("shop"));
     }
-    assert_eq!(seen[3].document().int("updateDescription.updatedFields.n"), Some(2));
+    assert_eq!(seen[3].document().int("fullDocument.n"), Some(2));
     let resumed = |serving: &Serving| {
         let begins = std::iter::once(&first).chain(&seen);
         for (n, after) in begins.enumerate() {
