@@ -1,4 +1,5 @@
-//! What a transaction has written: the state of each key, in the order of the keys.
+//! What a transaction has written: the state of each key, in the order of the keys. The commit has
+//! the keys in the order of their first writes, which readers of changes see.
 
 use crate::commit::{Batch, Effect, Expect, OP_OVERHEAD};
 use crate::history::VersionToken;
@@ -13,6 +14,12 @@ use std::sync::Arc;
 /// Operands are combined while the result has at most this many bytes, because each time it is
 /// copied.
 const COMBINED_BYTES_MAX: usize = 512;
+
+/// The state of a key, and the place of its first write among those of all keys.
+pub(super) struct Own {
+    pub(super) write: OwnWrite,
+    place: u64,
+}
 
 /// What a transaction has done to a key. The last write of a key counts.
 pub(super) enum OwnWrite {
@@ -92,11 +99,13 @@ fn push(
 pub(super) struct OwnWrites {
     keyspaces: Vec<OwnKeyspace>,
     bytes: usize,
+    /// The place of the next first write.
+    next: u64,
 }
 
 struct OwnKeyspace {
     core: Arc<KeyspaceCore>,
-    keys: BTreeMap<Vec<u8>, OwnWrite>,
+    keys: BTreeMap<Vec<u8>, Own>,
 }
 
 impl OwnWrites {
@@ -116,7 +125,7 @@ impl OwnWrites {
 
     /// Returns what was written to `key`.
     pub(super) fn get(&self, core: &Arc<KeyspaceCore>, key: &[u8]) -> Option<&OwnWrite> {
-        self.of(core)?.keys.get(key)
+        self.of(core)?.keys.get(key).map(|own| &own.write)
     }
 
     /// Returns the keys of `range` that were written, if there can be any.
@@ -124,7 +133,7 @@ impl OwnWrites {
         &self,
         core: &Arc<KeyspaceCore>,
         range: &KeyRange,
-    ) -> Option<Range<'_, Vec<u8>, OwnWrite>> {
+    ) -> Option<Range<'_, Vec<u8>, Own>> {
         let keys = &self.of(core)?.keys;
         // A map refuses ranges that end before they begin.
         if range.is_empty() {
@@ -140,18 +149,28 @@ impl OwnWrites {
         &mut self,
         core: &Arc<KeyspaceCore>,
         key: &[u8],
-        own: OwnWrite,
+        write: OwnWrite,
         check: impl FnOnce(usize) -> Result<()>,
     ) -> Result<()> {
         let before = self.get(core, key).map_or(0, |own| own.bytes(key));
-        let bytes = self.bytes - before + own.bytes(key);
+        let bytes = self.bytes - before + write.bytes(key);
         check(bytes)?;
         self.bytes = bytes;
-        self.keys_of(core).insert(key.to_vec(), own);
+        match self.keys_of(core).get_mut(key) {
+            Some(own) => own.write = write,
+            None => self.add(core, key, write),
+        }
         Ok(())
     }
 
-    fn keys_of(&mut self, core: &Arc<KeyspaceCore>) -> &mut BTreeMap<Vec<u8>, OwnWrite> {
+    /// Adds the first write of a key.
+    fn add(&mut self, core: &Arc<KeyspaceCore>, key: &[u8], write: OwnWrite) {
+        let place = self.next;
+        self.next += 1;
+        self.keys_of(core).insert(key.to_vec(), Own { write, place });
+    }
+
+    fn keys_of(&mut self, core: &Arc<KeyspaceCore>) -> &mut BTreeMap<Vec<u8>, Own> {
         let known = self.keyspaces.iter().rposition(|known| Arc::ptr_eq(&known.core, core));
         let at = known.unwrap_or_else(|| {
             self.keyspaces.push(OwnKeyspace { core: Arc::clone(core), keys: BTreeMap::new() });
@@ -172,10 +191,11 @@ impl OwnWrites {
         let entry = key.len() + OP_OVERHEAD;
         check(self.bytes + entry + operand.len())?;
         let before = match self.keys_of(core).get_mut(key) {
-            Some(OwnWrite::Merge(operands)) => push(core, key, operands, operand),
+            Some(Own { write: OwnWrite::Merge(operands), .. }) => {
+                push(core, key, operands, operand)
+            }
             _ => {
-                let own = OwnWrite::Merge(vec![Slice::copy_of(operand)]);
-                self.keys_of(core).insert(key.to_vec(), own);
+                self.add(core, key, OwnWrite::Merge(vec![Slice::copy_of(operand)]));
                 (None, operand.len())
             }
         };
@@ -190,15 +210,18 @@ impl OwnWrites {
     /// the keys was written after that.
     pub(super) fn into_batch(self, unchanged_since: Option<VersionToken>) -> Result<Batch> {
         let mut batch = Batch::default();
-        for OwnKeyspace { core, mut keys } in self.keyspaces {
+        let mut all = Vec::with_capacity(self.len());
+        for OwnKeyspace { core, keys } in self.keyspaces {
             let is_owned = core.owner().is_some();
-            // One by one, so that memory does not hold everything twice.
-            while let Some((key, own)) = keys.pop_first() {
-                own.push_to(&mut batch, &core, &key)?;
-                // Keys of an owned keyspace are protected by those of the owner.
-                if let Some(version) = unchanged_since.filter(|_| !is_owned) {
-                    batch.expect_written(&core, &key, Expect::UnchangedSince(version))?;
-                }
+            all.extend(keys.into_iter().map(|(key, own)| (own, Arc::clone(&core), key, is_owned)));
+        }
+        all.sort_unstable_by_key(|(own, ..)| own.place);
+        // One by one, so that memory does not hold everything twice.
+        for (own, core, key, is_owned) in all {
+            own.write.push_to(&mut batch, &core, &key)?;
+            // Keys of an owned keyspace are protected by those of the owner.
+            if let Some(version) = unchanged_since.filter(|_| !is_owned) {
+                batch.expect_written(&core, &key, Expect::UnchangedSince(version))?;
             }
         }
         Ok(batch)

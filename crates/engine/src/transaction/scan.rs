@@ -1,6 +1,6 @@
 //! A scan of a transaction: its own writes over the entries of its snapshot.
 
-use super::own::OwnWrite;
+use super::own::Own;
 use crate::commit::{RangeRead, ReadSet};
 use crate::keyspace_core::KeyspaceCore;
 use crate::read::Scan;
@@ -19,9 +19,9 @@ pub struct TransactionScan<'t> {
     is_reverse: bool,
     base: Scan,
     place: ScanPosition,
-    own: Option<Range<'t, Vec<u8>, OwnWrite>>,
+    own: Option<Range<'t, Vec<u8>, Own>>,
     /// The next of the own writes.
-    next_own: Option<(&'t Vec<u8>, &'t OwnWrite)>,
+    next_own: Option<(&'t Vec<u8>, &'t Own)>,
     current: Current<'t>,
     reads: Option<(&'t Mutex<ReadSet>, RangeRead)>,
 }
@@ -54,7 +54,7 @@ impl<'t> TransactionScan<'t> {
         core: &Arc<KeyspaceCore>,
         range: KeyRange,
         base: Scan,
-        own: Option<Range<'t, Vec<u8>, OwnWrite>>,
+        own: Option<Range<'t, Vec<u8>, Own>>,
         reads: Option<&'t Mutex<ReadSet>>,
     ) -> Self {
         let reads = reads.map(|reads| (reads, reads.lock().add_range(core, &range)));
@@ -119,7 +119,7 @@ impl<'t> TransactionScan<'t> {
             return true;
         };
         let below = (base == Ordering::Equal).then(|| self.base.value_bytes());
-        let value = own.over(&self.core, key, below);
+        let value = own.write.over(&self.core, key, below);
         if base == Ordering::Equal {
             self.place = ScanPosition::Passed;
         }

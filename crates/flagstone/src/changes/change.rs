@@ -22,8 +22,8 @@ pub enum ChangeKind {
     DeleteRange,
 }
 
-/// The changes of one commit, in their order. A later change of a key counts more than an earlier
-/// one.
+/// The changes of one commit, in their order: of a transaction that in which it first wrote to the
+/// keys. A later change of a key counts more than an earlier one.
 #[derive(Debug)]
 pub struct ChangeBatch(pub(super) FeedBatch);
 

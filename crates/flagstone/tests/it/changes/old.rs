@@ -29,6 +29,32 @@ fn all(db: &Database) -> Vec<String> {
     found
 }
 
+/// They had the order of the keys: a document could come before one that it names.
+#[test]
+fn the_changes_of_a_transaction_have_the_order_of_its_first_writes() {
+    let world = World::new(1);
+    let session = kept(&world);
+    let [users, others] = ["users", "others"].map(|name| session.db.collection(name).unwrap());
+    users.keep_old_documents(true).unwrap();
+    others.keep_old_documents(true).unwrap();
+    users.create_index("by_n", Index::on("n")).unwrap();
+    others.put("k", doc!({ "n": 0 })).unwrap();
+    let mut tx = session.db.begin().unwrap();
+    tx.put(&users, "z", doc!({ "n": 1 })).unwrap();
+    tx.put(&others, "m", doc!({ "n": 1 })).unwrap();
+    tx.put(&users, "a", doc!({ "n": 1 })).unwrap();
+    tx.patch(&others, "k", &Patch::new().inc("n", 1)).unwrap();
+    tx.put(&users, "z", doc!({ "n": 2 })).unwrap();
+    tx.delete(&users, "a").unwrap();
+    tx.commit().unwrap();
+    let expected = [
+        r#"k: - -> {"n":0}"#,
+        r#"z: - -> {"n":2}, m: - -> {"n":1}, a: - -> -, k: {"n":0} -> {"n":1}"#,
+    ];
+    assert_eq!(all(&session.db), expected);
+    users.verify_indexes().unwrap();
+}
+
 #[test]
 fn every_kind_of_write_delivers_the_document_before_it() {
     let world = World::new(1);
