@@ -6,8 +6,13 @@
 //! gets room as it comes; of those that hold a part, only one waits for more. Parsed values have
 //! room of their own: a client that waits for it holds a whole message, and who has it waits for
 //! no message.
+//!
+//! Those that hold nothing get room in the order in which they came: short ones would else take all
+//! that becomes free before a long one. Who holds a part goes before them, since they may wait for
+//! that.
 
 use flagstone::internal::env::os;
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -32,6 +37,9 @@ struct Used {
     kept: usize,
     /// Whether a message that holds a part waits for more.
     is_waited: bool,
+    /// The numbers of those that hold nothing and wait, in the order in which they came.
+    queue: VecDeque<u64>,
+    next: u64,
 }
 
 /// The room of one message or command, until it is dropped.
@@ -56,8 +64,13 @@ impl Room {
         deadline: Instant,
         goes_on: impl Fn() -> bool,
     ) -> Option<Held> {
-        let mut held = Held { of: Arc::clone(self), bytes: 0, is_kept: false };
+        let mut held = self.begin();
         held.grow(len, deadline, goes_on).then_some(held)
+    }
+
+    /// Begins to hold room, with none.
+    pub(crate) fn begin(self: &Arc<Self>) -> Held {
+        Held { of: Arc::clone(self), bytes: 0, is_kept: false }
     }
 
     /// Returns how much room there is in all, in bytes.
@@ -86,27 +99,38 @@ impl Held {
         if bytes > self.of.most {
             return false;
         }
+        let holds = self.bytes > 0;
         let mut used = self.of.used();
-        let waits = used.bytes + more > self.of.most && self.bytes > 0;
-        if waits {
-            // Two could wait for each other.
-            if used.is_waited {
+        let fits = |used: &Used| used.bytes + more <= self.of.most;
+        let mut has_room = fits(&used) && (holds || used.queue.is_empty());
+        if !has_room {
+            // Two that hold a part could wait for each other.
+            if holds && used.is_waited {
                 return false;
             }
-            used.is_waited = true;
-        }
-        let mut has_room = true;
-        while used.bytes + more > self.of.most {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || !goes_on() {
-                has_room = false;
-                break;
+            let place = used.next;
+            if holds {
+                used.is_waited = true;
+            } else {
+                used.next += 1;
+                used.queue.push_back(place);
             }
-            let waited = self.of.freed.wait_timeout(used, left.min(TICK));
-            used = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        if waits {
-            used.is_waited = false;
+            while !has_room {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() || !goes_on() {
+                    break;
+                }
+                let waited = self.of.freed.wait_timeout(used, left.min(TICK));
+                used = waited.unwrap_or_else(PoisonError::into_inner).0;
+                has_room = fits(&used) && (holds || used.queue.front() == Some(&place));
+            }
+            if holds {
+                used.is_waited = false;
+            } else {
+                used.queue.retain(|waiting| *waiting != place);
+                // The next one may have room as well.
+                self.of.freed.notify_all();
+            }
         }
         if has_room {
             used.bytes += more;
@@ -198,6 +222,40 @@ mod tests {
         assert_eq!(room.used().bytes, 0);
     }
 
+    /// Short messages took what became free, and a long one that had come before them waited until
+    /// its time was over.
+    #[test]
+    fn room_is_given_in_the_order_in_which_it_was_asked_for() {
+        let room = Room::new(1000);
+        let late = Instant::now() + Duration::from_secs(60);
+        let waiting = || room.used().queue.len();
+        let mut first = room.take(FREE_BYTES + 900, late, || true).unwrap();
+        let order = Mutex::new(Vec::new());
+        std::thread::scope(|threads| {
+            let (room, order) = (&room, &order);
+            for (number, len) in [(0, 1000), (1, 50), (2, 50)] {
+                threads.spawn(move || {
+                    let held = room.take(FREE_BYTES + len, late, || true).unwrap();
+                    order.lock().unwrap().push(number);
+                    drop(held);
+                });
+                while waiting() <= number {
+                    std::thread::yield_now();
+                }
+            }
+            // There is room for this one, and it comes last. One of a message that is half there
+            // does not wait for those.
+            assert!(room.take(FREE_BYTES + 50, Instant::now(), || true).is_none());
+            assert!(first.grow(FREE_BYTES + 1000, Instant::now(), || true));
+            // Who gives up lets the next one in.
+            assert!(room.take(FREE_BYTES + 50, late, || false).is_none());
+            assert_eq!((waiting(), order.lock().unwrap().len()), (3, 0));
+            drop(first);
+        });
+        assert_eq!(order.into_inner().unwrap()[0], 0);
+        assert_eq!((waiting(), room.used().bytes), (0, 0));
+    }
+
     #[test]
     fn what_cursors_keep_is_no_room_of_commands() {
         let room = Room::new(1000);
@@ -217,7 +275,7 @@ mod tests {
     fn a_message_grows_and_one_that_holds_a_part_waits_alone() {
         let room = Room::new(1000);
         let soon = || Instant::now() + Duration::from_millis(1);
-        let begin = || room.take(0, soon(), || true).unwrap();
+        let begin = || room.begin();
         let (mut first, mut second, mut third) = (begin(), begin(), begin());
         assert!(first.grow(FREE_BYTES, soon(), || true) && room.used().bytes == 0);
         for held in [&mut first, &mut second] {

@@ -8,7 +8,7 @@ use super::service::{Service, now_millis};
 use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use crate::session::operations::{Kind, Listed, Running, Use};
+use crate::session::operations::{Kind, Listed, MESSAGE, Running, Use};
 use crate::session::sessions::SessionKey;
 use crate::watch::End;
 use flagstone::doc::{DateTime, FieldKey, Map};
@@ -118,7 +118,7 @@ fn put(out: &mut BsonWriter<'_>, listed: &Listed) -> Outcome {
 }
 
 fn put_running(out: &mut BsonWriter<'_>, running: &Running) -> Outcome {
-    let Running { id, name, database, collection, user, session, since } = running;
+    let Running { id, name, database, collection, user, session, since, waits } = running;
     out.int("opid", *id)?;
     let took = since.elapsed();
     out.long("secs_running", i64::try_from(took.as_secs()).unwrap_or(i64::MAX))?;
@@ -145,6 +145,9 @@ fn put_running(out: &mut BsonWriter<'_>, running: &Running) -> Outcome {
         out.end()?;
         out.end()?;
     }
+    if *waits {
+        out.text("msg", "waits for room (--message-memory)")?;
+    }
     Ok(out.bool("waitingForLock", false)?)
 }
 
@@ -156,6 +159,7 @@ fn operation_of(command: &str) -> &'static str {
         "insert" => "insert",
         "update" => "update",
         "delete" => "remove",
+        MESSAGE => "none",
         _ => "command",
     }
 }
@@ -256,4 +260,56 @@ pub(super) fn kill_all_sessions(run: &mut Run<'_, '_>) -> Outcome {
     run.service.sessions.end_all(is_named);
     run.service.cursors.end_sessions(is_named);
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
+mod tests {
+    use super::super::service::ServiceOptions;
+    use super::*;
+    use flagstone::{Database, Document, doc};
+    use std::time::{Duration, Instant};
+
+    /// A command that waited for room was listed nowhere, and nothing but its time ended it: not
+    /// killOp, and no stop of the server.
+    #[test]
+    fn what_waits_for_room_is_listed_and_ends_when_it_is_killed_or_the_server_stops() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = ServiceOptions { parsed_bytes: 1 << 20, ..ServiceOptions::default() };
+        let service = Service::new(Database::open(dir.path()).unwrap(), options).unwrap();
+        let run = |database: &str, command: Value| {
+            let mut client = service.client("here".to_owned(), "there".to_owned(), true);
+            let command = Document::from_value(&command).unwrap();
+            service.run(&mut client, database, &command).unwrap()
+        };
+        let all = 1 << 20;
+        let held = service.parsed.take(all, Instant::now(), || true).unwrap();
+        let many: Vec<Value> = (0..6000).map(Value::from).collect();
+        let find = doc!({ "find": "c", "filter": { "n": { "$in": (Value::Array(many)) } } });
+        let find = || run("shop", find.clone());
+        let waiting = || loop {
+            let found = run("admin", doc!({ "currentOp": 1, "msg": { "$exists": true } }));
+            if found.get("inprog.0").is_some() {
+                return found;
+            }
+        };
+        std::thread::scope(|threads| {
+            let killed = threads.spawn(find);
+            let found = waiting();
+            let text = |path: &str| found.str(path).unwrap();
+            assert_eq!((text("inprog.0.op"), text("inprog.0.ns")), ("query", "shop.c"));
+            assert!(text("inprog.0.msg").contains("(--message-memory)"), "{found}");
+            run("admin", doc!({ "killOp": 1, "op": (found.int("inprog.0.opid").unwrap()) }));
+            assert_eq!(killed.join().unwrap().int("code"), Some(11_601));
+            let began = Instant::now();
+            let stopped = threads.spawn(find);
+            waiting();
+            service.operations.end_waits();
+            let stopped = stopped.join().unwrap();
+            assert_eq!(stopped.str("codeName"), Some("ShutdownInProgress"), "{stopped}");
+            assert!(began.elapsed() < Duration::from_secs(20));
+        });
+        drop(held);
+        assert_eq!(find().float("ok"), Some(1.0));
+    }
 }

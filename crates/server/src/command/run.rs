@@ -7,16 +7,16 @@ use super::service::{Client, Service};
 use crate::access::Need;
 use crate::bson::{BsonWriter, Element, elements, kind, values};
 use crate::failure::{Code, Failure, Outcome};
-use crate::room::{Parsed, Room};
-use crate::session::sessions::WriteId;
-use crate::watch;
+use crate::room::Parsed;
+use crate::session::operations::MESSAGE;
+use crate::session::sessions::{RETRYABLE, WriteId};
+use crate::watch::End;
 use crate::wire::Sequence;
 use flagstone::internal::durability as durability_of;
 use flagstone::{
     Collection, Document, Durability, ErrorKind, Slice, Transaction, TransactionOptions,
 };
 use std::cell::Cell;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The lists of statements, whose documents are read one by one.
@@ -44,13 +44,13 @@ pub(crate) struct Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// Parses a command, once `room` has place for it. `database` is that of an old message; others
+    /// Parses a command, once there is room for it. `database` is that of an old message; others
     /// have a field `$db`.
     pub(crate) fn parse(
         bson: &'a [u8],
         sequences: Vec<Sequence<'a>>,
         database: Option<&str>,
-        (room, incoming): (&Arc<Room>, &mut Incoming),
+        (service, client, incoming): (&Service, &Client, &mut Incoming),
     ) -> Outcome<Self> {
         let (mut name, mut without, mut lists) = (None, Vec::new(), Vec::new());
         let (began, mut time, mut size) = (Instant::now(), ROOM_WAIT, Size::default());
@@ -101,7 +101,8 @@ impl<'a> Command<'a> {
         for (_, statements) in lists.iter().filter(|(name, _)| *name != "documents") {
             size.add_largest(statements);
         }
-        let parsed = Cell::new(Some(take_room(room, size.memory(), began, time)?));
+        let waiting = Waiting { bson, database, began, time };
+        let parsed = Cell::new(Some(take_room(service, client, size.memory(), &waiting)?));
         let body = incoming.any_without(bson, &without)?;
         let of_field = body.root().get("$db")?.and_then(|name| name.as_str().map(str::to_owned));
         let Some(database) = of_field.or_else(|| database.map(str::to_owned)) else {
@@ -182,25 +183,84 @@ impl Size {
     }
 }
 
-/// Takes room for what a command is parsed into, and waits for it, at most `time`.
-fn take_room(room: &Arc<Room>, bytes: usize, began: Instant, time: Duration) -> Outcome<Parsed> {
-    if let Some(held) = room.take(bytes, began + time, || !watch::client_is_gone()) {
-        return Ok(Parsed(held));
-    }
-    let text = format!(
-        "expected room for the command, some {bytes} bytes when it is parsed, among at most {} \
-         bytes of commands of all clients (--message-memory)",
-        room.most()
-    );
-    let is_late = time < ROOM_WAIT && began.elapsed() >= time;
-    let code = if is_late { Code::MaxTimeMSExpired } else { Code::ExceededMemoryLimit };
-    Err(Failure::new(code, text))
+/// What waits for room.
+struct Waiting<'a> {
+    /// A command, as far as it is known.
+    bson: &'a [u8],
+    database: Option<&'a str>,
+    began: Instant,
+    /// How long it waits, at most.
+    time: Duration,
 }
 
-/// Takes room for what the values of a document of BSON are parsed into.
-pub(crate) fn room_for(room: &Arc<Room>, bson: &[u8]) -> Outcome<Parsed> {
+impl<'a> Waiting<'a> {
+    /// Returns a field that is text.
+    fn text(&self, wanted: impl Fn(&str) -> bool) -> Option<&'a str> {
+        let mut all = elements(self.bson).ok()?.filter_map(Result::ok);
+        let found = all.find(|element| wanted(element.name))?;
+        let text = found.value.get(4..).filter(|_| found.kind == kind::STRING)?;
+        std::str::from_utf8(text.strip_suffix(b"\0")?).ok()
+    }
+
+    /// Returns as what it is listed.
+    fn listed(&self) -> (&'static str, (&'a str, Option<&'a str>)) {
+        let mut all = elements(self.bson).ok().into_iter().flatten().filter_map(Result::ok);
+        let name = all.next().map_or("", |first| first.name);
+        let database = self.text(|name| name == "$db").or(self.database).unwrap_or_default();
+        let collection = match name {
+            "getMore" => self.text(|name| name == "collection"),
+            first => self.text(|name| name == first),
+        };
+        (super::table::find(name).map_or(MESSAGE, |entry| entry.name), (database, collection))
+    }
+
+    fn is_retried(&self) -> bool {
+        let mut all = elements(self.bson).ok().into_iter().flatten().filter_map(Result::ok);
+        all.any(|element| element.name == "txnNumber")
+    }
+}
+
+/// Takes room for what a command is parsed into, and waits for it.
+fn take_room(
+    service: &Service,
+    client: &Client,
+    bytes: usize,
+    waiting: &Waiting<'_>,
+) -> Outcome<Parsed> {
+    let room = &service.parsed;
+    if let Some(held) = room.take(bytes, Instant::now(), || true) {
+        return Ok(Parsed(held));
+    }
+    let Waiting { began, time, .. } = *waiting;
+    service.waiting(client, waiting.listed(), |goes_on| {
+        if let Some(held) = room.take(bytes, began + time, goes_on) {
+            return Ok(Parsed(held));
+        }
+        let text = format!(
+            "expected room for the command, some {bytes} bytes when it is parsed, among at most {} \
+             bytes of commands of all clients (--message-memory)",
+            room.most()
+        );
+        let is_late = time < ROOM_WAIT && began.elapsed() >= time;
+        Err(match service.end_of_wait() {
+            Some(End::Stopped) => {
+                let failure =
+                    Failure::new(Code::ShutdownInProgress, "the server is being shut down");
+                if waiting.is_retried() { failure.with_label(RETRYABLE) } else { failure }
+            }
+            Some(End::Killed | End::Gone) => Failure::new(Code::Interrupted, text),
+            _ if is_late => Failure::new(Code::MaxTimeMSExpired, text),
+            _ => Failure::new(Code::ExceededMemoryLimit, text),
+        })
+    })
+}
+
+/// Takes room for what the values of a document of BSON are parsed into, which is sent to change
+/// another one.
+pub(crate) fn room_for(service: &Service, client: &Client, bson: &[u8]) -> Outcome<Parsed> {
     let size = Size { values: values(bson), bytes: bson.len() };
-    take_room(room, size.memory(), Instant::now(), ROOM_WAIT)
+    let (bson, database, began) = (&[][..], None, Instant::now());
+    take_room(service, client, size.memory(), &Waiting { bson, database, began, time: ROOM_WAIT })
 }
 
 impl Command<'_> {

@@ -356,7 +356,8 @@ impl Service {
         Counters::add(&self.counters.commands, 1);
         self.refresh(client);
         let mut incoming = std::mem::take(&mut client.incoming);
-        let done = Command::parse(command, sequences, database, (&self.parsed, &mut incoming))
+        let of = (self, &*client, &mut incoming);
+        let done = Command::parse(command, sequences, database, of)
             .and_then(|command| self.execute_planned(client, &command, &mut incoming, out));
         client.incoming = incoming;
         if let Err(failure) = done {
@@ -535,6 +536,28 @@ impl Service {
             Code::WriteConflict | Code::QueryPlanKilled => failure.with_label(TRANSIENT),
             _ => failure,
         })
+    }
+
+    /// Calls `wait` with what says whether to wait on: something that a client sends waits for
+    /// room. That is listed among what runs, and has an end: see [`Service::end_of_wait`].
+    pub(crate) fn waiting<T>(
+        &self,
+        client: &Client,
+        (name, about): (&'static str, (&str, Option<&str>)),
+        wait: impl FnOnce(&dyn Fn() -> bool) -> T,
+    ) -> T {
+        let user = client.user().map(str::to_owned);
+        let began = self.operations.begin(&client.seat, name, about, (user, None));
+        began.wait();
+        let bell = Arc::clone(&began.seat.bell);
+        watch::watched(None, &bell, true, || wait(&|| self.end_of_wait().is_none()))
+    }
+
+    /// Returns why the wait of this thread for room is to end, if it is. What waits has not begun,
+    /// so that it does not outlast the begin of a stop.
+    pub(crate) fn end_of_wait(&self) -> Option<End> {
+        let stops = || watch::waits_end() || self.is_closing.load(Ordering::Acquire);
+        watch::end().or_else(|| stops().then_some(End::Stopped))
     }
 
     /// Returns a collection if there is one.

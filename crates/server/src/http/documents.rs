@@ -8,7 +8,7 @@ use crate::bson::BsonWriter;
 use crate::command::id::{self, ID};
 use crate::command::{Client, Counters, OperationKind, Replacing, Service, room_for};
 use crate::failure::{Code, Failure, Outcome};
-use crate::room::{Parsed, Room};
+use crate::room::Parsed;
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::JsonMode;
 use flagstone::internal::document::Patcher;
@@ -16,7 +16,6 @@ use flagstone::{
     Collection, Document, ErrorKind, Expect, Expires, JsonPatch, MergePatch, Space, Value,
     VersionToken, View,
 };
-use std::sync::Arc;
 use std::time::Instant;
 
 /// How often a write begins again when others have changed the document meanwhile.
@@ -91,7 +90,7 @@ pub(super) fn patch<'a>(
     asked: &Asked<'_>,
 ) -> Outcome<Response<'a>> {
     let (head, body) = (asked.request.head, asked.request.body);
-    let Some((_parsed, change)) = Change::parse(head, body, &service.parsed)? else {
+    let Some((_parsed, change)) = Change::parse(head, body, (service, client))? else {
         let patches = PATCHES.join(", ");
         let text = format!("expected a Content-Type of {patches}");
         return Ok(Response::refused(415, &text).with("Accept-Patch", patches));
@@ -253,13 +252,17 @@ enum Change {
 
 impl Change {
     /// Parses a patch, once there is room for it; `None` if its type is unknown.
-    fn parse(head: &Head, body: &[u8], room: &Arc<Room>) -> Outcome<Option<(Parsed, Self)>> {
+    fn parse(
+        head: &Head,
+        body: &[u8],
+        (service, client): (&Service, &Client),
+    ) -> Outcome<Option<(Parsed, Self)>> {
         let kind = head.content_type();
         if !PATCHES.contains(&kind.as_str()) {
             return Ok(None);
         }
         let patch = parse(body, "the patch")?;
-        let parsed = room_for(room, &bson(&patch.root(), None)?)?;
+        let parsed = room_for(service, client, &bson(&patch.root(), None)?)?;
         let change = if kind == "application/merge-patch+json" {
             if !patch.root().is_map() {
                 let text = "the patch: expected a document";

@@ -135,7 +135,7 @@ impl<H: Handler> Connection<H> {
                 let mut client =
                     Served { connection: self, line, reader, out, held, login, silence };
                 client.reader.set_len_max(limits.login_bytes);
-                client.receive(Login::Needed)?;
+                client.receive(Login::Needed, None)?;
                 client.refuse(refusal);
                 Err(Ended::Refused(refusal.text.clone()))
             }
@@ -296,7 +296,7 @@ impl<H: Handler> Served<'_, H> {
             if let Some(silence) = self.wait(login, || handler.rest(client))? {
                 return Ok(silence);
             }
-            self.receive(login)?;
+            self.receive(login, Some((handler, &*client)))?;
             if shared.is_stopping() {
                 self.refuse(&Refusal::stopping());
                 return Err(Ended::Stopped);
@@ -356,13 +356,13 @@ impl<H: Handler> Served<'_, H> {
     }
 
     /// Receives a whole message into the reader.
-    fn receive(&mut self, login: Login) -> Result<(), Ended> {
+    fn receive(&mut self, login: Login, of: Option<(&H, &H::Client)>) -> Result<(), Ended> {
         let limits = &self.connection.shared.limits;
         let message = Instant::now() + limits.message;
         let deadline = self.login.map_or(message, |login| login.min(message));
         self.line.set_deadline(deadline);
         let is_late = |login: &Instant| Instant::now() >= *login;
-        self.take_room(deadline)?;
+        self.take_room(deadline, of)?;
         match self.reader.read(&mut *self.line).map(|message| message.is_some()) {
             // What goes on in time, message by message, has an end as well.
             Ok(true) if self.login.as_ref().is_some_and(is_late) => {
@@ -396,7 +396,7 @@ impl<H: Handler> Served<'_, H> {
     }
 
     /// Takes room for the message whose header comes next.
-    fn take_room(&mut self, deadline: Instant) -> Result<(), Ended> {
+    fn take_room(&mut self, deadline: Instant, of: Option<(&H, &H::Client)>) -> Result<(), Ended> {
         // What goes wrong with it is told when the message is read.
         let Ok(header) = self.reader.peek(&mut self.line, HEADER_BYTES) else { return Ok(()) };
         let len = header.first_chunk().map_or(0, |len| u32::from_le_bytes(*len) as usize);
@@ -404,12 +404,8 @@ impl<H: Handler> Served<'_, H> {
             return Ok(());
         }
         let shared = &self.connection.shared;
-        self.held = shared.messages.take(len, deadline, || !shared.is_stopping());
-        if self.held.is_some() {
-            return Ok(());
-        }
-        let refusal = Refusal::full(&shared.limits);
-        shared.counters.refused_messages.add();
+        let held = self.held.insert(shared.messages.begin());
+        let Err(refusal) = shared.make_room(held, len, deadline, of) else { return Ok(()) };
         self.reader.take(HEADER_BYTES);
         self.refuse(&refusal);
         Err(Ended::Refused(refusal.text))

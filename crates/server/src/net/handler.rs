@@ -63,6 +63,13 @@ pub trait Handler: Send + Sync + 'static {
     /// Gives back what `client` holds only to be faster: it has been silent for a while.
     fn rest(&self, client: &mut Self::Client);
 
+    /// Calls `wait` with what says whether to wait on: a message or a request of `client` waits for
+    /// room. Returns whether somebody has ended that, as a command that runs is ended.
+    fn wait(&self, _client: &Self::Client, wait: &mut dyn FnMut(&dyn Fn() -> bool)) -> bool {
+        wait(&|| true);
+        false
+    }
+
     /// Decides on a request of HTTP by its head, before its body is read. Each says who sends it.
     /// Returns how the body is to be taken.
     ///

@@ -186,25 +186,29 @@ impl<'a, H: Handler> Requests<'a, H> {
         mut reader: BodyReader,
         is_chunked: bool,
         whole: Instant,
+        client: &H::Client,
     ) -> Result<(Vec<u8>, Held), Ended> {
         self.line.set_deadline(whole);
         let mut body = Vec::new();
         // What comes in chunks takes room as it comes.
         let len = if is_chunked { 0 } else { reader.missing() };
-        let shared = self.shared;
-        let goes_on = || !shared.is_stopping();
-        let Some(mut held) = shared.messages.take(len as usize, whole, goes_on) else {
-            return Err(self.full());
-        };
+        let (shared, of) = (self.shared, Some((self.handler, client)));
+        let mut held = shared.messages.begin();
+        if let Err(refusal) = shared.make_room(&mut held, len as usize, whole, of) {
+            return Err(self.refused(refusal));
+        }
         while reader.missing() > 0 {
             let step = reader.missing().min(STEP_BYTES) as usize;
             let taken = match self.reader.peek(self.line, step) {
                 Ok([]) if shared.is_stopping() => return Err(Ended::Stopped),
                 Ok([]) => Err(unfinished()),
-                Ok(bytes) if !held.grow(body.len() + bytes.len(), whole, goes_on) => {
-                    return Err(self.full());
+                Ok(bytes) => {
+                    let len = body.len() + bytes.len();
+                    match shared.make_room(&mut held, len, whole, of) {
+                        Ok(()) => reader.take(bytes, &mut body),
+                        Err(refusal) => return Err(self.refused(refusal)),
+                    }
                 }
-                Ok(bytes) => reader.take(bytes, &mut body),
                 Err(error) => return Err(self.late(error)),
             };
             match taken {
@@ -261,7 +265,7 @@ impl<'a, H: Handler> Requests<'a, H> {
                 if waits {
                     self.put(CONTINUE)?;
                 }
-                let (body, held) = self.body(reader, head.length().is_none(), whole)?;
+                let (body, held) = self.body(reader, head.length().is_none(), whole, client)?;
                 (body, Some(held), None)
             }
         };
@@ -398,9 +402,7 @@ impl<'a, H: Handler> Requests<'a, H> {
     }
 
     /// The end because there is no room for the body.
-    fn full(&mut self) -> Ended {
-        let refusal = Refusal::full(&self.shared.limits);
-        self.shared.counters.refused_messages.add();
+    fn refused(&mut self, refusal: Refusal) -> Ended {
         self.end(&Response::refused(refusal.status, &refusal.text));
         Ended::Refused(refusal.text)
     }

@@ -44,6 +44,12 @@ impl Refusal {
         Self::new((146, "ExceededMemoryLimit"), 503, text)
     }
 
+    pub(super) fn killed() -> Self {
+        let text = "the message was ended by another client while it waited for room \
+                    (--message-memory)";
+        Self::new((11601, "Interrupted"), 503, text)
+    }
+
     pub(super) fn remote() -> Self {
         let text = "without users the server answers clients of its own machine only: expected a \
                     user (flagstone user add)";

@@ -3,6 +3,7 @@
 use super::handler::{Handler, Login, Peer};
 use crate::command::{Client, Service};
 use crate::http::{self, Head, Request, Response, Takes};
+use crate::session::operations::MESSAGE;
 use crate::watch::End;
 use crate::wire::WireError;
 
@@ -51,6 +52,13 @@ impl Handler for Service {
     fn rest(&self, client: &mut Client) {
         // With the names of fields that it remembers.
         drop(std::mem::take(&mut client.incoming));
+    }
+
+    fn wait(&self, client: &Client, wait: &mut dyn FnMut(&dyn Fn() -> bool)) -> bool {
+        self.waiting(client, (MESSAGE, ("", None)), |goes_on| {
+            wait(goes_on);
+            self.end_of_wait() == Some(End::Killed)
+        })
     }
 
     fn admit(&self, client: &mut Client, head: &Head) -> Result<Takes, Response<'static>> {

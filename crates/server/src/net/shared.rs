@@ -1,15 +1,17 @@
 //! What the connections of a server share.
 
 use super::counters::Counters;
+use super::handler::Handler;
 use super::limits::Limits;
 use super::log::Log;
 use super::options::ServeOptions;
 #[cfg(target_os = "linux")]
 use super::parking::Parking;
+use super::refusal::Refusal;
 use super::socket::Socket;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
-use crate::room::Room;
+use crate::room::{Held, Room};
 use std::collections::HashMap;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,6 +62,45 @@ impl<H> Shared<H> {
             #[cfg(target_os = "linux")]
             parking: Parking::new().map_err(|error| format!("epoll: {error}"))?,
         })
+    }
+
+    /// Makes room in `held` for `len` bytes of what a client sends, and waits for it until
+    /// `deadline`. The wait is that of the client, if it is known.
+    ///
+    /// # Errors
+    /// What the client is told.
+    pub(super) fn make_room(
+        &self,
+        held: &mut Held,
+        len: usize,
+        deadline: Instant,
+        of: Option<(&H, &H::Client)>,
+    ) -> Result<(), Refusal>
+    where
+        H: Handler,
+    {
+        if held.grow(len, Instant::now(), || true) {
+            return Ok(());
+        }
+        let mut has_room = false;
+        let mut wait = |goes_on: &dyn Fn() -> bool| {
+            has_room = held.grow(len, deadline, || goes_on() && !self.is_stopping());
+        };
+        let is_killed = match of {
+            Some((handler, client)) => handler.wait(client, &mut wait),
+            None => {
+                wait(&|| true);
+                false
+            }
+        };
+        if has_room {
+            return Ok(());
+        }
+        if self.is_stopping() {
+            return Err(Refusal::stopping());
+        }
+        self.counters.refused_messages.add();
+        Err(if is_killed { Refusal::killed() } else { Refusal::full(&self.limits) })
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Socket>, bool)>> {

@@ -12,6 +12,8 @@ use std::time::Instant;
 
 /// The most collections whose use is counted: clients name them as they like.
 const COLLECTIONS_MAX: usize = 10_000;
+/// As what a message is listed that is not there yet.
+pub(crate) const MESSAGE: &str = "message";
 /// The longest name of an application that is kept.
 const APPLICATION_BYTES_MAX: usize = 128;
 
@@ -53,6 +55,8 @@ pub(crate) struct Running {
     pub(crate) user: Option<String>,
     pub(crate) session: Option<SessionKey>,
     pub(crate) since: Instant,
+    /// Whether it waits for room, before it begins.
+    pub(crate) waits: bool,
 }
 
 /// A connection as it is listed.
@@ -171,7 +175,8 @@ impl Operations {
         let since = Instant::now();
         let mut now = lock(&seat.now);
         seat.bell.still();
-        now.running = Some(Running { id, name, database, collection, user, session, since });
+        let waits = false;
+        now.running = Some(Running { id, name, database, collection, user, session, since, waits });
         drop(now);
         Began { operations: self, seat, is_counted: false }
     }
@@ -257,6 +262,15 @@ impl Seated {
     pub(crate) fn set_application(&self, name: &str) {
         let end = name.floor_char_boundary(APPLICATION_BYTES_MAX);
         lock(&self.seat.now).application = Some(name[..end].to_owned());
+    }
+}
+
+impl Began<'_> {
+    /// Notes that it waits for room.
+    pub(crate) fn wait(&self) {
+        if let Some(running) = &mut lock(&self.seat.now).running {
+            running.waits = true;
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Serving;
 use crate::net::limits;
+use flagstone::Document;
 use flagstone_server::net::ServeOptions;
 use std::io::Write;
 use std::net::Shutdown;
@@ -287,4 +288,32 @@ fn a_connection_above_the_limit_is_told_so() {
     assert!(refused.body.contains("--max-connections"), "{refused:?}");
     second.ended();
     assert_eq!(first.ask("GET /healthz", "", "").status, 200);
+}
+
+/// Bodies that waited for room were listed nowhere, and had to wait until their time was over.
+#[test]
+fn a_body_that_waits_for_room_is_listed_and_may_be_killed() {
+    let serving = Serving::new(limits(|limits| limits.messages = 1 << 20));
+    let begin = || {
+        let mut connection = serving.connect();
+        let head = "POST /v1/command HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n";
+        connection.stream.write_all(head.as_bytes()).unwrap();
+        connection
+    };
+    let command = |command: &str| {
+        let body = format!(r#"{{"db":"admin","command":{command}}}"#);
+        Document::from_json(&serving.ask("POST /v1/command", "", &body).body).unwrap()
+    };
+    let _first = begin();
+    let mut second = begin();
+    let id = loop {
+        let found = command(r#"{"currentOp":1,"op":"none"}"#);
+        if let Some(id) = found.int("inprog.0.opid") {
+            break id;
+        }
+    };
+    command(&format!(r#"{{"killOp":1,"op":{id}}}"#));
+    let told = second.reply(false).unwrap();
+    assert_eq!(told.status, 503);
+    assert!(told.body.contains("ended by another client"), "{told:?}");
 }
