@@ -26,10 +26,11 @@ For programs that use a [driver](server.md).
   maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire. A
   map whose names BSON cannot hold comes as `$pairs`.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
-  and the counts so far. `count` is exact. Without a sort, documents come in the order of `_id`.
-- Change streams report `$out` as `invalidate`, and whole documents that come by HTTP as `update`.
-  Expiry gives no event. The events of a transaction have the order of keys. A `wallTime` is up to a
-  second early.
+  and the counts so far. Without a sort, documents come in the order of `_id`.
+- `count` is exact, and so are statistics of up to 10,000 documents. Above, those that were
+  overwritten or have expired count until a compaction.
+- Change streams report `$out` as `invalidate`. Expiry gives no event. A transaction gives one event
+  for each document, in the order of the first writes. A `wallTime` is up to a second early.
 - A transaction learns of conflicts when it commits. It takes no `create` and no `createIndexes`.
 - To create or drop an index with `expireAfterSeconds` writes the documents that expire by it again.
 - Reads with the concern `snapshot` need a transaction.

@@ -1,5 +1,6 @@
 //! Commands about databases.
 
+use super::counted::{COUNTED_MAX, documents_of};
 use super::listing::{Listing, Matching, Sizes, collections, scale, sizes};
 use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
@@ -9,7 +10,6 @@ use crate::command::notes;
 use crate::command::read::put_long;
 use crate::command::run::Run;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::Space;
 use flagstone::doc::ValueType;
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ pub(in crate::command) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {
     let (args, sizes) = (run.args(), sizes(run.service));
     // No file has room that is free and counts as used.
     let (scale, frees) = (scale(&args)?, args.is("freeStorage")?);
-    let (mut n, mut objects, mut indexes) = (0, 0, 0);
+    let (mut n, mut objects, mut indexes, mut left) = (0, 0, 0, COUNTED_MAX);
     let mut total = Sizes::default();
     for (namespace, keyspace) in collections(run.service) {
         if namespace.database != run.command.database {
@@ -103,7 +103,7 @@ pub(in crate::command) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {
         }
         let Some(collection) = run.existing(&namespace)? else { continue };
         n += 1;
-        objects += collection.approximate_count();
+        objects += documents_of(&collection, &mut left)?;
         indexes += collection.indexes().len() as u64 + 1;
         let size = sizes.get(&keyspace).copied().unwrap_or_default();
         total.documents += size.documents;

@@ -1,5 +1,6 @@
 //! Commands about databases, collections and indexes.
 
+mod counted;
 mod listing;
 
 mod stats;

@@ -1,5 +1,6 @@
 //! Sizes and counts of a collection.
 
+use super::counted::{COUNTED_MAX, documents_of};
 use super::listing::{put_size, scale, sizes};
 use crate::bson::BsonWriter;
 use crate::command::args::{Args, is_document};
@@ -10,7 +11,7 @@ use crate::command::service::{Service, now_millis};
 use crate::command::{current, operation};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, FieldKey};
-use flagstone::{Collection, Space, Value, View};
+use flagstone::{Collection, Value, View};
 
 pub(in crate::command) fn coll_stats(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
@@ -26,7 +27,7 @@ fn put_stats(
     scale: u64,
 ) -> Outcome {
     let sizes = sizes(service).get(&namespace.keyspace()).copied().unwrap_or_default();
-    let count = collection.map_or(0, Space::approximate_count);
+    let count = collection.map_or(Ok(0), |one| documents_of(one, &mut { COUNTED_MAX }))?;
     put_size(reply, "size", sizes.documents, scale)?;
     put_count(reply, "count", count)?;
     put_count(reply, "avgObjSize", sizes.documents.checked_div(count).unwrap_or(0))?;
@@ -160,7 +161,8 @@ pub(in crate::command) fn stats_row(
         out.end()?;
     }
     if asked.has_count {
-        let count = collection.as_ref().map_or(0, Space::approximate_count);
+        let count = |one| documents_of(one, &mut { COUNTED_MAX });
+        let count = collection.as_ref().map_or(Ok(0), count)?;
         put_count(&mut out, "count", count)?;
     }
     out.end()?;

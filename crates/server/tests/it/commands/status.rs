@@ -1,4 +1,4 @@
-//! What `serverStatus` says of work that is done, and of work that goes on.
+//! What statistics say of documents, of work that is done, and of work that goes on.
 
 use super::{Fixture, parse};
 use flagstone::{Document, Json, Space};
@@ -131,4 +131,35 @@ fn the_builds_of_indexes_are_listed_while_they_run() {
     fixture.run("shop", r#"{"insert":"orders","documents":[{"x":1},{"x":1}]}"#);
     assert_eq!(fixture.run("shop", unique).float("ok"), Some(0.0));
     assert!(builds(&mut fixture).is_empty());
+}
+
+/// Statistics counted documents that were overwritten once more, and those that had expired.
+#[test]
+fn statistics_count_few_documents_as_they_are() {
+    let mut fixture = Fixture::new();
+    let mut run = |command: &str| fixture.run("shop", command);
+    run(r#"{"createIndexes":"c","indexes":[{"key":{"at":1},"name":"at","expireAfterSeconds":1}]}"#);
+    run(
+        r#"{"insert":"c","documents":[{"_id":1},{"_id":2,"at":{"$date":"2000-01-01T00:00:00Z"}}]}"#,
+    );
+    for n in 0..5 {
+        let update = format!(r#"{{"q":{{"_id":1}},"u":{{"$set":{{"n":{n}}}}}}}"#);
+        run(&format!(r#"{{"update":"c","updates":[{update}]}}"#));
+    }
+    assert_eq!(run(r#"{"count":"c"}"#).int("n"), Some(1));
+    assert_eq!(run(r#"{"collStats":"c"}"#).int("count"), Some(1));
+    assert_eq!(run(r#"{"dbStats":1}"#).int("objects"), Some(1));
+    let stage = r#"{"$collStats":{"count":{},"storageStats":{}}}"#;
+    let row = run(&format!(r#"{{"aggregate":"c","pipeline":[{stage}],"cursor":{{}}}}"#));
+    for path in ["count", "storageStats.count"] {
+        assert_eq!(row.int(&format!("cursor.firstBatch.0.{path}")), Some(1), "{row}");
+    }
+    let documents = vec!["{}"; 5000].join(",");
+    for _ in 0..3 {
+        run(&format!(r#"{{"insert":"c","documents":[{documents}]}}"#));
+    }
+    // These are too many to be read.
+    let about = run(r#"{"collStats":"c"}"#).int("count").unwrap();
+    assert!((15_001..=15_020).contains(&about), "{about}");
+    assert_eq!(run(r#"{"count":"c"}"#).int("n"), Some(15_001));
 }
