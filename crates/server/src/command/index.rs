@@ -379,30 +379,93 @@ impl Definition {
         }
         let indexes = collection.indexes();
         self.check_others(&indexes)?;
-        let mut watch = |progress| {
-            watch(progress);
-            match interrupt_check() {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_over) => ControlFlow::Break(()),
-            }
-        };
-        let index = self.index();
-        let create = || collection.create_index_with(&self.name, index.clone(), &mut watch);
-        let created = after_others(create).map_err(|error| {
-            let text = error.to_string();
-            let is_other = error.kind() == ErrorKind::InvalidInput
-                && collection.indexes().iter().any(|index| index.name == self.name);
-            if is_other {
-                Failure::new(Code::IndexKeySpecsConflict, text)
-            } else {
-                Failure::from(error)
-            }
-        })?;
-        if created.is_break() {
-            return Err(interrupted().into());
-        }
+        build(collection, (&self.name, &self.index()), &mut watch)?;
         Ok(collection.indexes().len() > indexes.len())
     }
+}
+
+/// Builds an index, and tells `watch` how far it is.
+fn build(
+    collection: &Collection,
+    (name, index): (&str, &Index),
+    watch: &mut dyn FnMut(BuildProgress),
+) -> Outcome {
+    let mut watch = |progress| {
+        watch(progress);
+        match interrupt_check() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_over) => ControlFlow::Break(()),
+        }
+    };
+    let create = || collection.create_index_with(name, index.clone(), &mut watch);
+    let created = after_others(create).map_err(|error| {
+        let text = error.to_string();
+        let is_other = error.kind() == ErrorKind::InvalidInput
+            && collection.indexes().iter().any(|index| index.name == name);
+        if is_other {
+            Failure::new(Code::IndexKeySpecsConflict, text)
+        } else {
+            Failure::from(error)
+        }
+    })?;
+    if created.is_break() { Err(interrupted().into()) } else { Ok(()) }
+}
+
+/// Returns the index of which a collection tells this.
+pub(super) fn index_of(info: &IndexInfo) -> Outcome<Index> {
+    let (first, rest) =
+        info.fields.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+    let mut index = rest.iter().fold(Index::on(first), |index, field| index.then(field.as_str()));
+    index = if info.is_unique { index.unique() } else { index };
+    index = if info.is_sparse { index.sparse() } else { index };
+    if let Some(only) = &info.only {
+        index = index.only(Filter::parse(only.as_str()).map_err(flagstone::Error::from)?);
+    }
+    if let Some(time) = info.expires_after {
+        index = index.expire_after(time);
+    }
+    Ok(match &info.label {
+        Some(label) => index.label(label.as_str()),
+        None => index,
+    })
+}
+
+/// What the name of the index has more that stands in for one whose seconds are changed.
+const STAND_IN: &str = ".collMod";
+
+/// Returns the index of the collection that stands in for `name`: a change was interrupted.
+pub(super) fn stand_in(indexes: &[IndexInfo], name: &str) -> Option<IndexInfo> {
+    let is_it = |info: &&IndexInfo| info.name.strip_suffix(STAND_IN) == Some(name);
+    let mut found = indexes.iter().find(is_it)?.clone();
+    name.clone_into(&mut found.name);
+    Some(found)
+}
+
+/// Lets documents expire another time after the date in the field of an index.
+///
+/// At any moment an index says when they expire, also after a crash: one of the new time and
+/// another name stands in while the index is made again. Documents are written again where that
+/// changes their moments. A change that was interrupted is completed by the next one.
+pub(super) fn set_expiry(
+    collection: &Collection,
+    info: &IndexInfo,
+    (time, watch): (Duration, &mut dyn FnMut(BuildProgress)),
+) -> Outcome {
+    let changed = index_of(info)?.expire_after(time);
+    let stand_in = format!("{}{STAND_IN}", info.name);
+    let indexes = collection.indexes();
+    let has_other = |other: &IndexInfo| other.name == stand_in && other.expires_after != Some(time);
+    if indexes.iter().any(has_other) {
+        if indexes.iter().all(|other| other.name != info.name) {
+            build(collection, (&info.name, &index_of(info)?), watch)?;
+        }
+        collection.drop_index(&stand_in)?;
+    }
+    build(collection, (&stand_in, &changed), watch)?;
+    collection.drop_index(&info.name)?;
+    build(collection, (&info.name, &changed), watch)?;
+    collection.drop_index(&stand_in)?;
+    Ok(())
 }
 
 /// Returns the seconds after which documents expire.

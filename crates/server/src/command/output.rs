@@ -6,6 +6,7 @@
 use super::args::FORMS;
 use super::dropped::discard;
 use super::id;
+use super::index::index_of;
 use super::name::Namespace;
 use super::notes::Replacing;
 use super::run::Run;
@@ -15,9 +16,7 @@ use super::write::duplicate_key;
 use crate::access::Need;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
-use flagstone::{
-    Collection, Database, Document, Expires, Filter, Index, Space, Transaction, Value,
-};
+use flagstone::{Collection, Database, Document, Expires, Filter, Space, Transaction, Value};
 use flagstone_pipeline::{PipelineError, RowStages, is_same};
 use std::sync::PoisonError;
 
@@ -280,21 +279,7 @@ fn fill(
         collection.keep_old_documents(true)?;
     }
     for info in old.iter().flat_map(Collection::indexes) {
-        let Some((first, rest)) = info.fields.split_first() else { continue };
-        let on = Index::on(first.as_str());
-        let mut index = rest.iter().fold(on, |index, field| index.then(field.as_str()));
-        index = if info.is_unique { index.unique() } else { index };
-        index = if info.is_sparse { index.sparse() } else { index };
-        if let Some(only) = &info.only {
-            index = index.only(Filter::parse(only.as_str()).map_err(flagstone::Error::from)?);
-        }
-        if let Some(time) = info.expires_after {
-            index = index.expire_after(time);
-        }
-        if let Some(label) = &info.label {
-            index = index.label(label.as_str());
-        }
-        collection.create_index(&info.name, index)?;
+        collection.create_index(&info.name, index_of(&info)?)?;
     }
     in_chunks(run, rows, None, |tx, row| {
         let (key, document) = stored(row.clone())?;

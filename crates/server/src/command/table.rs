@@ -69,9 +69,9 @@ table! {
         ignores ["bypassDocumentValidation", "bypassEmptyTsReplacement"],
         "Inserts, changes and removes documents of several collections.";
     "collMod" Write catalog::coll_mod,
-        ["changeStreamPreAndPostImages"],
+        ["changeStreamPreAndPostImages", "index"],
         ignores ["validationLevel", "validationAction"],
-        refuses ["index", "expireAfterSeconds", "validator", "viewOn", "pipeline"],
+        refuses ["expireAfterSeconds", "validator", "viewOn", "pipeline"],
         "Changes the options of a collection.";
     "collStats" Read catalog::coll_stats, ["scale"], "Returns sizes and counts of a collection.";
     "collstats" Read catalog::coll_stats, ["scale"], "As collStats.";

@@ -7,7 +7,6 @@ use crate::command::dropped::discard;
 use crate::command::id::write_value;
 use crate::command::index::{self, ID_INDEX};
 use crate::command::name::Namespace;
-use crate::command::notes;
 use crate::command::output;
 use crate::command::read::{Listed, batch_size, first_batch, put_count};
 use crate::command::run::Run;
@@ -149,7 +148,7 @@ fn check_defaults(args: &Args<'_>) -> Outcome {
 }
 
 /// Returns whether the old documents of changes are to be kept, if that is said.
-fn keeps_old(args: &Args<'_>) -> Outcome<Option<bool>> {
+pub(super) fn keeps_old(args: &Args<'_>) -> Outcome<Option<bool>> {
     let Some(images) = args.map("changeStreamPreAndPostImages")? else { return Ok(None) };
     let images = Args::new(images, "changeStreamPreAndPostImages");
     images.check(&["enabled"])?;
@@ -229,15 +228,6 @@ pub(in crate::command) fn rename(run: &mut Run<'_, '_>) -> Outcome {
     // Handles keep what they are of.
     std::mem::drop((there, target));
     output::put_in_place(run.service, &from.keyspace(), &to)
-}
-
-pub(in crate::command) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {
-    let (args, namespace) = (run.args(), run.namespace()?);
-    let collection = run.required(&namespace)?;
-    if let Some(keeps) = keeps_old(&args)? {
-        collection.keep_old_documents(keeps)?;
-    }
-    notes::note_changed(run.service, &namespace)
 }
 
 pub(in crate::command) fn validate(run: &mut Run<'_, '_>) -> Outcome {

@@ -1,6 +1,6 @@
 //! Commands about indexes.
 
-use super::collection::of_the_server;
+use super::collection::{keeps_old, of_the_server};
 use super::listing::Listing;
 use crate::bson::BsonWriter;
 use crate::command::args::{Args, is_document};
@@ -9,13 +9,14 @@ use crate::command::index::{self, Definition, ID_INDEX};
 use crate::command::name::Namespace;
 use crate::command::notes;
 use crate::command::operation;
-use crate::command::read::{Listed, batch_size, first_batch, put_count};
+use crate::command::read::{Listed, batch_size, first_batch, put_count, put_long};
 use crate::command::run::Run;
 use crate::command::service::now_millis;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::DateTime;
+use flagstone::doc::{DateTime, ValueType};
 use flagstone::report::IndexInfo;
-use flagstone::{Value, View};
+use flagstone::{Collection, Value, View};
+use std::time::Duration;
 
 pub(in crate::command) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace().map_err(of_the_server)?);
@@ -112,6 +113,76 @@ pub(in crate::command) fn drop_indexes(run: &mut Run<'_, '_>) -> Outcome {
         notes::note_indexes(run.service, "dropIndexes", &namespace, &dropped)?;
     }
     put_count(&mut run.reply, "nIndexesWas", indexes.len() as u64 + 1)
+}
+
+pub(in crate::command) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {
+    let (args, namespace) = (run.args(), run.namespace()?);
+    let collection = run.required(&namespace)?;
+    if let Some(keeps) = keeps_old(&args)? {
+        collection.keep_old_documents(keeps)?;
+    }
+    if let Some(asked) = args.map("index")? {
+        modify(run, (&namespace, &collection), asked)?;
+    }
+    notes::note_changed(run.service, &namespace)
+}
+
+/// Changes how long after the dates in the field of an index documents expire.
+fn modify(
+    run: &mut Run<'_, '_>,
+    (namespace, collection): (&Namespace, &Collection),
+    asked: View<'_>,
+) -> Outcome {
+    const SECONDS: &str = "expireAfterSeconds";
+    let args = Args::new(asked, "collMod.index");
+    args.check(&["name", "keyPattern", SECONDS, "hidden", "unique", "prepareUnique"])?;
+    args.refuse_set(&["hidden", "unique", "prepareUnique"])?;
+    let invalid = |text: &str| Failure::new(Code::InvalidOptions, format!("collMod.index: {text}"));
+    let indexes = collection.indexes();
+    let unknown = || {
+        Failure::new(Code::IndexNotFound, format!("cannot find the index {asked} in {namespace}"))
+    };
+    let info = match (args.text("name")?, args.map("keyPattern")?) {
+        (Some(ID_INDEX), None) => return Err(invalid("expected another index than that of _id")),
+        (Some(name), None) => {
+            let found = indexes.iter().find(|info| info.name == name).cloned();
+            found.or_else(|| index::stand_in(&indexes, name)).ok_or_else(unknown)?
+        }
+        (None, Some(key)) => {
+            let fields = index::fields_of(&key).map_err(|_other| unknown())?;
+            if fields == [ID] {
+                return Err(invalid("expected another index than that of _id"));
+            }
+            let found = indexes.iter().find(|info| index::fields_given(info) == fields);
+            found.cloned().ok_or_else(unknown)?
+        }
+        _ => return Err(invalid("expected one of name and keyPattern")),
+    };
+    let Some(seconds) = args.get(SECONDS)? else {
+        return Err(invalid("expected expireAfterSeconds"));
+    };
+    let number = seconds.as_f64().filter(|_| seconds.value_type() == ValueType::Number);
+    let Some(number) = number else {
+        let text = format!("collMod.index.{SECONDS}: expected a number, found {seconds}");
+        return Err(Failure::new(Code::TypeMismatch, text));
+    };
+    if number.trunc() < 0.0 {
+        return Err(invalid("expected 0 or more as expireAfterSeconds"));
+    }
+    if info.label.is_some() || info.fields.len() > 1 {
+        return Err(invalid("expected an index of one field, not _id"));
+    }
+    // NaN is 0.
+    let number = (number as u64).min(i32::MAX as u64);
+    let time = Duration::from_secs(number);
+    if info.expires_after != Some(time) {
+        let building = run.service.builds.begin(namespace, &info.name);
+        index::set_expiry(collection, &info, (time, &mut |progress| building.report(progress)))?;
+    }
+    if let Some(old) = info.expires_after {
+        put_long(&mut run.reply, "expireAfterSeconds_old", old.as_secs())?;
+    }
+    put_long(&mut run.reply, "expireAfterSeconds_new", number)
 }
 
 pub(in crate::command) fn list_indexes(run: &mut Run<'_, '_>) -> Outcome {

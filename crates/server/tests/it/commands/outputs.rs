@@ -3,6 +3,7 @@
 use super::Fixture;
 use flagstone::{Compression, Document, Index, KeyspaceOptions, Routing, Space, doc};
 use flagstone_server::command::{Service, ServiceOptions};
+use std::time::Duration;
 
 /// `$out` gave the collection the options of a new one.
 #[test]
@@ -98,4 +99,51 @@ fn a_refused_insert_leaves_room_for_the_names_of_others() {
     let found = fixture.run("shop", r#"{"find":"c","filter":{"_id":4}}"#);
     assert_eq!(found.int("cursor.firstBatch.0.field 2999"), Some(1));
     let _: Document = found;
+}
+
+/// `collMod` was refused: the seconds of an index could not be changed without dropping it.
+#[test]
+fn the_seconds_of_an_index_are_changed_and_a_change_that_was_interrupted_is_completed() {
+    let mut fixture = Fixture::new();
+    let database = fixture.service.database().clone();
+    let mut run = |command: &str| fixture.run("shop", command);
+    run(r#"{"createIndexes":"c","indexes":[{"key":{"at":1},"name":"at","sparse":true,
+            "expireAfterSeconds":60}]}"#);
+    run(
+        r#"{"insert":"c","documents":[{"_id":1,"at":{"$date":"2100-01-01T00:00:00Z"}},{"_id":2}]}"#,
+    );
+    let collection = database.collection("shop.c").unwrap();
+    let begin = 4_102_444_800_000;
+    let expiry = |key: i64| collection.expiry(key).unwrap().map(|at| at.millis() - begin);
+    assert_eq!((expiry(1), expiry(2)), (Some(60_000), None));
+    let mut set = |seconds: u64, old: Option<i64>| {
+        let index = format!(r#"{{"name":"at","expireAfterSeconds":{seconds}}}"#);
+        let reply = run(&format!(r#"{{"collMod":"c","index":{index}}}"#));
+        assert_eq!(reply.int("expireAfterSeconds_new"), Some(seconds as i64), "{reply}");
+        assert_eq!(reply.int("expireAfterSeconds_old"), old);
+        assert_eq!((expiry(1), expiry(2)), (Some(seconds * 1000), None));
+        let indexes = collection.indexes();
+        let [index] = &indexes[..] else { panic!("{indexes:?}") };
+        assert_eq!((index.name.as_str(), index.is_sparse, index.is_ready), ("at", true, true));
+        collection.verify_indexes().unwrap();
+    };
+    set(3600, Some(60));
+    set(1, Some(3600));
+    // Between two of its steps: one index of the new time stands in, beside the old one or not.
+    let stands_in = |seconds| {
+        let index = Index::on("at").sparse().expire_after(Duration::from_secs(seconds));
+        collection.create_index("at.collMod", index).unwrap();
+    };
+    stands_in(7);
+    set(7, Some(1));
+    stands_in(8);
+    set(9, Some(7));
+    stands_in(10);
+    collection.drop_index("at").unwrap();
+    assert_eq!(expiry(1), Some(10_000));
+    set(11, Some(10));
+    // One without seconds gets some.
+    collection.drop_index("at").unwrap();
+    collection.create_index("at", Index::on("at").sparse()).unwrap();
+    set(5, None);
 }
