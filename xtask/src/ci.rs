@@ -17,10 +17,9 @@ enum Work {
     /// The rules for outside crates, where the tool is installed.
     Deny,
     /// The example programs of crate `flagstone`, and the guides of the server as far as what they
-    /// need is installed.
-    Examples,
-    /// The page of the server in a browser, where one is installed.
-    Page,
+    /// need is installed. At the same time the page of the server in a browser, where one is
+    /// installed: both wait more than they compute.
+    Guides,
     /// The Python package, where Python is installed and can get its packages.
     Python,
     /// Other systems, as far as their standard libraries are installed.
@@ -33,7 +32,7 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 16] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -104,8 +103,7 @@ const STEPS: [Step; 17] = [
     // The nightly run runs them; here they need only compile.
     Step { name: "models", work: Work::Cargo(&crate::shuttle::LINT) },
     Step { name: "tests", work: Work::Cargo(&["test", "--locked", "--workspace"]) },
-    Step { name: "examples", work: Work::Examples },
-    Step { name: "page", work: Work::Page },
+    Step { name: "guides", work: Work::Guides },
     // The build of the tests does as many histories as an optimised one, which would be compiled
     // for three minutes. The seeds are always the same, so that a failure is one of the change.
     Step {
@@ -114,7 +112,7 @@ const STEPS: [Step; 17] = [
             "sim",
             "--test-build",
             "--seconds",
-            "20",
+            "10",
             "--seed",
             "1000",
             "--threads",
@@ -170,8 +168,7 @@ impl fmt::Display for Step {
         match self.work {
             Work::Tidy => f.write_str("cargo xtask tidy"),
             Work::Deny => f.write_str("cargo xtask deny"),
-            Work::Examples => f.write_str("cargo xtask examples"),
-            Work::Page => f.write_str("cargo xtask page"),
+            Work::Guides => f.write_str("cargo xtask examples && cargo xtask page"),
             Work::Python => f.write_str("cargo xtask python"),
             Work::Targets => f.write_str("cargo xtask targets"),
             Work::Xtask(words) => write!(f, "cargo xtask {}", words.join(" ")),
@@ -262,12 +259,17 @@ fn perform(root: &Path, step: &Step) -> Ending {
     let (ok, note) = match step.work {
         Work::Tidy => (tidy::run(root), String::new()),
         Work::Deny => crate::deny::step(root),
-        Work::Examples => crate::examples::step(root),
-        Work::Page => crate::page::step(root),
+        Work::Guides => std::thread::scope(|scope| {
+            let page = scope.spawn(|| crate::page::step(root));
+            let (ok, missing) = crate::examples::step(root);
+            let (page_ok, page_missing) = page.join().unwrap_or_default();
+            let notes = [missing, page_missing].into_iter().filter(|note| !note.is_empty());
+            (ok && page_ok, notes.collect::<Vec<_>>().join("; "))
+        }),
         Work::Python => crate::python::step(root),
         Work::Targets => crate::targets::run(root),
         Work::Xtask(words) => (crate::perform(root, words) == Some(true), String::new()),
-        Work::Cargo(words) => (succeeds(cargo(root).args(words)), String::new()),
+        Work::Cargo(words) => (succeeds(with_test_threads(cargo(root).args(words))), String::new()),
         Work::Docs(words) => {
             (succeeds(cargo(root).args(words).env("RUSTDOCFLAGS", "-D warnings")), String::new())
         }
@@ -289,6 +291,18 @@ pub(crate) fn cargo(root: &Path) -> Command {
         }
     }
     command
+}
+
+/// Lets four tests more run at once than there are cores: half of the time a test waits, for a disk
+/// or for another process.
+pub(crate) fn with_test_threads(command: &mut Command) -> &mut Command {
+    const NAME: &str = "RUST_TEST_THREADS";
+    match std::thread::available_parallelism() {
+        Ok(cores) if std::env::var_os(NAME).is_none() => {
+            command.env(NAME, (cores.get() + 4).to_string())
+        }
+        _ => command,
+    }
 }
 
 fn succeeds(command: &mut Command) -> bool {
@@ -356,8 +370,7 @@ clippy    FAILED      1.5 s
 bare      not run
 models    not run
 tests     not run
-examples  not run
-page      not run
+guides    not run
 sim       not run
 counts    not run
 packages  not run
@@ -425,7 +438,7 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
                 // Formatting resolves no dependencies, and has no such option.
                 Work::Tidy | Work::Deny | Work::Cargo(["fmt", ..]) => {}
                 // Their own tests look at their words.
-                Work::Examples | Work::Page | Work::Python | Work::Targets => {}
+                Work::Guides | Work::Python | Work::Targets => {}
                 Work::Xtask(_) => {}
                 Work::Cargo(words) | Work::Docs(words) => {
                     assert_eq!(words[1], "--locked", "{step}");

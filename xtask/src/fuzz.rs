@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: builds the fuzzer of the testkit, optimised, with all assertions and with a
+//! `cargo xtask fuzz`: builds the fuzzer, optimised, with all assertions and with a
 //! counter at every edge of the code, and runs it.
 
 use crate::ci::cargo;
@@ -11,7 +11,7 @@ const COUNTERS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
 
 /// Runs the fuzzer with the options `words`. Returns true if it found nothing.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
-    let own = ["run", "--quiet", "--profile", "fuzz", "--package", "flagstone-testkit"];
+    let own = ["run", "--quiet", "--profile", "fuzz", "--package", "flagstone-fuzz"];
     let mut command = cargo(root);
     command.args(own).args(["--bin", "fuzz", "--target-dir", "target/fuzzer"]);
     // With a target, build scripts and macros are compiled without these flags.

@@ -5,7 +5,8 @@ use crate::ci::cargo;
 use std::path::Path;
 
 /// The crates that are not published.
-const PRIVATE: [&str; 4] = ["flagstone-bench", "flagstone-features", "flagstone-testkit", "xtask"];
+const PRIVATE: [&str; 5] =
+    ["flagstone-bench", "flagstone-features", "flagstone-fuzz", "flagstone-testkit", "xtask"];
 
 /// Returns true if all packages can be made, and compiled if asked for.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {

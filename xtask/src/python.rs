@@ -28,15 +28,12 @@ package index of Python, or from the one that pip is configured for.";
 /// The examples of the documents, for type checkers. Below `python/`.
 const EXAMPLES: &str = "target/examples";
 
-/// The checks of an installed package, run in `python/`: each a name, and the words after the
-/// Python of the environment.
-const CHECKS: [(&str, &[&str]); 3] = [
-    ("pytest", &["-m", "pytest"]),
-    ("mypy", &["-m", "mypy", "--strict", "tests", "package/flagstone", EXAMPLES]),
-    (
-        "stubtest",
-        &["-m", "mypy.stubtest", "flagstone._flagstone", "--mypy-config-file", "pyproject.toml"],
-    ),
+/// The type checkers of an installed package, run in `python/`: the words after the Python of the
+/// environment.
+const TYPE_CHECKERS: [&[&str]; 3] = [
+    &["-m", "mypy", "--strict", "tests", "package/flagstone", EXAMPLES],
+    &["-m", "mypy.stubtest", "flagstone._flagstone", "--mypy-config-file", "pyproject.toml"],
+    &["-m", "pyright"],
 ];
 
 /// Builds, installs and tests. Returns true if all succeeded. `--release` builds as a release does;
@@ -128,9 +125,7 @@ impl Build<'_> {
         println!("the source distribution");
         let folder = self.root.join("python/target/source");
         let _ = std::fs::remove_dir_all(&folder);
-        let mut make = Command::new(&self.python);
-        make.current_dir(self.root.join("python")).args(["-m", "maturin", "sdist"]);
-        if !succeeds(make.arg("--out").arg(&folder)) {
+        if !succeeds(self.python(&["-m", "maturin", "sdist", "--out"]).arg(&folder)) {
             return false;
         }
         let made = std::fs::read_dir(&folder).into_iter().flatten().filter_map(Result::ok);
@@ -146,27 +141,66 @@ impl Build<'_> {
     }
 
     /// Installs the wheel, and runs pytest, which skips the tests of the tool with Parquet without
-    /// `tool`; without arguments for it also the type checkers.
+    /// `tool`; without arguments for it also the type checkers, at the same time: each keeps one
+    /// core busy.
     fn checks(&self, tool: Option<&Path>, given: &[&str]) -> bool {
-        let folder = self.root.join("python");
-        if !installs(self.root, &self.python, self.is_release) {
+        if !installs(self.root, &self.python, self.is_release)
+            || !succeeds(&mut self.python(&["tests/pages.py", EXAMPLES]))
+        {
             return false;
         }
-        let mut examples = Command::new(&self.python);
-        if !succeeds(examples.current_dir(&folder).args(["tests/pages.py", EXAMPLES])) {
-            return false;
+        let mut pytest = self.python(&["-m", "pytest"]);
+        pytest.args(given);
+        if let Some(tool) = tool {
+            pytest.env("FLAGSTONE_TOOL", tool);
         }
-        let checks = if given.is_empty() { &CHECKS[..] } else { &CHECKS[..1] };
-        let is_well = checks.iter().all(|(name, words)| {
-            println!("{name}");
-            let mut check = Command::new(&self.python);
-            check.current_dir(&folder);
-            if let Some(tool) = tool {
-                check.env("FLAGSTONE_TOOL", tool);
+        println!("pytest");
+        if !given.is_empty() {
+            return succeeds(&mut pytest);
+        }
+        std::thread::scope(|scope| {
+            let types = scope.spawn(|| self.types());
+            let is_tested = succeeds(&mut pytest);
+            let (is_typed, output) = types.join().unwrap_or_default();
+            print!("{output}");
+            is_tested && is_typed
+        })
+    }
+
+    /// Runs the type checkers, pyright where it can be installed: it is a program of Node. Returns
+    /// whether they succeeded, and what they printed.
+    fn types(&self) -> (bool, String) {
+        let mut text = String::new();
+        for words in TYPE_CHECKERS {
+            let mut check = self.python(words);
+            text += &format!("{}\n", words[1]);
+            if words[1] == "pyright" {
+                let probe = self.python(words).arg("--version").output();
+                if !probe.is_ok_and(|output| output.status.success()) {
+                    text += "pyright is not run: it needs Node and its package index, npm\n";
+                    continue;
+                }
+                check.arg("--pythonpath").arg(&self.python);
             }
-            succeeds(check.args(*words).args(given))
-        });
-        is_well && (!given.is_empty() || self.pyright())
+            match check.output() {
+                Ok(output) => {
+                    text += &String::from_utf8_lossy(&output.stdout);
+                    text += &String::from_utf8_lossy(&output.stderr);
+                    if !output.status.success() {
+                        return (false, text);
+                    }
+                }
+                Err(error) => return (false, text + &format!("cannot be run: {error}\n")),
+            }
+        }
+        (true, text)
+    }
+
+    /// The Python of the environment with these arguments, in the folder of the package.
+    fn python(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.python);
+        command.current_dir(self.root.join("python")).args(words);
+        command
     }
 
     /// Builds the tool with all features and returns its path.
@@ -184,24 +218,6 @@ impl Build<'_> {
         let (built, tool) = (target(self.root).join("debug/flagstone"), folder.join("flagstone"));
         std::fs::copy(built, &tool).ok()?;
         Some(tool)
-    }
-
-    /// Runs pyright where it can be installed: it is a program of Node.
-    fn pyright(&self) -> bool {
-        println!("pyright");
-        let folder = self.root.join("python");
-        let run = |words: &[&str]| {
-            let mut pyright = Command::new(&self.python);
-            pyright.current_dir(&folder).args(["-m", "pyright", "--pythonpath"]);
-            pyright.arg(&self.python).args(words);
-            pyright
-        };
-        let is_there = run(&["--version"]).output().is_ok_and(|output| output.status.success());
-        if !is_there {
-            println!("pyright is not run: it needs Node and its package index, npm");
-            return true;
-        }
-        succeeds(&mut run(&[]))
     }
 }
 
@@ -285,7 +301,9 @@ fn environment(folder: &Path) -> Result<PathBuf, &'static str> {
     if !succeeds(Command::new(system).args(["-m", "venv", "--clear"]).arg(&environment)) {
         return Err(MISSING);
     }
-    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"];
+    // Python compiles what it imports, which is a small part.
+    let install =
+        ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile", "-r"];
     if !succeeds(Command::new(&python).current_dir(folder).args(install).arg("requirements.txt")) {
         return Err(UNREACHABLE);
     }
@@ -363,11 +381,11 @@ mod tests {
         let wanted = std::fs::read_to_string(crate::root().join("python/requirements.txt"));
         let wanted = wanted.expect("the file is part of the repository");
         let names: Vec<_> = wanted.lines().filter_map(|line| line.split("==").next()).collect();
-        for (name, words) in CHECKS {
-            assert_eq!(words[0], "-m", "{name}");
+        for words in TYPE_CHECKERS {
+            assert_eq!(words[0], "-m");
             let package = words[1].split('.').next().unwrap_or_default();
-            assert!(names.contains(&package), "{name}");
+            assert!(names.contains(&package), "{package}");
         }
-        assert!(names.contains(&"maturin") && names.contains(&"pyright"));
+        assert!(names.contains(&"maturin") && names.contains(&"pytest"));
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask quick`: the checks that find most in a minute, of the crates that were changed,
 //! but for the longest tests.
 
-use crate::ci::cargo;
+use crate::ci::{cargo, with_test_threads};
 use crate::{shuttle, tidy};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path) -> bool {
     let does = |words: &[&str], flags: &[&str], end: &[&str]| {
         let mut command = cargo(root);
         command.args(words).args(flags).args(end);
-        command.status().is_ok_and(|status| status.success())
+        with_test_threads(&mut command).status().is_ok_and(|status| status.success())
     };
     let skips: Vec<&str> = LONG.iter().flat_map(|module| ["--skip", module]).collect();
     let skips = [&["--", "-q"], &skips[..]].concat();

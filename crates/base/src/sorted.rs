@@ -14,7 +14,7 @@ pub struct SortedMap<K, V>(Vec<(K, V)>);
 
 /// A set in a sorted vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SortedSet<K>(Vec<K>);
+pub struct SortedSet<K>(SortedMap<K, ()>);
 
 impl<K, V> Default for SortedMap<K, V> {
     fn default() -> Self {
@@ -188,7 +188,7 @@ impl<K> Default for SortedSet<K> {
 impl<K> SortedSet<K> {
     /// An empty set.
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self(SortedMap::new())
     }
 
     /// The number of keys.
@@ -202,83 +202,60 @@ impl<K> SortedSet<K> {
     }
 
     /// The keys, ascending.
-    pub fn iter(&self) -> std::slice::Iter<'_, K> {
-        self.0.iter()
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &K> {
+        self.0.keys()
     }
 
     /// Keeps the keys for which `is_kept` returns true.
-    pub fn retain(&mut self, is_kept: impl FnMut(&K) -> bool) {
-        self.0.retain(is_kept);
+    pub fn retain(&mut self, mut is_kept: impl FnMut(&K) -> bool) {
+        self.0.retain(|key, ()| is_kept(key));
     }
 }
 
 impl<K: Ord> SortedSet<K> {
-    fn find(&self, key: &K) -> Result<usize, usize> {
-        // Most keys are added in ascending order.
-        if self.0.last().is_none_or(|last| last < key) {
-            return Err(self.0.len());
-        }
-        self.0.binary_search(key)
-    }
-
     /// Returns whether `key` is in the set.
     pub fn contains(&self, key: &K) -> bool {
-        self.find(key).is_ok()
+        self.0.contains_key(key)
     }
 
     /// Adds `key`. Returns false if it was there.
     pub fn insert(&mut self, key: K) -> bool {
-        let found = self.find(&key);
-        if let Err(index) = found {
-            self.0.insert(index, key);
-        }
-        found.is_err()
+        self.0.insert(key, ()).is_none()
     }
 
     /// Removes `key`. Returns whether it was there.
     pub fn remove(&mut self, key: &K) -> bool {
-        let found = self.find(key);
-        if let Ok(index) = found {
-            self.0.remove(index);
-        }
-        found.is_ok()
+        self.0.remove(key).is_some()
     }
 }
 
 impl<K: Ord> Extend<K> for SortedSet<K> {
     fn extend<I: IntoIterator<Item = K>>(&mut self, keys: I) {
-        for key in keys {
-            self.insert(key);
-        }
+        self.0.extend(keys.into_iter().map(|key| (key, ())));
     }
 }
 
 impl<K: Ord> FromIterator<K> for SortedSet<K> {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
-        let mut keys: Vec<K> = keys.into_iter().collect();
-        if !keys.is_sorted_by(|a, b| a < b) {
-            sort_by(&mut keys, Ord::cmp);
-            keys.dedup();
-        }
-        Self(keys)
+        Self(keys.into_iter().map(|key| (key, ())).collect())
     }
 }
 
 impl<K> IntoIterator for SortedSet<K> {
     type Item = K;
-    type IntoIter = std::vec::IntoIter<K>;
+    type IntoIter = std::iter::Map<std::vec::IntoIter<(K, ())>, fn((K, ())) -> K>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.0.into_iter().map(|(key, ())| key)
     }
 }
 
 impl<'a, K> IntoIterator for &'a SortedSet<K> {
     type Item = &'a K;
-    type IntoIter = std::slice::Iter<'a, K>;
+    type IntoIter = std::iter::Map<std::slice::Iter<'a, (K, ())>, fn(&(K, ())) -> &K>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.0.0.iter().map(|(key, ())| key)
     }
 }
 

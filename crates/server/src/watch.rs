@@ -61,6 +61,12 @@ struct Watch {
     needs_client: bool,
 }
 
+impl Watch {
+    fn waits_end(&self) -> bool {
+        self.bell.as_ref().is_some_and(|bell| bell.waits_end.load(Ordering::Acquire))
+    }
+}
+
 /// The connection of the thread's client.
 struct Connected {
     is_gone: Box<dyn Fn() -> bool>,
@@ -110,17 +116,15 @@ pub(crate) fn end() -> Option<End> {
     WATCH.with_borrow(|watch| {
         let heard = watch.bell.as_ref().and_then(|bell| bell.heard());
         let is_late = || watch.deadline.is_some_and(|deadline| Instant::now() >= deadline);
-        heard
-            .or_else(|| is_late().then_some(End::Late))
-            .or_else(|| (watch.needs_client && client_is_gone()).then_some(End::Gone))
+        // A server that stops no longer reads from connections: all clients look gone.
+        let is_gone = || watch.needs_client && !watch.waits_end() && client_is_gone();
+        heard.or_else(|| is_late().then_some(End::Late)).or_else(|| is_gone().then_some(End::Gone))
     })
 }
 
 /// Returns whether the command of this thread may no longer wait for events.
 pub(crate) fn waits_end() -> bool {
-    WATCH.with_borrow(|watch| {
-        watch.bell.as_ref().is_some_and(|bell| bell.waits_end.load(Ordering::Acquire))
-    })
+    WATCH.with_borrow(Watch::waits_end)
 }
 
 fn is_over() -> bool {
@@ -163,5 +167,25 @@ pub(crate) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> flagstone::Res
         interrupt_check()?;
         std::thread::sleep(pause);
         pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// A server that stopped closed the reading half of each connection, took the clients for gone,
+    /// and ended their commands with Interrupted, which no driver tries again.
+    #[test]
+    fn no_client_is_gone_because_the_server_stops() {
+        let stops = Arc::new(AtomicBool::new(true));
+        let bell = Arc::new(Bell::new(&stops));
+        let ends = || {
+            std::thread::sleep(LOOK);
+            assert_eq!(end(), None);
+            stops.store(false, Ordering::Release);
+            assert_eq!(end(), Some(End::Gone));
+        };
+        connected(|| true, || watched(None, &bell, true, ends));
     }
 }

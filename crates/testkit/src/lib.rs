@@ -3,7 +3,6 @@
 //! ```text
 //! Rng --> Workload --> Step, Change --+--> Driver: the database and the Model side by side
 //!         random_options              +--> History: what was acknowledged, what was promised
-//! fuzz: hostile bytes for every format
 //! builds: a model of unique builds beside writers, in every interleaving
 //! World: a disk in memory that crashes and fails, a clock that does not move, steps one by one
 //! ```
@@ -38,7 +37,6 @@ pub mod anomalies;
 pub mod budget;
 pub mod builds;
 pub mod fixtures;
-pub mod fuzz;
 pub mod linear;
 pub mod sim;
 pub mod soak;

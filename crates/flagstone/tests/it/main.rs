@@ -47,7 +47,6 @@ mod queries;
 mod repair;
 mod repair_divided;
 mod scrub;
-mod simulator;
 mod space;
 #[cfg(feature = "serde")]
 mod splits;

@@ -1,5 +1,5 @@
-//! The testkit itself, and what it keeps: hostile bytes are replayed.
+//! The testkit itself.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
-mod fuzz;
+mod simulator;

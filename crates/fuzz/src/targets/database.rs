@@ -2,13 +2,13 @@
 //! verified, and sometimes opened for writing, written and closed.
 
 use super::{bounded, note};
-use crate::world::World;
 use flagstone::internal::env::names::{CURRENT, FileKind, Name, parse};
 use flagstone::internal::env::{Executor, MemDisk};
 use flagstone::{
     Database, Durability, Error, ErrorKind, Json, KeyspaceOptions, Options, Patch, Result, Routing,
     Space,
 };
+use flagstone_testkit::world::World;
 use std::sync::OnceLock;
 
 /// The real database, and its files by kind.

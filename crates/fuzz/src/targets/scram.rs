@@ -1,9 +1,9 @@
 //! Logins: without the password none ends well, whatever is sent.
 
 use super::{join, note, split};
-use crate::world::{Session, World};
 use flagstone::Options;
 use flagstone_server::access::{Conversation, Role, RoleKind, Users};
+use flagstone_testkit::world::{Session, World};
 use std::sync::OnceLock;
 
 fn users() -> &'static Users {

@@ -22,7 +22,7 @@ pub(super) fn take_outcome() -> u64 {
 /// Runs `work`, which decodes `len` bytes, and asserts that it takes at most `times` as much memory
 /// plus some KB.
 pub(super) fn bounded<T>(len: usize, times: usize, what: &str, work: impl FnOnce() -> T) -> T {
-    let (done, bytes) = crate::memory::peak(work);
+    let (done, bytes) = flagstone_testkit::memory::peak(work);
     if let Some(bytes) = bytes {
         let most = len.saturating_mul(times) + (256 << 10);
         assert!(bytes <= most, "{what} of {len} bytes took {bytes} bytes: expected at most {most}");

@@ -4,9 +4,9 @@
 use super::document::names;
 use super::filter::documents;
 use super::{join, note, split};
-use crate::world::{Session, World};
 use flagstone::{Collection, Error, ErrorKind, Filter, Index, Options, Space, Value, internal};
 use flagstone_doc::{View, validate};
+use flagstone_testkit::world::{Session, World};
 use std::sync::Mutex;
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 //! belongs to one of them.
 
 use super::note;
-use crate::short_reads::ShortReads;
 use flagstone::Value;
 use flagstone::doc::json;
 use flagstone::load::{Chunk, Elements, ElementsError, Lines, Place, ranges};
+use flagstone_testkit::short_reads::ShortReads;
 use std::convert::Infallible;
 
 /// Where each document begins, its text, and its line and column if they are counted.

@@ -1,7 +1,7 @@
 //! Can bytes hurt? Every target replays its seeds, its corpus and some mutations; and the fuzzer
 //! finds what is planted.
 
-use flagstone_testkit::fuzz::{Limits, Mutator, Target, corpus, fuzz, run_once, target};
+use flagstone_fuzz::{Limits, Mutator, Target, corpus, fuzz, run_once, target};
 use flagstone_testkit::memory::Counting;
 use flagstone_testkit::{rounds, seed};
 use std::time::Duration;

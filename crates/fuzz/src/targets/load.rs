@@ -2,10 +2,10 @@
 //! number of threads, and a table of text is what a plain reader finds in it.
 
 use super::note;
-use crate::world::World;
 use flagstone::doc::Map;
 use flagstone::{Collection, Database, Options, Space, Value};
 use flagstone_load::{BadDocuments, FieldType, Format, Input, Key, Plan, TableFormat, Unwatched};
+use flagstone_testkit::world::World;
 use std::fs;
 use std::sync::OnceLock;
 use tempfile::TempDir;

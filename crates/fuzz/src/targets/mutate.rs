@@ -1,7 +1,7 @@
 //! Creates hostile bytes from real ones. The mutator knows no format, but the parts of formats:
 //! lengths, counts, varints, repetitions, and pieces that could be elsewhere.
 
-use crate::rng::Rng;
+use flagstone_testkit::rng::Rng;
 
 /// The longest input.
 const BYTES_MAX: usize = 64 << 10;

@@ -1,9 +1,9 @@
 //! A small database that is served, for the targets that run commands.
 
-use crate::world::{Session, World};
 use flagstone::doc::DateTime;
 use flagstone::{Collection, Index, Options, Space, doc};
 use flagstone_server::command::{Service, ServiceOptions};
+use flagstone_testkit::world::{Session, World};
 use std::sync::{Arc, Mutex};
 
 /// A new database follows after this many inputs: its manifest and log have them all.

@@ -2,10 +2,10 @@
 //! it holds, a query and a feed return results or an error.
 
 use super::note;
-use crate::world::{Session, World};
 use flagstone::changes::{ChangeRetention, ChangeToken, ChangesFrom, Happened};
 use flagstone::query::PageToken;
 use flagstone::{Collection, Error, ErrorKind, Find, Index, Options, Space, doc};
+use flagstone_testkit::world::{Session, World};
 use std::sync::OnceLock;
 
 const SORTS: [&str; 4] = ["", "n", "-n", "n,s"];

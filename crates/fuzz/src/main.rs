@@ -7,7 +7,7 @@
     reason = "a tool for developers: what it prints is its result"
 )]
 
-use flagstone_testkit::fuzz::{Failure, Limits, Report, TARGETS, Target, fuzz, run_once, target};
+use flagstone_fuzz::{Failure, Limits, Report, TARGETS, Target, fuzz, run_once, target};
 use flagstone_testkit::memory::Counting;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,0 +1,5 @@
+//! The targets and the fuzzer.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
+
+mod targets;
