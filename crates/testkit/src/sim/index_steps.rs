@@ -156,8 +156,8 @@ impl Run {
     /// Notes that the drop of an index has made these changes, as [`Self::changed`]. It is there no
     /// more, and logs nothing.
     fn changed_by_drop(&mut self, changes: Vec<Change>) {
-        let is_logged = self.setting.options.durability != Durability::None
-            || self.oracle.is_indexed(&changes);
+        let is_logged =
+            self.setting.options.durability != Durability::None || self.oracle.is_indexed(&changes);
         changes.into_iter().for_each(|change| self.changed_one(change, is_logged));
     }
 
