@@ -2,7 +2,7 @@
 //! `--verify` each of them is compiled as a user would.
 
 use crate::ci::cargo;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The crates that are not published.
 const PRIVATE: [&str; 5] =
@@ -18,12 +18,35 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
             return false;
         }
     };
+    if verify.is_empty() {
+        forget_verified();
+    }
     let mut command = cargo(root);
     command.args(["package", "--locked", "--quiet", "--workspace", "--allow-dirty"]).args(verify);
     for name in PRIVATE {
         command.args(["--exclude", name]);
     }
     command.status().is_ok_and(|status| status.success())
+}
+
+/// Removes the sources of our packages that cargo has unpacked to verify them. It takes them for
+/// those of the same version, and would compile the packages above against old code.
+fn forget_verified() {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).unwrap_or_default();
+    // A registry without a host: the packages of a run.
+    for registry in named(&home.join("registry/src"), "-") {
+        for package in named(&registry, "flagstone") {
+            let _ = std::fs::remove_dir_all(package);
+        }
+    }
+}
+
+/// Returns what `folder` holds with names that begin so.
+fn named(folder: &Path, start: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let begins = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(start);
+    entries.filter(begins).map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]
