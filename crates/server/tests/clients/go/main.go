@@ -705,7 +705,7 @@ func stepConcerns(db *mongo.Database) {
 	}
 	five := db.Collection("concerns", options.Collection().SetWriteConcern(&writeconcern.WriteConcern{W: 5}))
 	_, err := five.InsertOne(ctx, bson.M{"_id": "five"})
-	refused(err, 100)
+	refused(err, 2)
 }
 
 func stepGridfs(db *mongo.Database) {

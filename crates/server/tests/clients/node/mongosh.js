@@ -262,7 +262,7 @@ const steps = {
     things.insertOne({ _id: 1 }, { writeConcern: { w: "majority", j: true } });
     things.insertOne({ _id: 2 }, { writeConcern: { w: 0 } });
     equal(things.find({ _id: 1 }).readConcern("majority").readPref("nearest").toArray().length, 1);
-    refused(() => things.insertOne({ _id: 3 }, { writeConcern: { w: 5 } }), 100);
+    refused(() => things.insertOne({ _id: 3 }, { writeConcern: { w: 5 } }), 2);
   },
 
   gridfs() {

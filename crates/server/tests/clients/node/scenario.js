@@ -443,7 +443,7 @@ const steps = {
       same(await db.collection("concerns", { readPreference: mode }).findOne({ _id: 1 }), { _id: 1 });
     }
     const five = db.collection("concerns", { writeConcern: { w: 5 } });
-    await refused(() => five.insertOne({ _id: "five" }), MongoServerError, 100);
+    await refused(() => five.insertOne({ _id: "five" }), MongoServerError, 2);
   },
 
   async gridfs(db) {
