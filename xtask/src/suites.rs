@@ -250,6 +250,8 @@ fn outcomes(
     let outcomes = dir.join("outcomes.txt");
     let mut pytest = Command::new(python);
     pytest.current_dir(place).args(["-m", "pytest", "-q", "-p", "outcomes", "--timeout", "120"]);
+    // To print thousands of failures takes minutes, and nobody reads them: see `outcomes`.
+    pytest.arg("--no-summary");
     pytest.args(["-p", "no:cacheprovider"]).args(suite.options);
     if suite.name == "functional-tests" {
         pytest.args(["--connection-string", &uri, "--engine-name", "mongodb"]);
