@@ -12,6 +12,7 @@ use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::room::Parsed;
 use crate::session::cursors::{Cursor, FIRST_BATCH, Place, Rows};
+use flagstone::doc::Map;
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
 use std::collections::VecDeque;
@@ -516,7 +517,7 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
         run.reply.begin_array("values")?;
         let start = run.reply.len();
         for value in values {
-            id::write_value(&mut run.reply, "", &value)?;
+            id::write_value(&mut run.reply, "", &in_form(value))?;
             check_values(&run.reply, start)?;
         }
         return Ok(run.reply.end()?);
@@ -541,12 +542,40 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
             }
         } else {
             for value in find.distinct(key)? {
-                id::write_value(&mut run.reply, "", &value?)?;
+                id::write_value(&mut run.reply, "", &in_form(value?))?;
                 check_values(&run.reply, start)?;
             }
         }
     }
     Ok(run.reply.end()?)
+}
+
+/// The maps that stand for types of BSON and have names that are not in their order.
+const FORMS: [(&str, [&str; 2]); 2] =
+    [("$regularExpression", ["pattern", "options"]), ("$dbPointer", ["$ref", "$id"])];
+
+/// Distinct values have their names in order. Gives maps that stand for a type of BSON the order
+/// that they need to become a value of that type.
+fn in_form(value: Value) -> Value {
+    let map = match value {
+        Value::Array(items) => return items.into_iter().map(in_form).collect(),
+        Value::Map(map) => map,
+        value => return value,
+    };
+    let pairs = map.into_iter().map(|(name, value)| {
+        let form = FORMS.iter().find(|(form, _)| name.as_str() == Some(form));
+        let value = match (form, value) {
+            (Some((_, names)), Value::Map(mut parts)) if parts.len() == names.len() => {
+                let ordered = names.map(|name| (name, parts.remove(name)));
+                let ordered = ordered.into_iter().filter_map(|(name, part)| Some((name, part?)));
+                let ordered: Map = ordered.collect();
+                Value::Map(ordered.into_iter().chain(parts).collect())
+            }
+            (_, value) => in_form(value),
+        };
+        (name, value)
+    });
+    Value::Map(pairs.collect())
 }
 
 fn check_values(reply: &BsonWriter<'_>, start: usize) -> Outcome {
@@ -567,5 +596,32 @@ pub(super) fn batch_size(args: &Args<'_>) -> Outcome<Option<u64>> {
     match args.map("cursor")? {
         Some(cursor) => Args::new(cursor, "cursor").count("batchSize"),
         None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Drivers got maps instead of patterns from `distinct`.
+    #[test]
+    fn distinct_values_of_other_types_of_bson_are_in_their_form() {
+        for (sorted, form) in [
+            (
+                r#"{"$regularExpression":{"options":"i","pattern":"x"}}"#,
+                r#"{"$regularExpression":{"pattern":"x","options":"i"}}"#,
+            ),
+            (
+                r#"{"l":[{"a":{"$dbPointer":{"$id":1,"$ref":"c"}},"b":2}]}"#,
+                r#"{"l":[{"a":{"$dbPointer":{"$ref":"c","$id":1}},"b":2}]}"#,
+            ),
+            (
+                r#"{"$dbPointer":{"$id":1,"x":[{"b":1,"a":2}]}}"#,
+                r#"{"$dbPointer":{"$id":1,"x":[{"b":1,"a":2}]}}"#,
+            ),
+        ] {
+            let value = in_form(Document::from_json(sorted).unwrap().to_value());
+            assert_eq!(Document::from_value(&value).unwrap().to_json().unwrap(), form);
+        }
     }
 }
