@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 const PRIVATE: [&str; 5] =
     ["flagstone-bench", "flagstone-features", "flagstone-fuzz", "flagstone-testkit", "xtask"];
 
+/// Below the root: what is compiled to verify packages.
+const VERIFIED: &str = "target/verified";
+
 /// Returns true if all packages can be made, and compiled if asked for.
 pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
     let verify: &[&str] = match words {
@@ -18,20 +21,22 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> bool {
             return false;
         }
     };
-    if verify.is_empty() {
-        forget_verified();
-    }
     let mut command = cargo(root);
     command.args(["package", "--locked", "--quiet", "--workspace", "--allow-dirty"]).args(verify);
+    if verify.is_empty() {
+        forget_verified(root);
+        command.args(["--target-dir", VERIFIED]);
+    }
     for name in PRIVATE {
         command.args(["--exclude", name]);
     }
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Removes the sources of our packages that cargo has unpacked to verify them. It takes them for
-/// those of the same version, and would compile the packages above against old code.
-fn forget_verified() {
+/// Removes what cargo has unpacked and compiled to verify our packages. It takes it for the same if
+/// it is of the same version, and would compile the packages above against old code.
+fn forget_verified(root: &Path) {
+    let _ = std::fs::remove_dir_all(root.join(VERIFIED));
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).unwrap_or_default();
     // A registry without a host: the packages of a run.
