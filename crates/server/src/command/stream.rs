@@ -531,6 +531,8 @@ impl Stream {
                 more.insert("fullDocument", new.clone());
                 if change.has_old() { "insert" } else { "replace" }
             }
+            // Only its expiry has changed, or nothing.
+            (Some(new), Some(old)) if is_same(old, new) => return Ok(None),
             (Some(new), Some(_)) if self.is_replaced(&keyspace, change) => {
                 more.insert("fullDocument", new.clone());
                 "replace"

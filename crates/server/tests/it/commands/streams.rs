@@ -229,6 +229,28 @@ fn another_type_of_a_number_is_a_change() {
     assert_eq!(updated, Some(1.0), "{reply}");
 }
 
+/// A stream had an update of each document when an index by date was dropped, and of replacements
+/// by the same document.
+#[test]
+fn what_changes_nothing_has_no_event() {
+    let mut fixture = kept();
+    let document = r#"{"_id":1,"at":{"$date":"2300-01-01T00:00:00Z"}}"#;
+    run(&mut fixture, r#"{"drop":"s"}"#);
+    run(&mut fixture, r#"{"create":"s","changeStreamPreAndPostImages":{"enabled":true}}"#);
+    run(&mut fixture, &format!(r#"{{"insert":"s","documents":[{document}]}}"#));
+    let id = run(&mut fixture, &watch("s", "")).int("cursor.id").unwrap();
+    let index = r#"{"key":{"at":1},"name":"at_1","expireAfterSeconds":5}"#;
+    run(&mut fixture, &format!(r#"{{"createIndexes":"s","indexes":[{index}]}}"#));
+    run(&mut fixture, r#"{"dropIndexes":"s","index":"at_1"}"#);
+    run(
+        &mut fixture,
+        &format!(r#"{{"update":"s","updates":[{{"q":{{"_id":1}},"u":{document}}}]}}"#),
+    );
+    assert_eq!(kinds(&events(&mut fixture, id)), []);
+    run(&mut fixture, r#"{"update":"s","updates":[{"q":{"_id":1},"u":{"$set":{"n":1}}}]}"#);
+    assert_eq!(kinds(&events(&mut fixture, id)), [("update", "1")]);
+}
+
 /// A service that keeps changes, with a collection.
 fn kept() -> Fixture {
     let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
