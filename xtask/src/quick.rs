@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path) -> bool {
         with_test_threads(&mut command).status().is_ok_and(|status| status.success())
     };
     let skips: Vec<&str> = LONG.iter().flat_map(|module| ["--skip", module]).collect();
-    let skips = [&["--", "-q"], &skips[..]].concat();
+    let skips = [&["--"], &skips[..]].concat();
     let is_tidy = does(&["fmt", "--all"], &[], &["--", "--check"]) && tidy::run(root);
     let lint = ["clippy", "--locked", "-q", "--all-targets"];
     let test = ["test", "--locked", "-q", "--lib", "--bins", "--tests"];
