@@ -1,5 +1,5 @@
 //! Limits of memory that all clients share: one for long messages, from their headers to their
-//! answers, and one for the values that commands are parsed into.
+//! answers, and one for parsed commands.
 //!
 //! A message gets room for its whole length before it is read, so that no two clients wait for each
 //! other with half a message. Nothing is allocated by that length. One whose length is not known

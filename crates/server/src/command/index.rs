@@ -430,10 +430,10 @@ pub(super) fn index_of(info: &IndexInfo) -> Outcome<Index> {
     })
 }
 
-/// What the name of the index has more that stands in for one whose seconds are changed.
+/// The end of the name of a temporary index, which replaces one while its seconds are changed.
 const STAND_IN: &str = ".collMod";
 
-/// Returns the index of the collection that stands in for `name`: a change was interrupted.
+/// Returns the temporary index that an interrupted change of index `name` has left.
 pub(super) fn stand_in(indexes: &[IndexInfo], name: &str) -> Option<IndexInfo> {
     let is_it = |info: &&IndexInfo| info.name.strip_suffix(STAND_IN) == Some(name);
     let mut found = indexes.iter().find(is_it)?.clone();
@@ -443,9 +443,9 @@ pub(super) fn stand_in(indexes: &[IndexInfo], name: &str) -> Option<IndexInfo> {
 
 /// Lets documents expire another time after the date in the field of an index.
 ///
-/// At any moment an index says when they expire, also after a crash: one of the new time and
-/// another name stands in while the index is made again. Documents are written again where that
-/// changes their moments. A change that was interrupted is completed by the next one.
+/// A temporary index with the new time exists while the old one is dropped and created again, so
+/// that some index always decides, also after a crash. Documents whose moments change are written
+/// again. The next change completes an interrupted one.
 pub(super) fn set_expiry(
     collection: &Collection,
     info: &IndexInfo,

@@ -129,7 +129,7 @@ fn the_seconds_of_an_index_are_changed_and_a_change_that_was_interrupted_is_comp
     };
     set(3600, Some(60));
     set(1, Some(3600));
-    // Between two of its steps: one index of the new time stands in, beside the old one or not.
+    // A change was interrupted: the temporary index is there, with or without the old one.
     let stands_in = |seconds| {
         let index = Index::on("at").sparse().expire_after(Duration::from_secs(seconds));
         collection.create_index("at.collMod", index).unwrap();
