@@ -5,7 +5,7 @@
 //! operand is a binary float, the result is a binary float. If one is stored in a wider form than
 //! it needs, so is the result.
 
-use crate::number::{Literal, Number, Width};
+use crate::number::{Number, NumberLiteral, Width};
 use crate::value::Value;
 
 /// The limit of digits in a result, so that `1e1000000000 + 1` does not exhaust memory.
@@ -98,7 +98,7 @@ impl Decimal {
             Value::Number(number) => number.as_str(),
             _ => return None,
         };
-        let literal = Literal::whole(literal.as_bytes())?;
+        let literal = NumberLiteral::whole(literal.as_bytes())?;
         let len = literal.whole.len() + literal.fraction.len();
         let behind = literal.fraction.len() as i64 - literal.exponent;
         let zeros = usize::try_from(-behind.min(0)).ok()?;

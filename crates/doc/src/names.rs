@@ -25,7 +25,7 @@ struct Name {
     json: JsonKey,
 }
 
-struct Level {
+struct NameLevel {
     names: Box<[OnceLock<Name>]>,
     /// Hash table of id plus one; zero is a free slot.
     slots: Box<[AtomicU32]>,
@@ -40,7 +40,7 @@ struct Level {
 pub struct Names {
     identity: u64,
     seed: u64,
-    levels: [OnceLock<Level>; LEVELS],
+    levels: [OnceLock<NameLevel>; LEVELS],
     len: Arc<AtomicU32>,
     writer: Mutex<()>,
 }
@@ -185,7 +185,7 @@ impl Names {
         let (level, place) = place(id);
         let level = self.levels[level].get_or_init(|| {
             let size = (FIRST_LEVEL as usize) << level;
-            Level {
+            NameLevel {
                 names: std::iter::repeat_with(OnceLock::new).take(size).collect(),
                 slots: std::iter::repeat_with(|| AtomicU32::new(0)).take(2 * size).collect(),
             }

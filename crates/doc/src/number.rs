@@ -53,7 +53,7 @@ impl Number {
     /// Parses a number literal by the JSON grammar. Returns `None` if `literal` is not a number or
     /// its exponent exceeds [`EXPONENT_MAX`].
     pub fn parse(literal: &str) -> Option<Self> {
-        Literal::whole(literal.as_bytes()).map(|_| Self::from_checked(literal))
+        NumberLiteral::whole(literal.as_bytes()).map(|_| Self::from_checked(literal))
     }
 
     /// Returns the literal as it was written.
@@ -73,7 +73,7 @@ impl Number {
     /// Returns whether the smallest form in which documents store a number is its literal.
     #[doc(hidden)]
     pub fn needs_literal(literal: &str) -> bool {
-        let form = Literal::whole(literal.as_bytes()).map(|literal| literal.least_form());
+        let form = NumberLiteral::whole(literal.as_bytes()).map(|literal| literal.least_form());
         form.is_none_or(|form| form == LeastForm::Literal)
     }
 
@@ -141,7 +141,7 @@ impl Hash for Number {
 
 /// The parts of a number literal at the start of a byte slice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Literal<'a> {
+pub(crate) struct NumberLiteral<'a> {
     pub(crate) negative: bool,
     pub(crate) whole: &'a [u8],
     pub(crate) fraction: &'a [u8],
@@ -157,7 +157,7 @@ fn digits_at(bytes: &[u8], at: usize) -> &[u8] {
     &rest[..len]
 }
 
-impl<'a> Literal<'a> {
+impl<'a> NumberLiteral<'a> {
     /// Scans the number at the start of `bytes` by the JSON grammar. The error is an offset and
     /// what was expected there.
     pub(crate) fn scan(bytes: &'a [u8]) -> Result<Self, (usize, &'static str)> {
@@ -266,10 +266,10 @@ impl<'a> Exact<'a> {
 
     /// Returns the value of a validated literal; bytes that are not a literal count as zero.
     pub(crate) fn of_literal(bytes: &'a [u8]) -> Self {
-        Literal::scan(bytes).map_or(Self::ZERO, |literal| Self::of(&literal))
+        NumberLiteral::scan(bytes).map_or(Self::ZERO, |literal| Self::of(&literal))
     }
 
-    pub(crate) fn of(literal: &Literal<'a>) -> Self {
+    pub(crate) fn of(literal: &NumberLiteral<'a>) -> Self {
         let mut head = literal.whole;
         let mut tail = literal.fraction;
         let mut exponent = literal.exponent + head.len() as i64;

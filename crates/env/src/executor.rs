@@ -107,7 +107,7 @@ pub struct ThreadExecutor {
 #[derive(Default)]
 struct Shared {
     state: Mutex<Queues>,
-    bell: Condvar,
+    queued: Condvar,
 }
 
 #[derive(Default)]
@@ -202,9 +202,9 @@ impl Shared {
             }
             match next_timer {
                 Some(at) => {
-                    self.bell.wait_until(&mut queues, at);
+                    self.queued.wait_until(&mut queues, at);
                 }
-                None => self.bell.wait(&mut queues),
+                None => self.queued.wait(&mut queues),
             }
         }
         None
@@ -217,7 +217,7 @@ impl Executor for ThreadExecutor {
         if !queues.closed {
             queues.lane(lane).push_back(job);
             drop(queues);
-            self.shared.bell.notify_all();
+            self.shared.queued.notify_all();
         }
     }
 
@@ -226,7 +226,7 @@ impl Executor for ThreadExecutor {
         if !queues.closed {
             queues.timers.push((Instant::now() + delay, lane, job));
             drop(queues);
-            self.shared.bell.notify_all();
+            self.shared.queued.notify_all();
         }
     }
 
@@ -243,7 +243,7 @@ impl Executor for ThreadExecutor {
 
     fn shut_down(&self) {
         let dropped = self.shared.state.lock().close();
-        self.shared.bell.notify_all();
+        self.shared.queued.notify_all();
         drop(dropped);
         let this_thread = std::thread::current().id();
         for thread in self.threads.lock().drain(..) {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// alone. Readers work on tasks side by side; their chunks are admitted in the order of the tasks.
 pub(crate) struct Gate {
     state: Mutex<GateState>,
-    bell: Condvar,
+    changed: Condvar,
     bytes_max: u64,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Permit {
 impl Gate {
     pub(crate) fn new(bytes_max: u64) -> Arc<Self> {
         let state = GateState { bytes: 0, task: 0, next: 0, is_closed: false };
-        Arc::new(Self { state: Mutex::new(state), bell: Condvar::new(), bytes_max })
+        Arc::new(Self { state: Mutex::new(state), changed: Condvar::new(), bytes_max })
     }
 
     fn lock(&self) -> MutexGuard<'_, GateState> {
@@ -38,7 +38,7 @@ impl Gate {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, GateState>) -> MutexGuard<'a, GateState> {
-        self.bell.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the chunks of all tasks before `task` were admitted. Returns false if the gate
@@ -78,20 +78,20 @@ impl Gate {
         }
         state.task += 1;
         drop(state);
-        self.bell.notify_all();
+        self.changed.notify_all();
     }
 
     /// Admits nothing more: a task has ended early, and what follows must not be loaded.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
-        self.bell.notify_all();
+        self.changed.notify_all();
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         self.gate.lock().bytes -= self.bytes;
-        self.gate.bell.notify_all();
+        self.gate.changed.notify_all();
     }
 }
 

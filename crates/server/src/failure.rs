@@ -1,7 +1,7 @@
 //! Why a command failed: the codes that drivers know, and a text that names place and expectation.
 
 use crate::bson::{BsonError, BsonWriter};
-use crate::watch::{self, End};
+use crate::watch::{self, Cause, End};
 use flagstone::{ErrorKind, Value};
 use flagstone_pipeline::PipelineError;
 
@@ -242,8 +242,8 @@ impl From<flagstone::Error> for Failure {
             ErrorKind::OutOfSpace => Code::OutOfDiskSpace,
             ErrorKind::Closed => Code::InterruptedAtShutdown,
             ErrorKind::Interrupted => match watch::end() {
-                Some(End::Killed | End::Gone) => Code::Interrupted,
-                Some(End::Stopped) => Code::InterruptedAtShutdown,
+                Some(End::Told(Cause::Killed) | End::Gone) => Code::Interrupted,
+                Some(End::Told(Cause::Stopped)) => Code::InterruptedAtShutdown,
                 Some(End::Late) | None => Code::MaxTimeMSExpired,
             },
             _ => Code::InternalError,

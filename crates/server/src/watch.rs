@@ -2,53 +2,66 @@
 
 use flagstone::internal::{interrupt_check, interruptible};
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Why a command is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum End {
     /// It has taken its time.
-    Late = 1,
-    /// Another client has asked for it.
-    Killed = 2,
-    /// The server stops.
-    Stopped = 3,
+    Late,
     /// Its client has closed the connection: nobody waits for it.
-    Gone = 4,
+    Gone,
+    /// Another thread has ended it.
+    Told(Cause),
 }
 
-/// Tells a command from another thread that it is to end.
+/// Why another thread ends a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// Another client has asked for it.
+    Killed,
+    /// The server stops.
+    Stopped,
+}
+
+/// Ends the command of a connection from another thread.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
-    end: AtomicU8,
+pub(crate) struct KillSwitch {
+    cause: Mutex<Option<Cause>>,
+    /// Whether there is a cause: commands look here, often, and take no lock.
+    is_set: AtomicBool,
     /// Set when the server stops: commands no longer wait for events.
     waits_end: Arc<AtomicBool>,
 }
 
-impl Bell {
+impl KillSwitch {
     pub(crate) fn new(waits_end: &Arc<AtomicBool>) -> Self {
-        Self { end: AtomicU8::default(), waits_end: Arc::clone(waits_end) }
+        Self { waits_end: Arc::clone(waits_end), ..Self::default() }
     }
 
-    /// Tells it.
-    pub(crate) fn ring(&self, end: End) {
-        self.end.store(end as u8, Ordering::Release);
+    /// Ends the command.
+    pub(crate) fn set(&self, cause: Cause) {
+        self.put(Some(cause));
     }
 
-    /// Is still, for the next command.
-    pub(crate) fn still(&self) {
-        self.end.store(0, Ordering::Release);
+    /// Lets the next command run.
+    pub(crate) fn reset(&self) {
+        self.put(None);
     }
 
-    fn heard(&self) -> Option<End> {
-        match self.end.load(Ordering::Acquire) {
-            2 => Some(End::Killed),
-            3 => Some(End::Stopped),
-            _ => None,
+    fn put(&self, cause: Option<Cause>) {
+        let mut held = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = cause;
+        self.is_set.store(cause.is_some(), Ordering::Release);
+    }
+
+    fn cause(&self) -> Option<Cause> {
+        if !self.is_set.load(Ordering::Acquire) {
+            return None;
         }
+        *self.cause.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -56,14 +69,14 @@ impl Bell {
 #[derive(Clone, Default)]
 struct Watch {
     deadline: Option<Instant>,
-    bell: Option<Arc<Bell>>,
+    kill_switch: Option<Arc<KillSwitch>>,
     /// It ends with its connection.
     needs_client: bool,
 }
 
 impl Watch {
     fn waits_end(&self) -> bool {
-        self.bell.as_ref().is_some_and(|bell| bell.waits_end.load(Ordering::Acquire))
+        self.kill_switch.as_ref().is_some_and(|switch| switch.waits_end.load(Ordering::Acquire))
     }
 }
 
@@ -114,11 +127,12 @@ pub(crate) fn client_is_gone() -> bool {
 /// Returns why the command of this thread is to end, if it is.
 pub(crate) fn end() -> Option<End> {
     WATCH.with_borrow(|watch| {
-        let heard = watch.bell.as_ref().and_then(|bell| bell.heard());
+        let cause = watch.kill_switch.as_ref().and_then(|switch| switch.cause());
+        let told = cause.map(End::Told);
         let is_late = || watch.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         // A server that stops no longer reads from connections: all clients look gone.
         let is_gone = || watch.needs_client && !watch.waits_end() && client_is_gone();
-        heard.or_else(|| is_late().then_some(End::Late)).or_else(|| is_gone().then_some(End::Gone))
+        told.or_else(|| is_late().then_some(End::Late)).or_else(|| is_gone().then_some(End::Gone))
     })
 }
 
@@ -131,11 +145,11 @@ fn is_over() -> bool {
     end().is_some()
 }
 
-/// Runs a command that ends when `deadline` comes or the bell rings: calls of the library return
-/// an error of kind Interrupted then. `needs_client`: also when its client is gone.
+/// Runs a command that ends when `deadline` comes or `kill_switch` is set: calls of the library
+/// return an error of kind Interrupted then. `needs_client`: also when its client is gone.
 pub(crate) fn watched<T>(
     deadline: Option<Instant>,
-    bell: &Arc<Bell>,
+    kill_switch: &Arc<KillSwitch>,
     needs_client: bool,
     work: impl FnOnce() -> T,
 ) -> T {
@@ -146,7 +160,7 @@ pub(crate) fn watched<T>(
             WATCH.set(std::mem::take(&mut self.0));
         }
     }
-    let watch = Watch { deadline, bell: Some(Arc::clone(bell)), needs_client };
+    let watch = Watch { deadline, kill_switch: Some(Arc::clone(kill_switch)), needs_client };
     let _before = Before(WATCH.replace(watch));
     interruptible(is_over, work)
 }
@@ -174,18 +188,29 @@ pub(crate) fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> flagstone::Res
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_command_is_told_each_cause_and_the_next_one_none() {
+        let kill_switch = Arc::new(KillSwitch::default());
+        for cause in [Cause::Killed, Cause::Stopped] {
+            kill_switch.set(cause);
+            assert_eq!(watched(None, &kill_switch, false, end), Some(End::Told(cause)));
+            kill_switch.reset();
+            assert_eq!(watched(None, &kill_switch, false, end), None);
+        }
+    }
+
     /// A server that stopped closed the reading half of each connection, took the clients for gone,
     /// and ended their commands with Interrupted, which no driver tries again.
     #[test]
     fn no_client_is_gone_because_the_server_stops() {
         let stops = Arc::new(AtomicBool::new(true));
-        let bell = Arc::new(Bell::new(&stops));
+        let kill_switch = Arc::new(KillSwitch::new(&stops));
         let ends = || {
             std::thread::sleep(LOOK);
             assert_eq!(end(), None);
             stops.store(false, Ordering::Release);
             assert_eq!(end(), Some(End::Gone));
         };
-        connected(|| true, || watched(None, &bell, true, ends));
+        connected(|| true, || watched(None, &kill_switch, true, ends));
     }
 }

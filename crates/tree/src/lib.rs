@@ -74,7 +74,7 @@ pub use scrub::Scrub;
 pub use space::Space;
 pub use split_key::split_key;
 pub use tree::{LevelStats, Tree, TreeReport, TreeStats};
-pub use version::{Known, LEVELS, TableHandle, TreeEdit, Version};
+pub use version::{LEVELS, OpenTables, TableHandle, TreeEdit, Version};
 pub use view::{MemtableRef, View};
 pub use write::{Compaction, Flush, Ingest, IngestOptions, choose_levels};
 pub use write_load::WriteLoad;

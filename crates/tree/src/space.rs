@@ -272,7 +272,7 @@ fn hardly_any(version: &Version, bytes: u64) -> bool {
 /// The last estimate, which is valid while the tables and the relevant snapshots are the same.
 #[derive(Default)]
 pub(crate) struct SpaceCache {
-    last: Mutex<Option<Box<Known>>>,
+    last: Mutex<Option<Box<CachedSpace>>>,
     sharing: Mutex<Sharing>,
 }
 
@@ -288,7 +288,7 @@ enum Sharing {
     Ended,
 }
 
-struct Known {
+struct CachedSpace {
     version: Weak<Version>,
     snapshots: Vec<SeqNo>,
     space: Space,
@@ -334,7 +334,7 @@ impl SpaceCache {
         }
         let space = estimate();
         let version = Arc::downgrade(version);
-        *last = Some(Box::new(Known { version, snapshots, space }));
+        *last = Some(Box::new(CachedSpace { version, snapshots, space }));
         space
     }
 }

@@ -8,7 +8,7 @@ use flagstone_env::sync::{Condvar, Mutex};
 #[derive(Default)]
 pub(crate) struct RunningSyncs {
     running: Mutex<Running>,
-    bell: Condvar,
+    ended: Condvar,
 }
 
 #[derive(Default)]
@@ -38,12 +38,12 @@ impl Drop for RunningSync<'_> {
     fn drop(&mut self) {
         let mut running = self.running_syncs.running.lock();
         if running.places.iter().next() == Some(&self.place) {
-            self.running_syncs.bell.notify_all();
+            self.running_syncs.ended.notify_all();
         }
         running.places.remove(&self.place);
         let now = running.next;
         while running.places.iter().next().is_some_and(|first| *first < now) {
-            self.running_syncs.bell.wait(&mut running);
+            self.running_syncs.ended.wait(&mut running);
         }
     }
 }

@@ -3,9 +3,9 @@
 //!
 //! One thread at a time leads a group: it closes the group, writes everything that is queued,
 //! syncs, and wakes the members. A thread that arrives during the sync joins the next group. The
-//! two groups wait on different condition variables ("bells"), so a sync wakes only its own
-//! members. No thread waits for time to pass: a group grows while the sync before it runs, and
-//! while its leader yields to the threads which that sync has woken.
+//! two groups wait on different condition variables, so a sync wakes only its own members. No
+//! thread waits for time to pass: a group grows while the sync before it runs, and while its leader
+//! yields to the threads which that sync has woken.
 
 use crate::log::{Log, mark};
 use crate::queue::Lsn;
@@ -40,10 +40,10 @@ impl Drop for LedGroup<'_> {
         turn.is_led = false;
         turn.done = self.group;
         drop(turn);
-        syncing.bell(self.group).notify_all();
+        syncing.condvar(self.group).notify_all();
         match self.log.poison.get() {
-            None => syncing.bell(self.group + 1).notify_one(),
-            Some(_) => syncing.bell(self.group + 1).notify_all(),
+            None => syncing.condvar(self.group + 1).notify_one(),
+            Some(_) => syncing.condvar(self.group + 1).notify_all(),
         }
     }
 }
@@ -77,7 +77,7 @@ impl Log {
             if self.synced.load(Ordering::Acquire) >= lsn.0 {
                 // This thread was woken to lead, but its record is synced already: wake another
                 // member.
-                self.syncing.bell(mine).notify_one();
+                self.syncing.condvar(mine).notify_one();
                 continue;
             }
             self.lead_group(turn)?;

@@ -15,7 +15,7 @@ const YIELDS: usize = 4;
 pub(crate) struct Waiters {
     waiting: AtomicUsize,
     lock: Mutex<()>,
-    bell: Condvar,
+    woken: Condvar,
 }
 
 impl Waiters {
@@ -37,7 +37,7 @@ impl Waiters {
         // Either the waker sees the raised number, or the next check sees what the waker did.
         fence(Ordering::SeqCst);
         while !is_over() {
-            self.bell.wait(&mut guard);
+            self.woken.wait(&mut guard);
         }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
@@ -48,7 +48,7 @@ impl Waiters {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             drop(self.lock.lock());
-            self.bell.notify_all();
+            self.woken.notify_all();
         }
     }
 }
@@ -59,7 +59,7 @@ impl Waiters {
 #[derive(Default)]
 pub(crate) struct SyncState {
     turn: blocking::Mutex<Turn>,
-    bells: [blocking::Condvar; 2],
+    condvars: [blocking::Condvar; 2],
 }
 
 /// The state of the groups, under the lock of [`SyncState`].
@@ -87,8 +87,8 @@ impl SyncState {
     }
 
     /// The condition variable on which the members of `group` wait.
-    pub(crate) fn bell(&self, group: u64) -> &blocking::Condvar {
-        &self.bells[(group % 2) as usize]
+    pub(crate) fn condvar(&self, group: u64) -> &blocking::Condvar {
+        &self.condvars[(group % 2) as usize]
     }
 
     /// Waits on the condition variable of `group`.
@@ -97,6 +97,6 @@ impl SyncState {
         group: u64,
         turn: blocking::MutexGuard<'a, Turn>,
     ) -> blocking::MutexGuard<'a, Turn> {
-        self.bell(group).wait(turn).unwrap_or_else(PoisonError::into_inner)
+        self.condvar(group).wait(turn).unwrap_or_else(PoisonError::into_inner)
     }
 }

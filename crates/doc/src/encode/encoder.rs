@@ -8,7 +8,7 @@ use crate::depth::DEPTH_MAX;
 use crate::layout::tag;
 use crate::map::Map;
 use crate::names::Names;
-use crate::number::{LeastForm, Literal, Number, Width};
+use crate::number::{LeastForm, Number, NumberLiteral, Width};
 use crate::value::Value;
 use crate::view::{FieldKey, View};
 use flagstone_base::{Error, Result, key::VALUE_BYTES_MAX};
@@ -277,7 +277,7 @@ fn put_number(builder: &mut Builder, number: &Number) {
     let text = number.as_str();
     match number.width() {
         Width::Least => {
-            if let Ok(literal) = Literal::scan(text.as_bytes()) {
+            if let Ok(literal) = NumberLiteral::scan(text.as_bytes()) {
                 return put_literal(builder, &literal, text.as_bytes());
             }
         }
@@ -292,7 +292,7 @@ fn put_number(builder: &mut Builder, number: &Number) {
 }
 
 /// Appends a number in the smallest form from which its literal `text` can be restored.
-pub(crate) fn put_literal(builder: &mut Builder, literal: &Literal<'_>, text: &[u8]) {
+pub(crate) fn put_literal(builder: &mut Builder, literal: &NumberLiteral<'_>, text: &[u8]) {
     match literal.least_form() {
         LeastForm::Int(int) => builder.int(int),
         LeastForm::U64(int) => builder.fixed(tag::U64, &int.to_le_bytes()),

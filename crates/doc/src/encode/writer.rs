@@ -7,7 +7,7 @@ use super::memory::NONE;
 use crate::datetime::DateTime;
 use crate::layout::tag;
 use crate::names::Names;
-use crate::number::Literal;
+use crate::number::NumberLiteral;
 use crate::object_id::ObjectId;
 use flagstone_base::{Error, Result};
 
@@ -151,7 +151,7 @@ impl DocumentWriter<'_> {
     /// # Errors
     /// InvalidInput if `literal` is not a number by the JSON grammar.
     pub fn number(&mut self, literal: &str, is_wide: bool) -> Result<()> {
-        let Some(scanned) = Literal::whole(literal.as_bytes()) else {
+        let Some(scanned) = NumberLiteral::whole(literal.as_bytes()) else {
             return Err(Error::invalid(format!("{literal:?} is not a number")));
         };
         if is_wide {

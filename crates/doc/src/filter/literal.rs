@@ -105,9 +105,9 @@ fn pairs(cursor: &mut Cursor<'_>) -> Result<Value, FilterError> {
 }
 
 /// Writes a value so that [`read`] reads it back.
-pub(super) struct Literal<'a>(pub(super) &'a Value);
+pub(super) struct ValueLiteral<'a>(pub(super) &'a Value);
 
-impl fmt::Display for Literal<'_> {
+impl fmt::Display for ValueLiteral<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Float(float) if !float.is_finite() => form(f, |out| put_not_finite(*float, out)),
@@ -151,7 +151,7 @@ impl fmt::Display for Fields<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('{')?;
         for (i, (key, value)) in self.0.iter().enumerate() {
-            write!(f, "{}{key}:{}", if i > 0 { "," } else { "" }, Literal(value))?;
+            write!(f, "{}{key}:{}", if i > 0 { "," } else { "" }, ValueLiteral(value))?;
         }
         f.write_char('}')
     }

@@ -1,7 +1,7 @@
 //! Writes a filter as the document that parses back to it.
 
 use super::build::Filter;
-use super::literal::Literal;
+use super::literal::ValueLiteral;
 use super::model::{Comparison, Node, Test};
 use crate::field_path::FieldPath;
 use crate::show::quoted;
@@ -169,7 +169,7 @@ fn write_condition(f: &mut fmt::Formatter<'_>, operators: &[Operator<'_>]) -> fm
         && let Test::Compare(_, operand) = only.test
         && !matches!(*operand.value, Value::Map(_))
     {
-        return Literal(&operand.value).fmt(f);
+        return ValueLiteral(&operand.value).fmt(f);
     }
     f.write_char('{')?;
     for (i, operator) in operators.iter().enumerate() {
@@ -213,7 +213,7 @@ fn write_list<'a>(
 ) -> fmt::Result {
     f.write_char('[')?;
     for (i, value) in values.enumerate() {
-        write!(f, "{}{}", if i > 0 { "," } else { "" }, Literal(value))?;
+        write!(f, "{}{}", if i > 0 { "," } else { "" }, ValueLiteral(value))?;
     }
     f.write_char(']')
 }
@@ -221,7 +221,7 @@ fn write_list<'a>(
 fn write_argument(f: &mut fmt::Formatter<'_>, test: &Test) -> fmt::Result {
     match test {
         Test::Exists => f.write_str("true"),
-        Test::Compare(_, operand) => Literal(&operand.value).fmt(f),
+        Test::Compare(_, operand) => ValueLiteral(&operand.value).fmt(f),
         Test::In(operands) => write_list(f, operands.iter().map(|operand| &*operand.value)),
         Test::Value(test) => test.operator().write_operand(f),
         Test::Size(elements) => write!(f, "{elements}"),

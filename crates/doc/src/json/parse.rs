@@ -12,7 +12,7 @@ use super::text::unescape;
 use crate::encode::{BuildError, Container, Duplicates, Encoder, NONE, forget_large, put_literal};
 use crate::layout::tag;
 use crate::names::Names;
-use crate::number::Literal;
+use crate::number::NumberLiteral;
 use crate::print::{special, specials};
 use crate::value::Value;
 use crate::view::View;
@@ -294,7 +294,7 @@ impl ParseState<'_> {
 
     fn long_number(&mut self, at: usize) -> Result<usize, Stop> {
         let rest = &self.json[at..];
-        match Literal::scan(rest) {
+        match NumberLiteral::scan(rest) {
             Ok(literal) => {
                 put_literal(&mut self.encoder.builder, &literal, &rest[..literal.len]);
                 Ok(at + literal.len)

@@ -165,7 +165,7 @@ fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Mal
             put_decimal(coefficient, scale, out);
         }
         tag::LITERAL_1 | tag::LITERAL_4 => {
-            if crate::number::Literal::whole(payload).is_none() {
+            if crate::number::NumberLiteral::whole(payload).is_none() {
                 return Err(view.malformed("a number"));
             }
             out.extend_from_slice(payload);

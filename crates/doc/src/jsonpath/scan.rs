@@ -1,6 +1,6 @@
 //! The lexical parts of a JSONPath: names, integers, numbers, strings, blanks.
 
-use crate::number::Literal;
+use crate::number::NumberLiteral;
 use crate::path_error::PathError;
 use crate::value::Value;
 
@@ -128,7 +128,7 @@ impl<'t> Scanner<'t> {
     /// Scans a number.
     pub(super) fn number(&mut self) -> Result<Value, PathError> {
         let rest = self.rest();
-        let literal = Literal::scan(rest.as_bytes())
+        let literal = NumberLiteral::scan(rest.as_bytes())
             .map_err(|(offset, expected)| self.refuse_at(self.at + offset, expected))?;
         let number = Value::number(&rest[..literal.len]);
         self.at += literal.len;

@@ -2,7 +2,7 @@
 
 use super::chain::{Decoded, one_by_one_max};
 use super::edits::{ContainerValue, Edits, NotSpliced, Open};
-use super::follow::Level;
+use super::follow::ContainerOnPath;
 use super::form::{EMPTY, EncodedOp, OpReader, are_more_parts};
 use super::model::{self, Undo};
 use super::plan::{OpPlanner, Plan};
@@ -34,7 +34,7 @@ pub struct Patcher {
     pub(super) encoder: Encoder,
     /// Whether new names are defined.
     pub(super) defines: bool,
-    pub(super) levels: Vec<Level>,
+    pub(super) levels: Vec<ContainerOnPath>,
     pub(super) edits: Edits,
     /// A computed value, encoded as a document.
     pub(super) computed: Vec<u8>,

@@ -4,7 +4,7 @@
 //! A document in normal form (the bytes that encoding its value gives) stays in normal form. A
 //! change that needs another form of container is not spliced.
 
-use super::follow::{Container, Level};
+use super::follow::{Container, ContainerOnPath};
 use super::form::PathSegment;
 use crate::encode::forget_large;
 use crate::layout::{FORM_BITS, USES_NAMES, form, tag, width};
@@ -134,7 +134,12 @@ impl Edits {
     }
 
     /// Replaces the tag of the value that `level` leads to.
-    fn put_tag(&mut self, document: &[u8], level: &Level, tag: u8) -> Result<(), NotSpliced> {
+    fn put_tag(
+        &mut self,
+        document: &[u8],
+        level: &ContainerOnPath,
+        tag: u8,
+    ) -> Result<(), NotSpliced> {
         let at = tag_at(level)?;
         if gets_one_tag(document, level, Some(tag)) {
             return Err(NotSpliced);
@@ -147,7 +152,7 @@ impl Edits {
     pub(super) fn put(
         &mut self,
         document: &[u8],
-        levels: &[Level],
+        levels: &[ContainerOnPath],
         piece: &ContainerValue<'_>,
     ) -> Result<(), NotSpliced> {
         let Some((last, around)) = levels.split_last() else { return Err(NotSpliced) };
@@ -168,7 +173,7 @@ impl Edits {
     pub(super) fn add(
         &mut self,
         document: &[u8],
-        levels: &[Level],
+        levels: &[ContainerOnPath],
         open: &Open<'_>,
         piece: &ContainerValue<'_>,
     ) -> Result<(), NotSpliced> {
@@ -184,10 +189,10 @@ impl Edits {
     pub(super) fn insert(
         &mut self,
         document: &[u8],
-        levels: &[Level],
+        levels: &[ContainerOnPath],
         piece: &ContainerValue<'_>,
     ) -> Result<(), NotSpliced> {
-        let Some((Level { container, index, slot }, around)) = levels.split_last() else {
+        let Some((ContainerOnPath { container, index, slot }, around)) = levels.split_last() else {
             return Err(NotSpliced);
         };
         let at = [container.areas.tags.start + index, slot.fixed.start, slot.heap.start];
@@ -250,11 +255,13 @@ impl Edits {
     pub(super) fn rename(
         &mut self,
         document: &[u8],
-        levels: &[Level],
+        levels: &[ContainerOnPath],
         step: PathSegment<'_>,
         names: Option<&Names>,
     ) -> Result<(), NotSpliced> {
-        let Some(Level { container, index, .. }) = levels.last() else { return Err(NotSpliced) };
+        let Some(ContainerOnPath { container, index, .. }) = levels.last() else {
+            return Err(NotSpliced);
+        };
         let width = container.id_width();
         if width == 0 {
             return Err(NotSpliced);
@@ -273,9 +280,13 @@ impl Edits {
     }
 
     /// Removes the value that `levels` lead to.
-    pub(super) fn remove(&mut self, document: &[u8], levels: &[Level]) -> Result<(), NotSpliced> {
+    pub(super) fn remove(
+        &mut self,
+        document: &[u8],
+        levels: &[ContainerOnPath],
+    ) -> Result<(), NotSpliced> {
         let Some((last, around)) = levels.split_last() else { return Err(NotSpliced) };
-        let Level { container, index, slot } = last;
+        let ContainerOnPath { container, index, slot } = last;
         let areas = &container.areas;
         let width = container.id_width();
         // An empty container has another form, and so has one value left of an array of one tag.
@@ -300,7 +311,7 @@ impl Edits {
     }
 
     /// Writes the new lengths of the enclosing containers, which have grown by the edits so far.
-    fn stretch(&mut self, document: &[u8], around: &[Level]) -> Result<(), NotSpliced> {
+    fn stretch(&mut self, document: &[u8], around: &[ContainerOnPath]) -> Result<(), NotSpliced> {
         let mut grows_by = self.grows_by;
         for level in around.iter().rev() {
             if grows_by == 0 {
@@ -353,7 +364,7 @@ impl Edits {
 
 /// Returns the position of the tag of the value that `level` leads to, if the value has a tag of
 /// its own.
-fn tag_at(level: &Level) -> Result<Range<usize>, NotSpliced> {
+fn tag_at(level: &ContainerOnPath) -> Result<Range<usize>, NotSpliced> {
     if level.container.has_one_tag() {
         return Err(NotSpliced);
     }
@@ -363,8 +374,8 @@ fn tag_at(level: &Level) -> Result<Range<usize>, NotSpliced> {
 
 /// Returns whether all values of an array of many tags would share one tag if the value that
 /// `level` leads to got `tag`, or were removed.
-fn gets_one_tag(document: &[u8], level: &Level, tag: Option<u8>) -> bool {
-    let Level { container, index, .. } = level;
+fn gets_one_tag(document: &[u8], level: &ContainerOnPath, tag: Option<u8>) -> bool {
+    let ContainerOnPath { container, index, .. } = level;
     if container.form != form::ARRAY {
         return false;
     }

@@ -8,7 +8,7 @@ use flagstone_base::Malformed;
 
 /// A container on the path, and the value in it to which the next step leads.
 #[derive(Clone, Debug)]
-pub(super) struct Level {
+pub(super) struct ContainerOnPath {
     pub(super) container: Container,
     pub(super) index: usize,
     pub(super) slot: ValueBounds,
@@ -61,7 +61,7 @@ pub(super) fn follow<'a, 's>(
     (document, names): (&'a [u8], Option<&'a Names>),
     mut steps: impl ExactSizeIterator<Item = PathSegment<'s>>,
     index_of: impl Fn(&str) -> Option<usize>,
-    levels: &mut Vec<Level>,
+    levels: &mut Vec<ContainerOnPath>,
 ) -> Result<End<'a>, Malformed> {
     levels.clear();
     let mut here = View::of(document, names)?;
@@ -93,11 +93,11 @@ pub(super) fn follow<'a, 's>(
 pub(super) fn enter<'a>(
     body: &Body<'a>,
     index: usize,
-    levels: &mut Vec<Level>,
+    levels: &mut Vec<ContainerOnPath>,
 ) -> Result<View<'a>, Malformed> {
     let place = body.exact_place(index);
     let slot = body.slot(place)?;
-    levels.push(Level { container: Container::of(body), index, slot });
+    levels.push(ContainerOnPath { container: Container::of(body), index, slot });
     body.value(place)
 }
 

@@ -1,7 +1,7 @@
 //! Decides how a part of a patch changes the bytes of a document, or whether a condition holds.
 
 use super::condition::Condition;
-use super::follow::{Container, End, Level, enter, follow};
+use super::follow::{Container, ContainerOnPath, End, enter, follow};
 use super::form::{EMPTY, EncodedOp};
 use super::kind::OpKind;
 use super::list;
@@ -43,7 +43,7 @@ pub(super) enum Plan {
 pub(super) struct OpPlanner<'p> {
     pub(super) encoder: &'p mut Encoder,
     /// The containers on the path of the part.
-    pub(super) levels: &'p mut Vec<Level>,
+    pub(super) levels: &'p mut Vec<ContainerOnPath>,
     /// A computed value, encoded as a document.
     pub(super) computed: &'p mut Vec<u8>,
 }

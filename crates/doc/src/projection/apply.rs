@@ -1,7 +1,7 @@
 //! Applies a projection to a stored document: copies what it keeps.
 
 use super::spec::Projection;
-use super::tree::{FieldSelection, Level};
+use super::tree::{FieldSelection, FieldTree};
 use crate::encode::{Container, Duplicates, Encoder, NONE, check_depth, forget_large, malformed};
 use crate::json::{JsonMode, append_json_as};
 use crate::map::Map;
@@ -93,7 +93,7 @@ struct Copy<'e> {
 
 impl Copy<'_> {
     /// Copies what is kept of a document, and returns its kind if it is an array or a map.
-    fn root(&mut self, view: &View<'_>, level: &Level) -> Result<Option<Container>> {
+    fn root(&mut self, view: &View<'_>, level: &FieldTree) -> Result<Option<Container>> {
         if view.is_map() || view.is_array() {
             return self.inside(view, level, 1).map(Some);
         }
@@ -101,7 +101,7 @@ impl Copy<'_> {
     }
 
     /// Copies what is kept of the inside of an array or a map, and returns its kind.
-    fn inside(&mut self, view: &View<'_>, level: &Level, depth: usize) -> Result<Container> {
+    fn inside(&mut self, view: &View<'_>, level: &FieldTree, depth: usize) -> Result<Container> {
         check_depth(depth)?;
         if view.is_array() {
             for item in view.items().map_err(malformed)? {
@@ -137,7 +137,7 @@ impl Copy<'_> {
 
     /// Copies what is kept of a value of which parts are named. It is in an array, or its name was
     /// copied. A scalar has no parts.
-    fn part(&mut self, view: &View<'_>, level: &Level, depth: usize) -> Result<()> {
+    fn part(&mut self, view: &View<'_>, level: &FieldTree, depth: usize) -> Result<()> {
         if view.is_map() || view.is_array() {
             let frame = self.encoder.builder.begin();
             let container = self.inside(view, level, depth + 1)?;
@@ -160,7 +160,7 @@ impl Copy<'_> {
 
     /// Copies what is kept of a map that has keys other than text. If none of these is kept, it
     /// becomes a map of names.
-    fn pairs(&mut self, view: &View<'_>, level: &Level, depth: usize) -> Result<Container> {
+    fn pairs(&mut self, view: &View<'_>, level: &FieldTree, depth: usize) -> Result<Container> {
         let value = view.to_value().map_err(malformed)?;
         let Some(map) = value.as_map() else { return Ok(Container::Pairs) };
         let kept = projected(map, level, self.is_inclusion);
@@ -169,8 +169,8 @@ impl Copy<'_> {
 }
 
 /// Projects a map in memory.
-fn projected(map: &Map, level: &Level, is_inclusion: bool) -> Map {
-    let part = |value: &Value, parts: &Level| projected_value(value, parts, is_inclusion);
+fn projected(map: &Map, level: &FieldTree, is_inclusion: bool) -> Map {
+    let part = |value: &Value, parts: &FieldTree| projected_value(value, parts, is_inclusion);
     let pair = |(key, value): &(Value, Value)| {
         let kept = match key.as_str().and_then(|name| level.get(name)) {
             Some(FieldSelection::Whole) => is_inclusion.then(|| value.clone()),
@@ -182,7 +182,7 @@ fn projected(map: &Map, level: &Level, is_inclusion: bool) -> Map {
     Map::from_distinct(map.iter().filter_map(pair).collect())
 }
 
-fn projected_value(value: &Value, level: &Level, is_inclusion: bool) -> Option<Value> {
+fn projected_value(value: &Value, level: &FieldTree, is_inclusion: bool) -> Option<Value> {
     match value {
         Value::Map(map) => Some(Value::Map(projected(map, level, is_inclusion))),
         Value::Array(items) => {

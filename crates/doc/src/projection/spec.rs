@@ -1,6 +1,6 @@
 //! A projection, and its texts.
 
-use super::tree::Level;
+use super::tree::FieldTree;
 use crate::depth::DEPTH_MAX;
 use crate::field_path::FieldPath;
 use crate::filter::{Cursor, FilterError, parse_json};
@@ -50,7 +50,7 @@ const PATHS_MAX: usize = 10_000;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Projection {
-    pub(super) tree: Level,
+    pub(super) tree: FieldTree,
     pub(super) is_inclusion: bool,
     paths: Vec<FieldPath>,
 }
@@ -58,7 +58,7 @@ pub struct Projection {
 impl Projection {
     /// The projection that keeps all fields.
     pub const fn everything() -> Self {
-        Self { tree: Level::new(), is_inclusion: false, paths: Vec::new() }
+        Self { tree: FieldTree::new(), is_inclusion: false, paths: Vec::new() }
     }
 
     /// Creates a projection that keeps only these fields.

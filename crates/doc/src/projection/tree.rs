@@ -4,7 +4,7 @@ use crate::field_path::FieldPath;
 
 /// The named fields of one map, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Level {
+pub(super) struct FieldTree {
     fields: Vec<(Box<str>, FieldSelection)>,
 }
 
@@ -14,10 +14,10 @@ pub(super) enum FieldSelection {
     /// All of it.
     Whole,
     /// Fields of the map there, or of the maps in the array there.
-    Parts(Level),
+    Parts(FieldTree),
 }
 
-impl Level {
+impl FieldTree {
     pub(super) const fn new() -> Self {
         Self { fields: Vec::new() }
     }

@@ -1,6 +1,6 @@
 //! Converts numbers of documents to numbers of Rust types, exactly where possible.
 
-use crate::number::{Exact, Literal, NumberText};
+use crate::number::{Exact, NumberLiteral, NumberText};
 use crate::view::View;
 use flagstone_base::Malformed;
 use std::borrow::Cow;
@@ -59,7 +59,7 @@ fn odd_integer(view: &View<'_>) -> Option<Integer> {
     let exact = match view.as_stored_float() {
         Some(float) if float.is_finite() => Exact::of_float(float, &mut text),
         Some(_) => return None,
-        None => Exact::of(&Literal::whole(view.as_literal()?)?),
+        None => Exact::of(&NumberLiteral::whole(view.as_literal()?)?),
     };
     let magnitude = magnitude(&exact)?;
     if exact.negative {
@@ -139,7 +139,7 @@ pub(super) fn literal<'a>(view: &View<'a>) -> Result<Option<Cow<'a, str>>, Malfo
         return Ok(String::from_utf8(text).ok().map(Cow::Owned));
     }
     let Some(literal) = view.as_literal() else { return Ok(None) };
-    let text = Literal::whole(literal).and_then(|_| std::str::from_utf8(literal).ok());
+    let text = NumberLiteral::whole(literal).and_then(|_| std::str::from_utf8(literal).ok());
     text.map(|text| Some(Cow::Borrowed(text))).ok_or(view.malformed("a number"))
 }
 

@@ -114,13 +114,13 @@ impl Serialize for Number {
             Width::Long => private::LONG,
             Width::Literal => private::DECIMAL,
         };
-        serializer.serialize_newtype_struct(name, &Literal(self))
+        serializer.serialize_newtype_struct(name, &NumberAsLiteral(self))
     }
 }
 
-struct Literal<'a>(&'a Number);
+struct NumberAsLiteral<'a>(&'a Number);
 
-impl Serialize for Literal<'_> {
+impl Serialize for NumberAsLiteral<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let number = self.0;
         if !serializer.is_human_readable() {

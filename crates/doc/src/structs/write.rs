@@ -11,7 +11,7 @@ use crate::encode::{
 };
 use crate::layout::tag;
 use crate::names::Names;
-use crate::number::Literal;
+use crate::number::NumberLiteral;
 use crate::value::Value;
 use flagstone_base::key::VALUE_BYTES_MAX;
 use serde::Serialize;
@@ -110,7 +110,7 @@ impl<'a> WriteState<'a> {
     }
 
     fn put_literal(&mut self, text: &[u8]) -> Result<(), FailureAtPath> {
-        let literal = Literal::whole(text).ok_or_else(|| {
+        let literal = NumberLiteral::whole(text).ok_or_else(|| {
             let text = String::from_utf8_lossy(text);
             FailureAtPath::mismatch(format_args!(
                 "number {text:?}: expected a number by the JSON grammar"
@@ -130,7 +130,7 @@ impl<'a> WriteState<'a> {
                 self.builder().long(int);
                 Ok(())
             }
-            None if Literal::whole(&text).is_some() => {
+            None if NumberLiteral::whole(&text).is_some() => {
                 self.builder().literal(&text);
                 self.check_size()
             }

@@ -6,7 +6,7 @@ use super::view::View;
 use crate::depth::DEPTH_MAX;
 use crate::layout::form as forms;
 use crate::names::Names;
-use crate::number::Literal;
+use crate::number::NumberLiteral;
 use crate::sort_key::{self, Direction};
 use flagstone_base::Malformed;
 
@@ -37,7 +37,7 @@ fn check(view: &View<'_>, depth: usize) -> Result<(), Malformed> {
             .map_err(|_not_utf8| view.malformed("text in UTF-8"));
     }
     if let Some(literal) = view.as_literal() {
-        return Literal::whole(literal).map(|_| ()).ok_or(view.malformed("a number"));
+        return NumberLiteral::whole(literal).map(|_| ()).ok_or(view.malformed("a number"));
     }
     if !view.is_full_container() {
         return Ok(());

@@ -5,7 +5,7 @@ use crate::layout::{
     self, form as forms, heap_len, is_small, signed, signed_width, tag, unsigned, width,
 };
 use crate::names::Names;
-use crate::number::{LeastForm, Literal, Number, Width};
+use crate::number::{LeastForm, Number, NumberLiteral, Width};
 use crate::object_id::ObjectId;
 use crate::utf8::from_utf8;
 use crate::value::Value;
@@ -392,7 +392,7 @@ impl<'a> View<'a> {
             return Some(if is_wide { StoredNumber::Long(int) } else { StoredNumber::Int(int) });
         }
         if let Some(literal) = self.as_literal() {
-            let is_wide = Literal::whole(literal)?.least_form() != LeastForm::Literal;
+            let is_wide = NumberLiteral::whole(literal)?.least_form() != LeastForm::Literal;
             return Some(StoredNumber::Literal {
                 text: std::str::from_utf8(literal).ok()?,
                 is_wide,

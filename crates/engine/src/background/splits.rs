@@ -273,7 +273,7 @@ mod tests {
     use flagstone_base::{FileNumber, TreeId};
     use flagstone_env::{Executor, ManualClock, MemDisk, Random, SeededRandom, StepExecutor};
     use flagstone_sst::TableMeta;
-    use flagstone_tree::{KeyBounds, Known, Tree, TreeEdit, TreeOptions, Version};
+    use flagstone_tree::{KeyBounds, OpenTables, Tree, TreeEdit, TreeOptions, Version};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -427,7 +427,7 @@ mod tests {
             ..TableMeta::default()
         };
         let edit = TreeEdit { added: vec![(6, meta)], ..TreeEdit::new(TreeId(99)) };
-        let version = Version::open(context, &edit, &mut Known::default()).unwrap();
+        let version = Version::open(context, &edit, &mut OpenTables::default()).unwrap();
         let bounds = Some(Arc::new(KeyBounds::new(b"m".to_vec(), None)));
         let options = TreeOptions { bounds, ..TreeOptions::default() };
         let tree = Tree::new(TreeId(99), Arc::clone(context), options, version);

@@ -6,7 +6,7 @@ use crate::keyspace_core::KeyspaceCore;
 use crate::keyspaces::Keyspaces;
 use crate::manifest::ManifestState;
 use flagstone_base::{Error, ErrorKind, Result, TreeId};
-use flagstone_tree::{Known, Tree, TreeContext, TreeOptions, Version};
+use flagstone_tree::{OpenTables, Tree, TreeContext, TreeOptions, Version};
 use std::sync::Arc;
 
 /// Opens the content of the keyspace of `record`.
@@ -53,7 +53,7 @@ pub(super) fn build_keyspaces(
 ) -> Result<Keyspaces> {
     let keyspaces = Keyspaces::default();
     // Two trees may have the same table.
-    let mut known = Known::default();
+    let mut known = OpenTables::default();
     for record in state.catalog.iter() {
         let content = open_content(contents, record)?;
         let core = build_keyspace(Arc::clone(record), content, |id, options| {

@@ -20,7 +20,7 @@ struct Gated {
 #[derive(Default)]
 struct Gate {
     state: Mutex<GateState>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -33,13 +33,13 @@ struct GateState {
 impl Gate {
     fn let_through(&self) {
         self.state.lock().unwrap().is_open = true;
-        self.bell.notify_all();
+        self.changed.notify_all();
     }
 
     /// Waits until a table is to be opened. Returns false after a minute.
     fn is_asked(&self) -> bool {
         let (gate, minute) = (self.state.lock().unwrap(), Duration::from_secs(60));
-        let waited = self.bell.wait_timeout_while(gate, minute, |gate| gate.asked == 0);
+        let waited = self.changed.wait_timeout_while(gate, minute, |gate| gate.asked == 0);
         !waited.unwrap().1.timed_out()
     }
 }
@@ -57,8 +57,8 @@ impl Disk for Gated {
         if path.extension().is_some_and(|extension| extension == "sst") {
             let mut state = self.gate.state.lock().unwrap();
             state.asked += 1;
-            self.gate.bell.notify_all();
-            drop(self.gate.bell.wait_while(state, |state| !state.is_open).unwrap());
+            self.gate.changed.notify_all();
+            drop(self.gate.changed.wait_while(state, |state| !state.is_open).unwrap());
         }
         self.disk.open(path)
     }

@@ -38,14 +38,14 @@ fn a_full_compaction_works_on_several_trees_at_the_same_time() {
     let listener = {
         let met = Arc::clone(&met);
         move |event: &Event| {
-            let (begun, bell, armed) = &*met;
+            let (begun, changed, armed) = &*met;
             if matches!(event, Event::CompactionStarted { .. }) && armed.load(Ordering::SeqCst) {
                 let mut begun = begun.lock().unwrap();
                 *begun += 1;
-                bell.notify_all();
+                changed.notify_all();
                 let long = Duration::from_secs(20);
                 let (_begun, late) =
-                    bell.wait_timeout_while(begun, long, |begun| *begun < 2).unwrap();
+                    changed.wait_timeout_while(begun, long, |begun| *begun < 2).unwrap();
                 assert!(!late.timed_out(), "no other thread began with a tree");
             }
         }

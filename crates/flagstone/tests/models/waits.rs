@@ -1,5 +1,6 @@
-//! Who waits is woken: background work runs in a thread of its own, and waits end by a bell alone,
-//! not by their time limit. A wake-up that is lost blocks all threads, which ends a schedule.
+//! Who waits is woken: background work runs in a thread of its own, and waits end by a notification
+//! alone, not by their time limit. A wake-up that is lost blocks all threads, which ends a
+//! schedule.
 
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open_with};
@@ -23,7 +24,7 @@ const BESIDES: u64 = 64 << 10;
 #[derive(Default)]
 struct Worker {
     jobs: Mutex<Jobs>,
-    bell: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -39,7 +40,7 @@ impl Worker {
             let is_done = job() == Progress::Done;
             let mut jobs = self.jobs.lock();
             jobs.is_running = false;
-            self.bell.notify_all();
+            self.changed.notify_all();
             if !is_done && !jobs.is_closed {
                 jobs.queue.push_back(job);
             } else {
@@ -56,7 +57,7 @@ impl Worker {
                 jobs.is_running = true;
                 return Some(job);
             }
-            self.bell.wait(&mut jobs);
+            self.changed.wait(&mut jobs);
         }
         None
     }
@@ -67,7 +68,7 @@ impl Executor for Worker {
         let mut jobs = self.jobs.lock();
         if !jobs.is_closed {
             jobs.queue.push_back(job);
-            self.bell.notify_all();
+            self.changed.notify_all();
         }
     }
 
@@ -85,9 +86,9 @@ impl Executor for Worker {
         let mut jobs = self.jobs.lock();
         jobs.is_closed = true;
         let dropped = std::mem::take(&mut jobs.queue);
-        self.bell.notify_all();
+        self.changed.notify_all();
         while jobs.is_running {
-            self.bell.wait(&mut jobs);
+            self.changed.wait(&mut jobs);
         }
         drop(jobs);
         drop(dropped);

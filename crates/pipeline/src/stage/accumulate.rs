@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// What an accumulator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum AccumulatorKind {
     Sum,
     Average,
     Least,
@@ -35,23 +35,23 @@ pub(super) enum Kind {
     Percentile,
 }
 
-const KINDS: [(&str, Kind); 16] = [
-    ("$sum", Kind::Sum),
-    ("$avg", Kind::Average),
-    ("$min", Kind::Least),
-    ("$max", Kind::Greatest),
-    ("$first", Kind::First),
-    ("$last", Kind::Last),
-    ("$push", Kind::Push),
-    ("$addToSet", Kind::AddToSet),
-    ("$count", Kind::Count),
-    ("$mergeObjects", Kind::Merge),
-    ("$stdDevPop", Kind::Deviation),
-    ("$stdDevSamp", Kind::SampleDeviation),
-    ("$concatArrays", Kind::Concat),
-    ("$setUnion", Kind::Union),
-    ("$percentile", Kind::Percentile),
-    ("$median", Kind::Percentile),
+const KINDS: [(&str, AccumulatorKind); 16] = [
+    ("$sum", AccumulatorKind::Sum),
+    ("$avg", AccumulatorKind::Average),
+    ("$min", AccumulatorKind::Least),
+    ("$max", AccumulatorKind::Greatest),
+    ("$first", AccumulatorKind::First),
+    ("$last", AccumulatorKind::Last),
+    ("$push", AccumulatorKind::Push),
+    ("$addToSet", AccumulatorKind::AddToSet),
+    ("$count", AccumulatorKind::Count),
+    ("$mergeObjects", AccumulatorKind::Merge),
+    ("$stdDevPop", AccumulatorKind::Deviation),
+    ("$stdDevSamp", AccumulatorKind::SampleDeviation),
+    ("$concatArrays", AccumulatorKind::Concat),
+    ("$setUnion", AccumulatorKind::Union),
+    ("$percentile", AccumulatorKind::Percentile),
+    ("$median", AccumulatorKind::Percentile),
 ];
 
 /// What some accumulators have besides an expression.
@@ -66,7 +66,7 @@ enum Extra {
 #[derive(Clone)]
 pub(super) struct Accumulator {
     pub(super) name: Box<str>,
-    kind: Kind,
+    kind: AccumulatorKind,
     input: Node,
     extra: Extra,
     place: Box<str>,
@@ -132,16 +132,20 @@ impl Accumulator {
         if PICKS.contains(&operator) {
             let (pick, input) = Pick::parse(operator, argument, at, names)?;
             let (extra, place) = (Extra::Pick(Arc::new(pick)), at.to_string().into());
-            return Ok(Some(Self { name, kind: Kind::Pick, input, extra, place }));
+            return Ok(Some(Self { name, kind: AccumulatorKind::Pick, input, extra, place }));
         }
         let Some((_, kind)) = KINDS.iter().find(|(known, _)| *known == operator) else {
             return Ok(None);
         };
         let mut extra = Extra::None;
         let input = match (*kind, argument) {
-            (Kind::Count, Value::Map(map)) if map.is_empty() => Node::Literal(Value::Null),
-            (Kind::Count, _) => return Err(at.refuse(code::TYPE_MISMATCH, "expected {}")),
-            (Kind::Percentile, _) => {
+            (AccumulatorKind::Count, Value::Map(map)) if map.is_empty() => {
+                Node::Literal(Value::Null)
+            }
+            (AccumulatorKind::Count, _) => {
+                return Err(at.refuse(code::TYPE_MISMATCH, "expected {}"));
+            }
+            (AccumulatorKind::Percentile, _) => {
                 let (percentiles, input) = Percentiles::parse(operator, argument, at, names)?;
                 extra = Extra::Percentiles(Arc::new(percentiles));
                 input
@@ -153,7 +157,7 @@ impl Accumulator {
 
     /// The accumulator that counts rows.
     pub(super) fn count(name: &str) -> Self {
-        let (kind, input) = (Kind::Sum, Node::Literal(Value::Int(1)));
+        let (kind, input) = (AccumulatorKind::Sum, Node::Literal(Value::Int(1)));
         Self { name: name.into(), kind, input, extra: Extra::None, place: "$sum".into() }
     }
 
@@ -165,40 +169,52 @@ impl Accumulator {
         }
     }
 
-    pub(super) const fn begin(&self) -> State {
+    pub(super) const fn begin(&self) -> AccumulatorState {
         match self.kind {
-            Kind::Sum | Kind::Average => State::Sum(Sum::new(), 0),
-            Kind::Count => State::Count(0),
-            Kind::Push | Kind::Concat => State::List(Vec::new()),
-            Kind::AddToSet | Kind::Union => State::Set(None),
-            Kind::Merge => State::Merged(Vec::new()),
-            Kind::Deviation | Kind::SampleDeviation => State::Moments(0.0, 0.0, 0.0),
-            Kind::Least | Kind::Greatest | Kind::First | Kind::Last => State::One(None),
-            Kind::Pick => State::Picked(Vec::new()),
-            Kind::Percentile => State::Numbers(Vec::new()),
+            AccumulatorKind::Sum | AccumulatorKind::Average => AccumulatorState::Sum(Sum::new(), 0),
+            AccumulatorKind::Count => AccumulatorState::Count(0),
+            AccumulatorKind::Push | AccumulatorKind::Concat => AccumulatorState::List(Vec::new()),
+            AccumulatorKind::AddToSet | AccumulatorKind::Union => AccumulatorState::Set(None),
+            AccumulatorKind::Merge => AccumulatorState::Merged(Vec::new()),
+            AccumulatorKind::Deviation | AccumulatorKind::SampleDeviation => {
+                AccumulatorState::Moments(0.0, 0.0, 0.0)
+            }
+            AccumulatorKind::Least
+            | AccumulatorKind::Greatest
+            | AccumulatorKind::First
+            | AccumulatorKind::Last => AccumulatorState::One(None),
+            AccumulatorKind::Pick => AccumulatorState::Picked(Vec::new()),
+            AccumulatorKind::Percentile => AccumulatorState::Numbers(Vec::new()),
         }
     }
 
     /// Adds a row. Returns by how many bytes the state has grown.
-    pub(super) fn add(&self, state: &mut State, row: &Value, context: &Context) -> Result<isize> {
+    pub(super) fn add(
+        &self,
+        state: &mut AccumulatorState,
+        row: &Value,
+        context: &Context,
+    ) -> Result<isize> {
         let value = match state {
-            State::Count(count) => {
+            AccumulatorState::Count(count) => {
                 *count += 1;
                 return Ok(0);
             }
-            State::One(Some(_)) if self.kind == Kind::First => return Ok(0),
+            AccumulatorState::One(Some(_)) if self.kind == AccumulatorKind::First => return Ok(0),
             _ => self.input.evaluate(row, context).map_err(of_group)?,
         };
-        if let (State::Picked(kept), Extra::Pick(pick)) = (&mut *state, &self.extra) {
+        if let (AccumulatorState::Picked(kept), Extra::Pick(pick)) = (&mut *state, &self.extra) {
             return pick.add(kept, value, row);
         }
         let is_null = value.as_deref().is_none_or(is_null);
         let mut grown = 0;
         match state {
-            State::List(_) | State::Set(_) if matches!(self.kind, Kind::Concat | Kind::Union) => {
+            AccumulatorState::List(_) | AccumulatorState::Set(_)
+                if matches!(self.kind, AccumulatorKind::Concat | AccumulatorKind::Union) =>
+            {
                 grown = self.gather(state, value)?;
             }
-            State::Numbers(numbers) => {
+            AccumulatorState::Numbers(numbers) => {
                 if let Some(value) = value.as_deref()
                     && NumberType::of(value).is_some()
                     && !as_double(value).is_nan()
@@ -207,8 +223,8 @@ impl Accumulator {
                     numbers.push(as_double(value));
                 }
             }
-            State::Picked(_) => {}
-            State::Sum(sum, count) => {
+            AccumulatorState::Picked(_) => {}
+            AccumulatorState::Sum(sum, count) => {
                 if let Some(value) = value.as_deref()
                     && sum.add(value)
                 {
@@ -216,12 +232,16 @@ impl Accumulator {
                     grown = SLOT / 2;
                 }
             }
-            State::One(kept) => {
+            AccumulatorState::One(kept) => {
                 let is_better = match (self.kind, kept.as_ref(), value.as_deref()) {
-                    (Kind::Last | Kind::First, ..) => true,
+                    (AccumulatorKind::Last | AccumulatorKind::First, ..) => true,
                     _ if is_null => false,
-                    (Kind::Least, Some(kept), Some(value)) => compare(value, kept).is_lt(),
-                    (Kind::Greatest, Some(kept), Some(value)) => compare(value, kept).is_gt(),
+                    (AccumulatorKind::Least, Some(kept), Some(value)) => {
+                        compare(value, kept).is_lt()
+                    }
+                    (AccumulatorKind::Greatest, Some(kept), Some(value)) => {
+                        compare(value, kept).is_gt()
+                    }
                     _ => true,
                 };
                 if is_better {
@@ -231,19 +251,19 @@ impl Accumulator {
                     *kept = Some(new);
                 }
             }
-            State::List(list) => {
+            AccumulatorState::List(list) => {
                 if let Some(value) = value {
                     grown = weight(&value);
                     list.push(value.into_owned());
                 }
             }
-            State::Set(set) => {
+            AccumulatorState::Set(set) => {
                 let set = set.get_or_insert_default();
                 if let Some(value) = value {
                     grown = inserted(set, value.into_owned());
                 }
             }
-            State::Merged(pairs) => match value.as_deref() {
+            AccumulatorState::Merged(pairs) => match value.as_deref() {
                 Some(value @ Value::Map(map)) if type_name(Some(value)) == "object" => {
                     for (key, value) in map {
                         grown += weight(key) + weight(value);
@@ -257,7 +277,7 @@ impl Accumulator {
                     return Err(PipelineError::new(5911200, &self.place, text));
                 }
             },
-            State::Moments(count, mean, squares) => {
+            AccumulatorState::Moments(count, mean, squares) => {
                 if let Some(value) = value.as_deref()
                     && NumberType::of(value).is_some()
                 {
@@ -267,13 +287,13 @@ impl Accumulator {
                     *squares += off * (as_double(value) - *mean);
                 }
             }
-            State::Count(_) => {}
+            AccumulatorState::Count(_) => {}
         }
         Ok(grown as isize)
     }
 
     /// Adds the items of an array; what is missing has none. Returns how many bytes they take.
-    fn gather(&self, state: &mut State, value: Option<Cow<'_, Value>>) -> Result<usize> {
+    fn gather(&self, state: &mut AccumulatorState, value: Option<Cow<'_, Value>>) -> Result<usize> {
         let items = match value.map(Cow::into_owned) {
             None => return Ok(0),
             Some(Value::Array(items)) => items,
@@ -284,12 +304,12 @@ impl Accumulator {
             }
         };
         match state {
-            State::List(list) => {
+            AccumulatorState::List(list) => {
                 let taken = items.iter().map(weight).sum();
                 list.extend(items);
                 Ok(taken)
             }
-            State::Set(set) => {
+            AccumulatorState::Set(set) => {
                 let set = set.get_or_insert_default();
                 Ok(items.into_iter().map(|item| inserted(set, item)).sum())
             }
@@ -298,26 +318,26 @@ impl Accumulator {
     }
 
     /// Adds the state of later rows.
-    pub(super) fn merge(&self, state: &mut State, later: State) {
+    pub(super) fn merge(&self, state: &mut AccumulatorState, later: AccumulatorState) {
         match (state, later) {
-            (State::Sum(sum, count), State::Sum(other, more)) => {
+            (AccumulatorState::Sum(sum, count), AccumulatorState::Sum(other, more)) => {
                 sum.merge(other);
                 *count += more;
             }
-            (State::Count(count), State::Count(more)) => *count += more,
-            (State::One(kept), State::One(Some(new))) => {
+            (AccumulatorState::Count(count), AccumulatorState::Count(more)) => *count += more,
+            (AccumulatorState::One(kept), AccumulatorState::One(Some(new))) => {
                 let is_better = match (self.kind, kept.as_ref()) {
-                    (Kind::First, Some(_)) => false,
-                    (Kind::Least, Some(kept)) => compare(&new, kept).is_lt(),
-                    (Kind::Greatest, Some(kept)) => compare(&new, kept).is_gt(),
+                    (AccumulatorKind::First, Some(_)) => false,
+                    (AccumulatorKind::Least, Some(kept)) => compare(&new, kept).is_lt(),
+                    (AccumulatorKind::Greatest, Some(kept)) => compare(&new, kept).is_gt(),
                     _ => true,
                 };
                 if is_better {
                     *kept = Some(new);
                 }
             }
-            (State::List(list), State::List(more)) => list.extend(more),
-            (State::Set(set), State::Set(Some(more))) => {
+            (AccumulatorState::List(list), AccumulatorState::List(more)) => list.extend(more),
+            (AccumulatorState::Set(set), AccumulatorState::Set(Some(more))) => {
                 let set = set.get_or_insert_default();
                 for value in more.0 {
                     if set.1.insert(Ordered(value.clone())) {
@@ -325,14 +345,19 @@ impl Accumulator {
                     }
                 }
             }
-            (State::Merged(pairs), State::Merged(more)) => pairs.extend(more),
-            (State::Numbers(numbers), State::Numbers(more)) => numbers.extend(more),
-            (State::Picked(kept), State::Picked(more)) => {
+            (AccumulatorState::Merged(pairs), AccumulatorState::Merged(more)) => pairs.extend(more),
+            (AccumulatorState::Numbers(numbers), AccumulatorState::Numbers(more)) => {
+                numbers.extend(more)
+            }
+            (AccumulatorState::Picked(kept), AccumulatorState::Picked(more)) => {
                 if let Extra::Pick(pick) = &self.extra {
                     pick.merge(kept, more);
                 }
             }
-            (State::Moments(n, mean, squares), State::Moments(m, other, more)) if m > 0.0 => {
+            (
+                AccumulatorState::Moments(n, mean, squares),
+                AccumulatorState::Moments(m, other, more),
+            ) if m > 0.0 => {
                 let (all, off) = (*n + m, other - *mean);
                 *squares += more + off * off * *n * m / all;
                 *mean += off * m / all;
@@ -343,26 +368,28 @@ impl Accumulator {
     }
 
     /// Returns the result.
-    pub(super) fn result(&self, state: State) -> Value {
+    pub(super) fn result(&self, state: AccumulatorState) -> Value {
         match state {
-            State::Sum(sum, _) if self.kind == Kind::Sum => sum.total(),
-            State::Sum(_, 0) => Value::Null,
-            State::Sum(sum, count) => divide(&sum.total(), &long(count as i64)).unwrap_or_default(),
-            State::Count(count) => count.into(),
-            State::One(kept) => kept.unwrap_or_default(),
-            State::List(list) => Value::Array(list),
-            State::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
-            State::Merged(pairs) => merged(pairs),
-            State::Numbers(numbers) => match &self.extra {
+            AccumulatorState::Sum(sum, _) if self.kind == AccumulatorKind::Sum => sum.total(),
+            AccumulatorState::Sum(_, 0) => Value::Null,
+            AccumulatorState::Sum(sum, count) => {
+                divide(&sum.total(), &long(count as i64)).unwrap_or_default()
+            }
+            AccumulatorState::Count(count) => count.into(),
+            AccumulatorState::One(kept) => kept.unwrap_or_default(),
+            AccumulatorState::List(list) => Value::Array(list),
+            AccumulatorState::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
+            AccumulatorState::Merged(pairs) => merged(pairs),
+            AccumulatorState::Numbers(numbers) => match &self.extra {
                 Extra::Percentiles(percentiles) => percentiles.result(numbers),
                 _ => Value::Null,
             },
-            State::Picked(kept) => match &self.extra {
+            AccumulatorState::Picked(kept) => match &self.extra {
                 Extra::Pick(pick) => pick.result(kept),
                 _ => Value::Null,
             },
-            State::Moments(count, _, squares) => {
-                let by = if self.kind == Kind::Deviation { count } else { count - 1.0 };
+            AccumulatorState::Moments(count, _, squares) => {
+                let by = if self.kind == AccumulatorKind::Deviation { count } else { count - 1.0 };
                 if by > 0.0 { Value::Float((squares / by).sqrt()) } else { Value::Null }
             }
         }
@@ -372,60 +399,64 @@ impl Accumulator {
     pub(super) const fn is_small(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Sum
-                | Kind::Average
-                | Kind::Least
-                | Kind::Greatest
-                | Kind::First
-                | Kind::Last
-                | Kind::Count
-                | Kind::Deviation
-                | Kind::SampleDeviation
+            AccumulatorKind::Sum
+                | AccumulatorKind::Average
+                | AccumulatorKind::Least
+                | AccumulatorKind::Greatest
+                | AccumulatorKind::First
+                | AccumulatorKind::Last
+                | AccumulatorKind::Count
+                | AccumulatorKind::Deviation
+                | AccumulatorKind::SampleDeviation
         )
     }
 
     /// Returns the result of a window to which more rows may be added. Of a window that rows may
     /// `leave`, what is not finite has no deviation, and that of one number is an integer.
-    pub(super) fn result_so_far(&self, state: &State, leave: bool) -> Value {
+    pub(super) fn result_so_far(&self, state: &AccumulatorState, leave: bool) -> Value {
         match state {
-            State::List(list) => Value::Array(list.clone()),
-            State::Set(Some((list, _))) => Value::Array(list.clone()),
-            State::Moments(_, _, squares) if leave && squares.is_nan() => Value::Null,
-            State::Moments(count, ..) if leave && *count == 1.0 && self.kind == Kind::Deviation => {
+            AccumulatorState::List(list) => Value::Array(list.clone()),
+            AccumulatorState::Set(Some((list, _))) => Value::Array(list.clone()),
+            AccumulatorState::Moments(_, _, squares) if leave && squares.is_nan() => Value::Null,
+            AccumulatorState::Moments(count, ..)
+                if leave && *count == 1.0 && self.kind == AccumulatorKind::Deviation =>
+            {
                 Value::Int(0)
             }
             state => self.result(state.clone()),
         }
     }
 
-    /// Returns the state of a value that [`State::into_value`] gave.
-    pub(super) fn state(&self, value: Value) -> Option<State> {
+    /// Returns the state of a value that [`AccumulatorState::into_value`] gave.
+    pub(super) fn state(&self, value: Value) -> Option<AccumulatorState> {
         Some(match (self.begin(), value) {
-            (State::Sum(..), Value::Array(parts)) => {
+            (AccumulatorState::Sum(..), Value::Array(parts)) => {
                 let count = parts.last()?.as_u64()?;
-                State::Sum(Sum::of(&parts)?, count)
+                AccumulatorState::Sum(Sum::of(&parts)?, count)
             }
-            (State::Count(_), count) => State::Count(count.as_u64()?),
-            (State::One(_), Value::Array(mut kept)) => State::One(kept.pop()),
-            (State::List(_), Value::Array(list)) => State::List(list),
-            (State::Set(_), Value::Array(list)) => {
-                State::Set(Some((list.clone(), list.into_iter().map(Ordered).collect())))
+            (AccumulatorState::Count(_), count) => AccumulatorState::Count(count.as_u64()?),
+            (AccumulatorState::One(_), Value::Array(mut kept)) => AccumulatorState::One(kept.pop()),
+            (AccumulatorState::List(_), Value::Array(list)) => AccumulatorState::List(list),
+            (AccumulatorState::Set(_), Value::Array(list)) => {
+                AccumulatorState::Set(Some((list.clone(), list.into_iter().map(Ordered).collect())))
             }
-            (State::Merged(_), Value::Map(map)) => State::Merged(map.into_iter().collect()),
-            (State::Numbers(_), Value::Array(list)) => {
-                State::Numbers(list.iter().map(as_double).collect())
+            (AccumulatorState::Merged(_), Value::Map(map)) => {
+                AccumulatorState::Merged(map.into_iter().collect())
             }
-            (State::Picked(_), Value::Array(list)) => {
+            (AccumulatorState::Numbers(_), Value::Array(list)) => {
+                AccumulatorState::Numbers(list.iter().map(as_double).collect())
+            }
+            (AccumulatorState::Picked(_), Value::Array(list)) => {
                 let mut kept = Vec::with_capacity(list.len() / 2);
                 let mut list = list.into_iter();
                 while let (Some(Value::Bytes(key)), Some(value)) = (list.next(), list.next()) {
                     kept.push((key, value));
                 }
-                State::Picked(kept)
+                AccumulatorState::Picked(kept)
             }
-            (State::Moments(..), Value::Array(parts)) => {
+            (AccumulatorState::Moments(..), Value::Array(parts)) => {
                 let [count, mean, squares] = parts.as_slice() else { return None };
-                State::Moments(count.as_f64()?, mean.as_f64()?, squares.as_f64()?)
+                AccumulatorState::Moments(count.as_f64()?, mean.as_f64()?, squares.as_f64()?)
             }
             _ => return None,
         })
@@ -476,7 +507,7 @@ fn merged(pairs: Vec<(Value, Value)>) -> Value {
 
 /// What has been accumulated.
 #[derive(Clone)]
-pub(super) enum State {
+pub(super) enum AccumulatorState {
     /// A sum, and of how many numbers.
     Sum(Sum, u64),
     Count(u64),
@@ -490,7 +521,7 @@ pub(super) enum State {
     Moments(f64, f64, f64),
 }
 
-impl State {
+impl AccumulatorState {
     /// Returns a value that holds the state.
     pub(super) fn into_value(self) -> Value {
         match self {

@@ -1,6 +1,6 @@
 //! `$bucketAuto`: rows in order, divided into groups of about one size.
 
-use super::accumulate::{Accumulator, State};
+use super::accumulate::{Accumulator, AccumulatorState};
 use super::group::{counting, parse_input, parse_output};
 use super::row::{RowBytes, Rows, decoded, map_of};
 use super::sort::Spill;
@@ -146,7 +146,8 @@ impl Rest {
         };
         let Some((_, row)) = &self.next else { return Ok(None) };
         let min = bound(row)?;
-        let mut states: Vec<State> = spec.accumulators.iter().map(Accumulator::begin).collect();
+        let mut states: Vec<AccumulatorState> =
+            spec.accumulators.iter().map(Accumulator::begin).collect();
         let (mut count, mut last, mut hold) = (0, Vec::new(), context.memory.hold());
         let mut max = Value::Null;
         while let Some((key, _)) = &self.next {

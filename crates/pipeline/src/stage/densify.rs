@@ -195,10 +195,10 @@ fn parse_bounds(
 /// The rows of a `$densify`.
 pub(super) struct Densified<R> {
     spec: Arc<Densify>,
-    state: State<R>,
+    state: DensifyState<R>,
 }
 
-enum State<R> {
+enum DensifyState<R> {
     Rows { rows: R, database: Database, spill: Spill },
     Sorted(Box<Dense>),
     Ended,
@@ -218,7 +218,7 @@ struct Dense {
 
 impl<R: Rows> Densified<R> {
     pub(super) const fn new(rows: R, spec: Arc<Densify>, database: Database, spill: Spill) -> Self {
-        Self { spec, state: State::Rows { rows, database, spill } }
+        Self { spec, state: DensifyState::Rows { rows, database, spill } }
     }
 
     fn sort(&self, mut rows: R, database: &Database, spill: Spill) -> Result<Dense> {
@@ -385,16 +385,16 @@ fn check_path(spec: &Densify, fields: &Value) -> Result<()> {
 
 impl<R: Rows> Rows for Densified<R> {
     fn next(&mut self) -> Result<Option<Value>> {
-        if let State::Rows { .. } = self.state
-            && let State::Rows { rows, database, spill } =
-                std::mem::replace(&mut self.state, State::Ended)
+        if let DensifyState::Rows { .. } = self.state
+            && let DensifyState::Rows { rows, database, spill } =
+                std::mem::replace(&mut self.state, DensifyState::Ended)
         {
-            self.state = State::Sorted(Box::new(self.sort(rows, &database, spill)?));
+            self.state = DensifyState::Sorted(Box::new(self.sort(rows, &database, spill)?));
         }
-        let State::Sorted(dense) = &mut self.state else { return Ok(None) };
+        let DensifyState::Sorted(dense) = &mut self.state else { return Ok(None) };
         let row = dense.next(&self.spec)?;
         if row.is_none() {
-            self.state = State::Ended;
+            self.state = DensifyState::Ended;
         }
         Ok(row)
     }

@@ -33,7 +33,7 @@ enum Child {
 
 /// What a stage makes of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FieldsKind {
     Include,
     Exclude,
     /// `$addFields`.
@@ -41,8 +41,8 @@ enum Kind {
 }
 
 impl Fields {
-    fn empty(kind: Kind, place: &Place<'_>) -> Self {
-        let keeps_others = kind != Kind::Include;
+    fn empty(kind: FieldsKind, place: &Place<'_>) -> Self {
+        let keeps_others = kind != FieldsKind::Include;
         let (children, places) = (Vec::new(), HashMap::new());
         Self { keeps_others, children, places, place: place.to_string().into() }
     }
@@ -73,12 +73,12 @@ impl Fields {
         &mut self,
         names: &[Box<str>],
         child: Child,
-        kind: Kind,
+        kind: FieldsKind,
         place: &Place<'_>,
     ) -> Result<()> {
         let collision = |code| {
             let text = "expected no path that is a part of another one";
-            place.refuse(if kind == Kind::Add { 40176 } else { code }, text)
+            place.refuse(if kind == FieldsKind::Add { 40176 } else { code }, text)
         };
         let Some((name, rest)) = names.split_first() else { return Ok(()) };
         let known = self.position(name).map(|at| &mut self.children[at].1);
@@ -222,7 +222,7 @@ pub(super) fn parse_add(value: &Value, place: &Place<'_>, names: &mut Names) -> 
     let Some(map) = as_object(value) else {
         return Err(place.refuse(40272, "expected a map of fields and their expressions"));
     };
-    let mut fields = Fields::empty(Kind::Add, place);
+    let mut fields = Fields::empty(FieldsKind::Add, place);
     for (key, value) in map {
         add(&mut fields, &mut Vec::new(), key, value, place, names)?;
     }
@@ -263,7 +263,7 @@ fn add(
                 return Err(at.refuse(40181, "expected one operator in a map"));
             }
             let node = parse(value, &at, names)?;
-            fields.set(outer, Child::Compute(node), Kind::Add, &at)?;
+            fields.set(outer, Child::Compute(node), FieldsKind::Add, &at)?;
         }
     }
     outer.truncate(len);
@@ -286,7 +286,7 @@ pub(super) fn parse_unset(value: &Value, place: &Place<'_>) -> Result<Fields> {
         Value::Text(_) => one,
         _ => return Err(place.refuse(31002, "expected a path, or an array of at least one")),
     };
-    let mut fields = Fields::empty(Kind::Exclude, place);
+    let mut fields = Fields::empty(FieldsKind::Exclude, place);
     let names: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
     let names = names.ok_or_else(|| place.refuse(31120, "expected paths that are text"))?;
     if names.iter().any(|name| name.contains('\0')) {
@@ -294,7 +294,7 @@ pub(super) fn parse_unset(value: &Value, place: &Place<'_>) -> Result<Fields> {
     }
     for name in names {
         let path = path_names(name, place)?;
-        fields.set(&path, Child::Drop, Kind::Exclude, place)?;
+        fields.set(&path, Child::Drop, FieldsKind::Exclude, place)?;
     }
     Ok(fields)
 }
@@ -349,9 +349,9 @@ pub(super) fn parse_project(value: &Value, place: &Place<'_>, names: &mut Names)
             return Err(crate::PipelineError::new(code, &one.place, text));
         }
     }
-    let kind = if is_exclusion { Kind::Exclude } else { Kind::Include };
+    let kind = if is_exclusion { FieldsKind::Exclude } else { FieldsKind::Include };
     let mut fields = Fields::empty(kind, place);
-    if kind == Kind::Include && !wanted.iter().any(|one| &*one.path[0] == "_id") {
+    if kind == FieldsKind::Include && !wanted.iter().any(|one| &*one.path[0] == "_id") {
         fields.push("_id", Child::Keep);
     }
     for one in wanted {

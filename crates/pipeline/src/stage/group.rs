@@ -3,7 +3,7 @@
 //! Groups are in a table until memory is full. Then their states go to a sorter, and those of one
 //! group are merged when they come out.
 
-use super::accumulate::{Accumulator, State};
+use super::accumulate::{Accumulator, AccumulatorState};
 use super::constant::constant;
 use super::row::{RowBytes, Rows, decoded, map_of};
 use super::sort::Spill;
@@ -94,14 +94,14 @@ impl Group {
         }
     }
 
-    pub(super) fn begin(&self) -> Vec<State> {
+    pub(super) fn begin(&self) -> Vec<AccumulatorState> {
         self.accumulators.iter().map(Accumulator::begin).collect()
     }
 
     /// Adds a row to the states of its group. Returns by how many bytes they have grown.
     pub(super) fn add(
         &self,
-        states: &mut [State],
+        states: &mut [AccumulatorState],
         row: &Value,
         context: &Context,
     ) -> Result<isize> {
@@ -112,7 +112,7 @@ impl Group {
         Ok(grown)
     }
 
-    pub(super) fn result(&self, id: Value, states: Vec<State>) -> Value {
+    pub(super) fn result(&self, id: Value, states: Vec<AccumulatorState>) -> Value {
         let mut pairs = vec![(Value::from("_id"), id)];
         for (state, accumulator) in states.into_iter().zip(&self.accumulators) {
             pairs.push((Value::from(&*accumulator.name), accumulator.result(state)));
@@ -134,7 +134,7 @@ const OVERHEAD: usize = 96;
 /// A group that is being accumulated.
 struct Entry {
     id: Value,
-    states: Vec<State>,
+    states: Vec<AccumulatorState>,
 }
 
 /// The groups in memory, in the order of their first rows.
@@ -196,7 +196,7 @@ impl<R: Rows> Grouped<R> {
                 None => {
                     let (place, id) = (table.entries.len(), id.into_owned());
                     table.bytes += key.len() + weight(&id) + OVERHEAD;
-                    table.bytes += self.group.accumulators.len() * size_of::<State>();
+                    table.bytes += self.group.accumulators.len() * size_of::<AccumulatorState>();
                     table.places.insert(key.as_slice().into(), place);
                     table.entries.push(Entry { id, states: self.group.begin() });
                     place
@@ -228,7 +228,7 @@ impl<R: Rows> Grouped<R> {
         keys.sort_unstable_by_key(|(place, _)| *place);
         let mut bytes = RowBytes::default();
         for ((_, key), entry) in keys.into_iter().zip(entries) {
-            let states = entry.states.into_iter().map(State::into_value);
+            let states = entry.states.into_iter().map(AccumulatorState::into_value);
             let parts = std::iter::once(entry.id).chain(states).collect();
             sorter.push(&key, bytes.of(&Value::Array(parts))?)?;
         }

@@ -11,7 +11,7 @@ use super::redact::Redact;
 use super::row::{RowBytes, Rows, map_of, set};
 use super::sample::Sampled;
 use super::sort::{SortedRows, Spill};
-use super::source::{Found, Listed, Sources, equal, index_rows};
+use super::source::{Found, RowsInMemory, Sources, equal, index_rows};
 use super::spec::{Lookup, Stage, Stages, Union, spilling};
 use super::unwind::Unwound;
 use super::window::Windowed;
@@ -71,19 +71,19 @@ pub(crate) fn run<'t>(
 ) -> Result<BoxedRows<'t>> {
     if let Some((Stage::Documents(documents), rest)) = stages.split_first() {
         let rows = documents_of(documents, &run.context)?;
-        return Ok(staged(rest, Box::new(Listed(rows.into_iter())), run));
+        return Ok(staged(rest, Box::new(RowsInMemory(rows.into_iter())), run));
     }
     if let Some((Stage::IndexStats, rest)) = stages.split_first() {
         let rows = collection.map(index_rows).unwrap_or_default();
-        return Ok(staged(rest, Box::new(Listed(rows.into_iter())), run));
+        return Ok(staged(rest, Box::new(RowsInMemory(rows.into_iter())), run));
     }
     let Some(collection) = collection else {
-        return Ok(staged(stages, Box::new(Listed(Vec::new().into_iter())), run));
+        return Ok(staged(stages, Box::new(RowsInMemory(Vec::new().into_iter())), run));
     };
     let (find, rest, done) = planned(stages, collection, filter, run);
     if let (None, Some(Stage::Count(name))) = (&rest, stages.get(done)) {
         let rows = counted(name, find.count()?).into_iter().collect::<Vec<_>>();
-        return Ok(staged(&stages[done + 1..], Box::new(Listed(rows.into_iter())), run));
+        return Ok(staged(&stages[done + 1..], Box::new(RowsInMemory(rows.into_iter())), run));
     }
     let mut rows: BoxedRows<'t> = Box::new(Found(find.run()?));
     if let Some(test) = rest {
@@ -530,7 +530,8 @@ impl Rows for Faceted<'_> {
         for (name, stages) in self.facets.iter() {
             let mut copies = self.run.context.memory.hold();
             copies.add(all.iter().map(weight).sum(), "$facet")?;
-            let mut rows = staged(stages, Box::new(Listed(all.clone().into_iter())), &self.run);
+            let mut rows =
+                staged(stages, Box::new(RowsInMemory(all.clone().into_iter())), &self.run);
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 hold.add(weight(&row), "$facet")?;

@@ -14,10 +14,10 @@ const NUMBERS_MAX: usize = 1 << 16;
 
 /// The rows of a `$sample`: each row gets a random number, and the least ones are kept by a sort.
 pub(super) struct Sampled<R> {
-    state: State<R>,
+    state: SampleState<R>,
 }
 
-enum State<R> {
+enum SampleState<R> {
     Rows { rows: R, size: u64, database: Database, spill: Spill },
     Sorted(Sorted),
     Ended,
@@ -25,7 +25,7 @@ enum State<R> {
 
 impl<R: Rows> Sampled<R> {
     pub(super) const fn new(rows: R, size: u64, database: Database, spill: Spill) -> Self {
-        Self { state: State::Rows { rows, size, database, spill } }
+        Self { state: SampleState::Rows { rows, size, database, spill } }
     }
 
     fn sorted(mut rows: R, size: u64, database: &Database, spill: Spill) -> Result<Sorted> {
@@ -61,17 +61,17 @@ fn drawn(random: &RandomState, count: u64) -> u64 {
 
 impl<R: Rows> Rows for Sampled<R> {
     fn next(&mut self) -> Result<Option<Value>> {
-        if let State::Rows { .. } = self.state
-            && let State::Rows { rows, size, database, spill } =
-                std::mem::replace(&mut self.state, State::Ended)
+        if let SampleState::Rows { .. } = self.state
+            && let SampleState::Rows { rows, size, database, spill } =
+                std::mem::replace(&mut self.state, SampleState::Ended)
         {
-            self.state = State::Sorted(Self::sorted(rows, size, &database, spill)?);
+            self.state = SampleState::Sorted(Self::sorted(rows, size, &database, spill)?);
         }
-        let State::Sorted(sorted) = &mut self.state else { return Ok(None) };
+        let SampleState::Sorted(sorted) = &mut self.state else { return Ok(None) };
         if sorted.advance()? {
             return decoded(sorted.value()).map(Some);
         }
-        self.state = State::Ended;
+        self.state = SampleState::Ended;
         Ok(None)
     }
 }

@@ -98,10 +98,10 @@ impl Spill {
 
 /// The rows of a `$sort`.
 pub(super) struct SortedRows<R> {
-    state: State<R>,
+    state: SortState<R>,
 }
 
-enum State<R> {
+enum SortState<R> {
     Unsorted { rows: R, sort: Sort, database: Database, spill: Spill, limit: Option<usize> },
     Sorted(Sorted),
     Ended,
@@ -115,7 +115,7 @@ impl<R> SortedRows<R> {
         spill: Spill,
         limit: Option<usize>,
     ) -> Self {
-        Self { state: State::Unsorted { rows, sort, database, spill, limit } }
+        Self { state: SortState::Unsorted { rows, sort, database, spill, limit } }
     }
 }
 
@@ -134,18 +134,18 @@ fn sorted<R: Rows>(mut rows: R, sort: &Sort, mut sorter: Sorter) -> Result<Sorte
 
 impl<R: Rows> Rows for SortedRows<R> {
     fn next(&mut self) -> Result<Option<Value>> {
-        if let State::Unsorted { .. } = self.state
-            && let State::Unsorted { rows, sort, database, spill, limit } =
-                std::mem::replace(&mut self.state, State::Ended)
+        if let SortState::Unsorted { .. } = self.state
+            && let SortState::Unsorted { rows, sort, database, spill, limit } =
+                std::mem::replace(&mut self.state, SortState::Ended)
         {
             let sorter = spill.sorter(&database, limit);
-            self.state = State::Sorted(sorted(rows, &sort, sorter)?);
+            self.state = SortState::Sorted(sorted(rows, &sort, sorter)?);
         }
-        let State::Sorted(sorted) = &mut self.state else { return Ok(None) };
+        let SortState::Sorted(sorted) = &mut self.state else { return Ok(None) };
         if sorted.advance()? {
             return decoded(sorted.value()).map(Some);
         }
-        self.state = State::Ended;
+        self.state = SortState::Ended;
         Ok(None)
     }
 }

@@ -72,9 +72,9 @@ fn with_key(key: Value, document: Value) -> Result<Value> {
 }
 
 /// Rows that are in memory.
-pub(super) struct Listed(pub(super) std::vec::IntoIter<Value>);
+pub(super) struct RowsInMemory(pub(super) std::vec::IntoIter<Value>);
 
-impl Rows for Listed {
+impl Rows for RowsInMemory {
     fn next(&mut self) -> Result<Option<Value>> {
         Ok(self.0.next())
     }

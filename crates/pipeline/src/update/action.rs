@@ -19,12 +19,12 @@ pub(super) struct Action {
     /// The name of the operator, and the path as it was given: for messages.
     pub(super) operator: &'static str,
     pub(super) path: Box<str>,
-    pub(super) change: Change,
+    pub(super) change: ValueChange,
 }
 
 /// A change of one value.
 #[derive(Debug)]
-pub(super) enum Change {
+pub(super) enum ValueChange {
     Set(Value),
     /// Only in a document that an upsert inserts.
     SetOnInsert(Value),
@@ -79,20 +79,20 @@ impl Action {
     /// Returns whether the action is refused where its path leads through a value that is neither a
     /// map nor an array.
     pub(super) fn needs_path(&self, around: &Surroundings) -> bool {
-        matches!(self.change, Change::PopFirst | Change::PopLast) || self.creates(around)
+        matches!(self.change, ValueChange::PopFirst | ValueChange::PopLast) || self.creates(around)
     }
 
     /// Returns whether the action creates what is missing on its path.
     pub(super) fn creates(&self, around: &Surroundings) -> bool {
         match self.change {
-            Change::Unset
-            | Change::Renamed
-            | Change::PopFirst
-            | Change::PopLast
-            | Change::Pull(_)
-            | Change::PullAll(_) => false,
-            Change::SetOnInsert(_) => around.is_insert,
-            Change::Rename(index) => around.renamed.get(index).is_some_and(Option::is_some),
+            ValueChange::Unset
+            | ValueChange::Renamed
+            | ValueChange::PopFirst
+            | ValueChange::PopLast
+            | ValueChange::Pull(_)
+            | ValueChange::PullAll(_) => false,
+            ValueChange::SetOnInsert(_) => around.is_insert,
+            ValueChange::Rename(index) => around.renamed.get(index).is_some_and(Option::is_some),
             _ => true,
         }
     }
@@ -103,26 +103,26 @@ impl Action {
             return Ok(false);
         }
         match &self.change {
-            Change::Set(new) | Change::SetOnInsert(new) => {
-                let is_on_insert = matches!(self.change, Change::SetOnInsert(_));
+            ValueChange::Set(new) | ValueChange::SetOnInsert(new) => {
+                let is_on_insert = matches!(self.change, ValueChange::SetOnInsert(_));
                 Ok((around.is_insert || !is_on_insert) && set(slot, new))
             }
-            Change::Unset => Ok(slot.take().is_some()),
-            Change::Renamed => Ok(false),
-            Change::Rename(index) => match around.renamed.get(*index) {
+            ValueChange::Unset => Ok(slot.take().is_some()),
+            ValueChange::Renamed => Ok(false),
+            ValueChange::Rename(index) => match around.renamed.get(*index) {
                 Some(Some(new)) => {
                     *slot = Some(new.clone());
                     Ok(true)
                 }
                 _ => Ok(false),
             },
-            Change::Increment(by) => self.compute(slot, by, number::add),
-            Change::Multiply(by) => self.compute(slot, by, number::multiply),
-            Change::Least(new) => Ok(set_if(slot, new, Ordering::is_lt)),
-            Change::Greatest(new) => Ok(set_if(slot, new, Ordering::is_gt)),
-            Change::CurrentDate(form) => Ok(set(slot, &form.value(around.now))),
-            Change::Bits(changes) => self.change_bits(slot, changes),
-            Change::Push(push) => {
+            ValueChange::Increment(by) => self.compute(slot, by, number::add),
+            ValueChange::Multiply(by) => self.compute(slot, by, number::multiply),
+            ValueChange::Least(new) => Ok(set_if(slot, new, Ordering::is_lt)),
+            ValueChange::Greatest(new) => Ok(set_if(slot, new, Ordering::is_gt)),
+            ValueChange::CurrentDate(form) => Ok(set(slot, &form.value(around.now))),
+            ValueChange::Bits(changes) => self.change_bits(slot, changes),
+            ValueChange::Push(push) => {
                 let is_missing = slot.is_none();
                 let items = self.array(slot, code::BAD_VALUE)?;
                 let old = items.clone();
@@ -130,21 +130,21 @@ impl Action {
                 let is_same = || old.iter().zip(&*items).all(|(a, b)| is_same(a, b));
                 Ok(is_missing || old.len() != items.len() || !is_same())
             }
-            Change::AddToSet(new) => {
+            ValueChange::AddToSet(new) => {
                 let is_missing = slot.is_none();
                 let items = self.array(slot, code::BAD_VALUE)?;
                 Ok(add_to_set(items, new) || is_missing)
             }
-            Change::PopFirst | Change::PopLast => {
+            ValueChange::PopFirst | ValueChange::PopLast => {
                 let items = self.array(slot, code::TYPE_MISMATCH)?;
                 if items.is_empty() {
                     return Ok(false);
                 }
-                let is_first = matches!(self.change, Change::PopFirst);
+                let is_first = matches!(self.change, ValueChange::PopFirst);
                 items.remove(if is_first { 0 } else { items.len() - 1 });
                 Ok(true)
             }
-            Change::Pull(condition) => {
+            ValueChange::Pull(condition) => {
                 let items = self.array(slot, code::BAD_VALUE)?;
                 let len = items.len();
                 let mut fault = None;
@@ -157,7 +157,7 @@ impl Action {
                 });
                 fault.map_or(Ok(items.len() < len), Err)
             }
-            Change::PullAll(values) => {
+            ValueChange::PullAll(values) => {
                 let items = self.array(slot, code::BAD_VALUE)?;
                 let len = items.len();
                 let values: HashSet<Ordered<&Value>> = values.iter().map(Ordered).collect();
@@ -183,7 +183,7 @@ impl Action {
     ) -> Result<bool> {
         let Some(old) = slot else {
             // A missing number counts as 0 of the same type.
-            let is_product = matches!(self.change, Change::Multiply(_));
+            let is_product = matches!(self.change, ValueChange::Multiply(_));
             *slot = Some(if is_product { zero(by) } else { by.clone() });
             return Ok(true);
         };

@@ -1,6 +1,6 @@
 //! Reads an update.
 
-use super::action::{Action, BitChange, Change, CurrentDate, is_integer};
+use super::action::{Action, BitChange, CurrentDate, ValueChange, is_integer};
 use super::condition::{ArrayFilter, Condition};
 use super::path::{self, Step, refusal};
 use super::push::Push;
@@ -89,28 +89,28 @@ pub(super) struct Rename {
 }
 
 /// Makes the change of an operator from its operand.
-type ParseChange = fn(&'static str, &str, &Value) -> Result<Change>;
+type ParseChange = fn(&'static str, &str, &Value) -> Result<ValueChange>;
 
 /// All operators.
 const OPERATORS: &[(&str, ParseChange)] = &[
-    ("$set", |_, _, value| Ok(Change::Set(value.clone()))),
-    ("$unset", |_, _, _| Ok(Change::Unset)),
-    ("$inc", |name, path, value| numeric(name, path, value).map(Change::Increment)),
-    ("$mul", |name, path, value| numeric(name, path, value).map(Change::Multiply)),
-    ("$min", |_, _, value| Ok(Change::Least(value.clone()))),
-    ("$max", |_, _, value| Ok(Change::Greatest(value.clone()))),
-    ("$setOnInsert", |_, _, value| Ok(Change::SetOnInsert(value.clone()))),
+    ("$set", |_, _, value| Ok(ValueChange::Set(value.clone()))),
+    ("$unset", |_, _, _| Ok(ValueChange::Unset)),
+    ("$inc", |name, path, value| numeric(name, path, value).map(ValueChange::Increment)),
+    ("$mul", |name, path, value| numeric(name, path, value).map(ValueChange::Multiply)),
+    ("$min", |_, _, value| Ok(ValueChange::Least(value.clone()))),
+    ("$max", |_, _, value| Ok(ValueChange::Greatest(value.clone()))),
+    ("$setOnInsert", |_, _, value| Ok(ValueChange::SetOnInsert(value.clone()))),
     ("$currentDate", current_date),
-    ("$push", |_, path, value| Push::parse(value, path).map(Change::Push)),
+    ("$push", |_, path, value| Push::parse(value, path).map(ValueChange::Push)),
     ("$addToSet", add_to_set),
     ("$pop", |name, path, value| match value.as_i64() {
-        Some(1) => Ok(Change::PopLast),
-        Some(-1) => Ok(Change::PopFirst),
+        Some(1) => Ok(ValueChange::PopLast),
+        Some(-1) => Ok(ValueChange::PopFirst),
         _ => refuse(code::FAILED_TO_PARSE, name, path, "1 for the last element, or -1", value),
     }),
-    ("$pull", |_, path, value| Condition::of_pull(value, path).map(Change::Pull)),
+    ("$pull", |_, path, value| Condition::of_pull(value, path).map(ValueChange::Pull)),
     ("$pullAll", |name, path, value| match value {
-        Value::Array(items) => Ok(Change::PullAll(items.clone())),
+        Value::Array(items) => Ok(ValueChange::PullAll(items.clone())),
         _ => refuse(code::BAD_VALUE, name, path, "an array of values", value),
     }),
     ("$bit", bits),
@@ -134,7 +134,7 @@ fn numeric(operator: &str, path: &str, value: &Value) -> Result<Value> {
     refuse(code::TYPE_MISMATCH, operator, path, "a number", value)
 }
 
-fn current_date(operator: &'static str, path: &str, value: &Value) -> Result<Change> {
+fn current_date(operator: &'static str, path: &str, value: &Value) -> Result<ValueChange> {
     let form = match value {
         Value::Bool(_) => Some(CurrentDate::Date),
         Value::Map(map) if map.len() == 1 => match map.get("$type").and_then(Value::as_str) {
@@ -146,24 +146,24 @@ fn current_date(operator: &'static str, path: &str, value: &Value) -> Result<Cha
     };
     let expected = "true, {\"$type\":\"date\"} or {\"$type\":\"timestamp\"}";
     match form {
-        Some(form) => Ok(Change::CurrentDate(form)),
+        Some(form) => Ok(ValueChange::CurrentDate(form)),
         None => refuse(code::BAD_VALUE, operator, path, expected, value),
     }
 }
 
-fn add_to_set(operator: &'static str, path: &str, value: &Value) -> Result<Change> {
+fn add_to_set(operator: &'static str, path: &str, value: &Value) -> Result<ValueChange> {
     let each = value.as_map().and_then(|map| Some((map, map.get("$each")?)));
     match each {
-        None => Ok(Change::AddToSet(vec![value.clone()])),
+        None => Ok(ValueChange::AddToSet(vec![value.clone()])),
         Some((map, _)) if map.len() > 1 => {
             refuse(code::BAD_VALUE, operator, path, "no other clause beside $each", value)
         }
-        Some((_, Value::Array(items))) => Ok(Change::AddToSet(items.clone())),
+        Some((_, Value::Array(items))) => Ok(ValueChange::AddToSet(items.clone())),
         Some((_, other)) => refuse(code::TYPE_MISMATCH, operator, path, "an array as $each", other),
     }
 }
 
-fn bits(operator: &'static str, path: &str, value: &Value) -> Result<Change> {
+fn bits(operator: &'static str, path: &str, value: &Value) -> Result<ValueChange> {
     let expected = "a map of and, or, xor to integers";
     let Value::Map(map) = value else {
         return refuse(code::BAD_VALUE, operator, path, expected, value);
@@ -184,7 +184,7 @@ fn bits(operator: &'static str, path: &str, value: &Value) -> Result<Change> {
     if changes.is_empty() {
         return refuse(code::BAD_VALUE, operator, path, expected, value);
     }
-    Ok(Change::Bits(changes))
+    Ok(ValueChange::Bits(changes))
 }
 
 impl Update {
@@ -287,7 +287,7 @@ impl Operators {
         &mut self,
         operator: &'static str,
         text: &str,
-        change: Change,
+        change: ValueChange,
         used: &mut [bool],
     ) -> Result<()> {
         let steps = path::parse(operator, text)?;
@@ -334,7 +334,7 @@ impl Operators {
         }
         let index = self.renames.len();
         self.renames.push(rename);
-        self.add(operator, from, Change::Renamed, &mut [])?;
-        self.add(operator, to, Change::Rename(index), &mut [])
+        self.add(operator, from, ValueChange::Renamed, &mut [])?;
+        self.add(operator, to, ValueChange::Rename(index), &mut [])
     }
 }

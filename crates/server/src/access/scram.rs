@@ -57,11 +57,11 @@ pub struct Conversation {
     client_first: String,
     server_first: String,
     nonce: String,
-    state: State,
+    state: ScramState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ScramState {
     Begun,
     Done,
     Refused,
@@ -98,7 +98,7 @@ impl Conversation {
             client_first: first.bare.to_owned(),
             server_first,
             nonce,
-            state: State::Begun,
+            state: ScramState::Begun,
         };
         Ok((conversation, answer))
     }
@@ -110,25 +110,25 @@ impl Conversation {
     /// If the client does not know the password, or sends what was not expected. No further message
     /// is taken then.
     pub fn step(&mut self, payload: &[u8]) -> Result<(bool, Vec<u8>), Refused> {
-        let state = std::mem::replace(&mut self.state, State::Refused);
+        let state = std::mem::replace(&mut self.state, ScramState::Refused);
         match state {
-            State::Begun => {
+            ScramState::Begun => {
                 let answer = self.finish(text(payload)?)?;
-                self.state = State::Done;
+                self.state = ScramState::Done;
                 Ok((true, answer))
             }
-            State::Done if payload.is_empty() => {
-                self.state = State::Done;
+            ScramState::Done if payload.is_empty() => {
+                self.state = ScramState::Done;
                 Ok((true, Vec::new()))
             }
-            State::Done => Err(Refused::Malformed("no more messages")),
-            State::Refused => Err(Refused::Wrong),
+            ScramState::Done => Err(Refused::Malformed("no more messages")),
+            ScramState::Refused => Err(Refused::Wrong),
         }
     }
 
     /// Returns the user, once the client has proved to be it.
     pub fn user(&self) -> Option<&User> {
-        (self.state == State::Done).then_some(&self.user)
+        (self.state == ScramState::Done).then_some(&self.user)
     }
 
     fn finish(&self, message: &str) -> Result<Vec<u8>, Refused> {

@@ -1,7 +1,7 @@
 //! The stream to a server: TCP, a Unix socket, or TLS.
 
 use super::error::ClientError;
-use super::url::{Place, ServerUrl};
+use super::url::{Endpoint, ServerUrl};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 #[cfg(unix)]
@@ -23,9 +23,9 @@ impl Stream {
         let unreachable =
             |error: &dyn std::fmt::Display| ClientError::Unreachable(format!("{url}: {error}"));
         let (host, port) = match &url.place {
-            Place::Tcp(host, port) => (host, *port),
+            Endpoint::Tcp(host, port) => (host, *port),
             #[cfg(unix)]
-            Place::Unix(path) => {
+            Endpoint::Unix(path) => {
                 return match (UnixStream::connect(path), &url.tls) {
                     (_, Some(_)) => Err(unreachable(&"a Unix socket is not encrypted")),
                     (Err(error), None) => Err(unreachable(&error)),
@@ -33,7 +33,7 @@ impl Stream {
                 };
             }
             #[cfg(not(unix))]
-            Place::Unix(_) => return Err(unreachable(&"this system has no Unix sockets")),
+            Endpoint::Unix(_) => return Err(unreachable(&"this system has no Unix sockets")),
         };
         let addresses = (host.as_str(), port).to_socket_addrs();
         let addresses = addresses.map_err(|error| unreachable(&error))?;

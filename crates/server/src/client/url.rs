@@ -31,7 +31,7 @@ const HTTPS_PORT: u16 = 443;
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     scheme: &'static str,
-    pub(super) place: Place,
+    pub(super) place: Endpoint,
     user: Option<String>,
     password: Option<String>,
     database: Option<String>,
@@ -42,7 +42,7 @@ pub struct ServerUrl {
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Endpoint {
     Tcp(String, u16),
     Unix(PathBuf),
 }
@@ -190,7 +190,7 @@ impl FromStr for ServerUrl {
 }
 
 /// Reads a host and its port.
-fn place(host: &str, port: u16) -> Result<Place, String> {
+fn place(host: &str, port: u16) -> Result<Endpoint, String> {
     if host.contains(',') {
         return Err("expected one host, found a comma: a database has one server".to_owned());
     }
@@ -202,7 +202,7 @@ fn place(host: &str, port: u16) -> Result<Place, String> {
     let name = decoded(name)?;
     if name.starts_with('/') {
         return match digits {
-            None => Ok(Place::Unix(name.into())),
+            None => Ok(Endpoint::Unix(name.into())),
             Some(_) => Err(format!("expected no port after the path of a socket: {name}")),
         };
     }
@@ -218,7 +218,7 @@ fn place(host: &str, port: u16) -> Result<Place, String> {
     if name.is_empty() || inside.is_none() && name.contains([':', '[', ']', '/']) {
         return Err(format!("expected HOST or HOST:PORT, found {host:?}"));
     }
-    Ok(Place::Tcp(name, port))
+    Ok(Endpoint::Tcp(name, port))
 }
 
 /// Decodes `%20`.
@@ -255,7 +255,7 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),

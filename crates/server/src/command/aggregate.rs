@@ -5,7 +5,7 @@ use super::filter::{Fields, is_backwards};
 use super::id::ID;
 use super::name::Namespace;
 use super::output::{Output, stage};
-use super::read::{Listed, batch_size, first_batch};
+use super::read::{BufferedRows, batch_size, first_batch};
 use super::run::{Command, Run};
 use super::service::Counters;
 use super::stream::{self, Scope};
@@ -158,11 +158,11 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     let rows: Box<dyn Rows> = match (&output, &run.transaction) {
         (Some(output), _) => {
             output.write(run, aggregate.run()?)?;
-            Box::new(Listed::new(Vec::new()))
+            Box::new(BufferedRows::new(Vec::new()))
         }
         (None, None) => Box::new(Piped { rows: aggregate.run()?, current: None }),
         (None, Some(tx)) => {
-            let mut listed = Listed::new(Vec::new());
+            let mut listed = BufferedRows::new(Vec::new());
             for row in aggregate.transaction(tx).run()? {
                 let row = row.map_err(of_reading)?;
                 listed.add(|out| put_row(&row, out))?;
@@ -321,7 +321,7 @@ pub(super) fn find(
     super::read::check_numbers(&args)?;
     let fields = Fields::parse(&args, "projection", &Variables::parse(&args, "let")?)?;
     let stages = stages_of(&args, "filter")?;
-    let mut listed = Listed::new(Vec::new());
+    let mut listed = BufferedRows::new(Vec::new());
     for row in run_stages(run, stages, collection)? {
         let row = row.map_err(of_reading)?;
         let projected = Document::from_value(&fields.project(&row.to_value(), None)?)?;

@@ -6,7 +6,7 @@ use crate::access::{ADMIN, User};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::sessions::{SESSION_MINUTES, SessionKey};
-use crate::watch::End;
+use crate::watch::Cause;
 use crate::wire::{DOCUMENT_BYTES_MAX, MESSAGE_BYTES_MAX};
 use flagstone::View;
 use flagstone::doc::DateTime;
@@ -34,7 +34,7 @@ pub(super) fn hello(run: &mut Run<'_, '_>) -> Outcome {
     if let Some(client) = args.map("client")?
         && let Some(name) = client.path("application.name")?.and_then(|name| name.as_str())
     {
-        run.client.seat.set_application(name);
+        run.client.registration.set_application(name);
     }
     let is_hello = run.command.name == "hello";
     let set = run.service.options.replica_set.clone();
@@ -62,7 +62,8 @@ pub(super) fn hello(run: &mut Run<'_, '_>) -> Outcome {
     reply.int("maxWriteBatchSize", super::run::STATEMENTS_MAX as i32)?;
     reply.datetime("localTime", DateTime::from_micros(now_millis().saturating_mul(1000)))?;
     reply.int("logicalSessionTimeoutMinutes", SESSION_MINUTES as i32)?;
-    reply.int("connectionId", i32::try_from(run.client.seat.number()).unwrap_or(i32::MAX))?;
+    reply
+        .int("connectionId", i32::try_from(run.client.registration.number()).unwrap_or(i32::MAX))?;
     reply.int("minWireVersion", 0)?;
     reply.int("maxWireVersion", WIRE_VERSION_MAX)?;
     reply.bool("readOnly", false)?;
@@ -183,7 +184,7 @@ pub(super) fn connection_status(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn my_uri(run: &mut Run<'_, '_>) -> Outcome {
-    Ok(run.reply.text("you", run.client.seat.peer())?)
+    Ok(run.reply.text("you", run.client.registration.peer())?)
 }
 
 pub(super) fn build_info(run: &mut Run<'_, '_>) -> Outcome {
@@ -213,8 +214,8 @@ fn sessions(run: &Run<'_, '_>) -> Outcome<Vec<SessionKey>> {
 }
 
 pub(super) fn kill_sessions(run: &mut Run<'_, '_>) -> Outcome {
-    let (killed, own) = (sessions(run)?, Some(run.client.seat.number()));
-    run.service.operations.kill_others(own, End::Killed, |running| {
+    let (killed, own) = (sessions(run)?, Some(run.client.registration.number()));
+    run.service.operations.kill_others(own, Cause::Killed, |running| {
         running.session.as_ref().is_some_and(|session| killed.contains(session))
     });
     end_sessions(run)

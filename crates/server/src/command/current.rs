@@ -8,9 +8,9 @@ use super::service::{Service, now_millis};
 use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use crate::session::operations::{Kind, Listed, MESSAGE, Running, Use};
+use crate::session::operations::{ListedConnection, MESSAGE, Running, Use, UseKind};
 use crate::session::sessions::SessionKey;
-use crate::watch::End;
+use crate::watch::Cause;
 use flagstone::doc::{DateTime, FieldKey, Map};
 use flagstone::query::Matcher;
 use flagstone::{Filter, Value};
@@ -101,7 +101,7 @@ fn rows(run: &mut Run<'_, '_>, wanted: &Wanted) -> Outcome<Vec<Vec<u8>>> {
 }
 
 /// Appends what is known of a connection, without values that its command carries.
-fn put(out: &mut BsonWriter<'_>, listed: &Listed) -> Outcome {
+fn put(out: &mut BsonWriter<'_>, listed: &ListedConnection) -> Outcome {
     out.text("type", "op")?;
     out.text("host", &super::operation::host())?;
     out.text("desc", &format!("conn{}", listed.client))?;
@@ -170,7 +170,7 @@ pub(super) fn kill_op(run: &mut Run<'_, '_>) -> Outcome {
     let (all, user) = (sees_all(run), run.user());
     let is_it = |running: &Running| i64::from(running.id) == id && (all || running.user == user);
     // One that has ended meanwhile is what was wanted.
-    run.service.operations.kill(End::Killed, is_it);
+    run.service.operations.kill(Cause::Killed, is_it);
     Ok(run.reply.text("info", "attempting to kill op")?)
 }
 
@@ -191,8 +191,8 @@ pub(super) fn top(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 fn put_use(reply: &mut BsonWriter<'_>, namespace: &str, used: &Use) -> Outcome {
-    let sum = |is_in: fn(Kind) -> bool| {
-        let kinds = Kind::ALL.iter().filter(|(kind, _)| is_in(*kind));
+    let sum = |is_in: fn(UseKind) -> bool| {
+        let kinds = UseKind::ALL.iter().filter(|(kind, _)| is_in(*kind));
         kinds
             .map(|(kind, _)| used.of(*kind))
             .fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
@@ -200,9 +200,9 @@ fn put_use(reply: &mut BsonWriter<'_>, namespace: &str, used: &Use) -> Outcome {
     let mut rows = vec![
         ("total", sum(|_kind| true)),
         ("readLock", sum(|kind| !kind.writes())),
-        ("writeLock", sum(Kind::writes)),
+        ("writeLock", sum(UseKind::writes)),
     ];
-    rows.extend(Kind::ALL.iter().map(|(kind, name)| (*name, used.of(*kind))));
+    rows.extend(UseKind::ALL.iter().map(|(kind, name)| (*name, used.of(*kind))));
     reply.begin_document(namespace)?;
     for (name, (count, micros)) in rows {
         reply.begin_document(name)?;
@@ -220,15 +220,15 @@ pub(super) fn put_latencies(
     namespace: &Namespace,
 ) -> Outcome {
     let used = service.operations.used().remove(&namespace.to_string());
-    let is_of = |kind: Kind, name: &str| match name {
-        "reads" => matches!(kind, Kind::Query | Kind::GetMore),
+    let is_of = |kind: UseKind, name: &str| match name {
+        "reads" => matches!(kind, UseKind::Query | UseKind::GetMore),
         "writes" => kind.writes(),
-        "commands" => kind == Kind::Other,
+        "commands" => kind == UseKind::Other,
         // Commands in transactions count as what they do.
         _ => false,
     };
     for name in ["reads", "writes", "commands", "transactions"] {
-        let kinds = Kind::ALL.iter().map(|(kind, _)| *kind).filter(|kind| is_of(*kind, name));
+        let kinds = UseKind::ALL.iter().map(|(kind, _)| *kind).filter(|kind| is_of(*kind, name));
         let counts = kinds.filter_map(|kind| Some(used.as_ref()?.of(kind)));
         let (ops, micros) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         out.begin_document(name)?;
@@ -253,10 +253,10 @@ pub(super) fn kill_all_sessions(run: &mut Run<'_, '_>) -> Outcome {
         users.push(user.required_text("user")?);
     }
     let is_named = |key: &SessionKey| users.is_empty() || users.contains(&key.user.as_str());
-    let own = Some(run.client.seat.number());
+    let own = Some(run.client.registration.number());
     run.service
         .operations
-        .kill_others(own, End::Killed, |running| running.session.as_ref().is_some_and(is_named));
+        .kill_others(own, Cause::Killed, |running| running.session.as_ref().is_some_and(is_named));
     run.service.sessions.end_all(is_named);
     run.service.cursors.end_sessions(is_named);
     Ok(())

@@ -11,13 +11,13 @@ const BUCKETS: usize = 104;
 
 /// What an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OperationKind {
     Read,
     Write,
     Command,
 }
 
-impl Kind {
+impl OperationKind {
     /// All, with their names in `serverStatus`.
     pub(crate) const ALL: [(Self, &'static str); 3] =
         [(Self::Read, "reads"), (Self::Write, "writes"), (Self::Command, "commands")];
@@ -37,11 +37,11 @@ impl Kind {
 pub(crate) struct Latencies([Histogram; 3]);
 
 impl Latencies {
-    pub(crate) fn add(&self, kind: Kind, took: Duration) {
+    pub(crate) fn add(&self, kind: OperationKind, took: Duration) {
         self.of(kind).add(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
-    pub(crate) const fn of(&self, kind: Kind) -> &Histogram {
+    pub(crate) const fn of(&self, kind: OperationKind) -> &Histogram {
         &self.0[kind as usize]
     }
 }
@@ -113,11 +113,11 @@ mod tests {
     fn durations_are_counted_by_kind() {
         let latencies = Latencies::default();
         for micros in [9, 8, 8, 100] {
-            latencies.add(Kind::Write, Duration::from_micros(micros));
+            latencies.add(OperationKind::Write, Duration::from_micros(micros));
         }
-        let writes = latencies.of(Kind::Write);
+        let writes = latencies.of(OperationKind::Write);
         assert_eq!(writes.micros(), 125);
         assert_eq!(writes.counts().collect::<Vec<_>>(), [(8, 3), (96, 1)]);
-        assert_eq!(latencies.of(Kind::Read).counts().count(), 0);
+        assert_eq!(latencies.of(OperationKind::Read).counts().count(), 0);
     }
 }

@@ -51,7 +51,7 @@ pub(crate) mod table;
 #[cfg(test)]
 mod differences;
 
-pub(crate) use latency::Kind as OperationKind;
+pub(crate) use latency::OperationKind;
 pub(crate) use notes::Replacing;
 pub(crate) use run::room_for;
 pub use service::{Client, Service, ServiceOptions};

@@ -4,7 +4,7 @@ use super::args::Args;
 use super::builds::Build;
 use super::catalog::may_see;
 use super::connection::VERSION;
-use super::latency::{Kind, Latencies};
+use super::latency::{Latencies, OperationKind};
 use super::read::{put_count, put_long};
 use super::run::Run;
 use super::service::{Counters, Service, now_millis};
@@ -196,7 +196,7 @@ fn put_latencies(
     has_histograms: bool,
 ) -> Outcome {
     reply.begin_document("opLatencies")?;
-    for (kind, name) in Kind::ALL {
+    for (kind, name) in OperationKind::ALL {
         let histogram = latencies.of(kind);
         reply.begin_document(name)?;
         put_long(reply, "latency", histogram.micros())?;

@@ -11,7 +11,7 @@ use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::room::Parsed;
-use crate::session::cursors::{Cursor, FIRST_BATCH, Place, Rows};
+use crate::session::cursors::{Cursor, CursorSlot, FIRST_BATCH, Rows};
 use flagstone::doc::Map;
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
@@ -58,8 +58,8 @@ impl Found<'_> {
 }
 
 /// Returns all documents of a query.
-fn all(mut found: Found<'_>) -> Outcome<Listed> {
-    let mut listed = Listed::new(Vec::new());
+fn all(mut found: Found<'_>) -> Outcome<BufferedRows> {
+    let mut listed = BufferedRows::new(Vec::new());
     while found.advance()? {
         listed.add(|out| found.put(out))?;
     }
@@ -81,7 +81,7 @@ impl Rows for Found<'static> {
 }
 
 /// Rows that are there already: documents of BSON.
-pub(super) struct Listed {
+pub(super) struct BufferedRows {
     documents: VecDeque<Vec<u8>>,
     bytes: usize,
     current: Vec<u8>,
@@ -95,13 +95,13 @@ const ALL_LISTED_BYTES_MAX: usize = 256 << 20;
 /// The bytes of all such rows that were not sent yet.
 static ALL_LISTED: AtomicUsize = AtomicUsize::new(0);
 
-impl Drop for Listed {
+impl Drop for BufferedRows {
     fn drop(&mut self) {
         ALL_LISTED.fetch_sub(self.bytes, Ordering::AcqRel);
     }
 }
 
-impl Listed {
+impl BufferedRows {
     pub(super) fn new(documents: Vec<Vec<u8>>) -> Self {
         let bytes = documents.iter().map(Vec::len).sum();
         ALL_LISTED.fetch_add(bytes, Ordering::AcqRel);
@@ -127,7 +127,7 @@ impl Listed {
     }
 }
 
-impl Rows for Listed {
+impl Rows for BufferedRows {
     fn holds_command(&self) -> bool {
         false
     }
@@ -306,7 +306,7 @@ pub(super) fn first_batch_in(
     namespace: String,
     rows: Box<dyn Rows>,
     (most, is_single, stays): (Option<u64>, bool, bool),
-    place: Option<Place<'_>>,
+    place: Option<CursorSlot<'_>>,
 ) -> Outcome {
     let mut cursor = Cursor::new(namespace.clone(), run.user(), rows);
     cursor.stays = stays;

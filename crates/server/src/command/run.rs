@@ -10,7 +10,7 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::room::Parsed;
 use crate::session::operations::MESSAGE;
 use crate::session::sessions::{RETRYABLE, WriteId};
-use crate::watch::End;
+use crate::watch::{Cause, End};
 use crate::wire::Sequence;
 use flagstone::internal::durability as durability_of;
 use flagstone::{
@@ -243,12 +243,12 @@ fn take_room(
         );
         let is_late = time < ROOM_WAIT && began.elapsed() >= time;
         Err(match service.end_of_wait() {
-            Some(End::Stopped) => {
+            Some(End::Told(Cause::Stopped)) => {
                 let failure =
                     Failure::new(Code::ShutdownInProgress, "the server is being shut down");
                 if waiting.is_retried() { failure.with_label(RETRYABLE) } else { failure }
             }
-            Some(End::Killed | End::Gone) => Failure::new(Code::Interrupted, text),
+            Some(End::Told(Cause::Killed) | End::Gone) => Failure::new(Code::Interrupted, text),
             _ if is_late => Failure::new(Code::MaxTimeMSExpired, text),
             _ => Failure::new(Code::ExceededMemoryLimit, text),
         })

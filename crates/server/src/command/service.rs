@@ -2,7 +2,7 @@
 
 use super::builds::Builds;
 use super::id::Incoming;
-use super::latency::{Kind, Latencies};
+use super::latency::{Latencies, OperationKind};
 use super::name::Namespace;
 use super::notes::{self, catalog_event};
 use super::run::{Command, PLANS_MAX, Run};
@@ -13,9 +13,9 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::room::Room;
 use crate::session::clock::{Clock, Time};
 use crate::session::cursors::Cursors;
-use crate::session::operations::{Operations, Seated};
+use crate::session::operations::{Operations, Registration};
 use crate::session::sessions::{RETRYABLE, SessionKey, Sessions, TRANSIENT};
-use crate::watch::{self, End};
+use crate::watch::{self, Cause, End};
 use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::{Collection, Database, Document, KeyspaceOptions, Routing, View};
 use std::collections::HashMap;
@@ -139,7 +139,7 @@ impl Counters {
 
 /// The state of one connection.
 pub struct Client {
-    pub(crate) seat: Seated,
+    pub(crate) registration: Registration,
     /// Where it has connected to, as a host and a port.
     pub(crate) local: String,
     /// Whether it comes from this machine, or there is no connection.
@@ -185,8 +185,8 @@ impl std::fmt::Debug for Service {
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client")
-            .field("peer", &self.seat.peer())
-            .field("id", &self.seat.number())
+            .field("peer", &self.registration.peer())
+            .field("id", &self.registration.number())
             .field("user", &self.user)
             .finish_non_exhaustive()
     }
@@ -258,9 +258,9 @@ impl Service {
     pub fn client(&self, peer: String, local: String, is_local: bool) -> Client {
         let id = self.clients.fetch_add(1, Ordering::Relaxed);
         let incoming = Incoming::default();
-        let seat = self.operations.seat(id, peer);
+        let registration = self.operations.register(id, peer);
         let (is_root, user, conversation, seen) = (false, None, None, self.users.changes());
-        Client { seat, local, is_local, is_root, user, seen, conversation, incoming }
+        Client { registration, local, is_local, is_root, user, seen, conversation, incoming }
     }
 
     /// Looks up again who the client is, if users have changed: one who was removed, or has other
@@ -406,7 +406,8 @@ impl Service {
         };
         let user = client.user().map(str::to_owned);
         let about = (command.database.as_str(), command.collection());
-        let mut began = self.operations.begin(&client.seat, entry.name, about, (user, session));
+        let mut began =
+            self.operations.begin(&client.registration, entry.name, about, (user, session));
         // After that: what begins later is not told that the server stops.
         self.check_open().map_err(|failure| match command.body.root().get("txnNumber") {
             Ok(Some(_)) => failure.with_label(RETRYABLE),
@@ -464,10 +465,11 @@ impl Service {
             run.reply.double("ok", 1.0)?;
             return Ok(run.reply.end()?);
         }
-        let (bell, since) = (Arc::clone(&began.seat.bell), Instant::now());
+        let (kill_switch, since) = (Arc::clone(&began.entry.kill_switch), Instant::now());
         let only_reads = entry.need == Need::Read || entry.name == "getMore";
-        let done =
-            watch::watched(deadline, &bell, only_reads, || self.run_in_session(entry, &mut run));
+        let done = watch::watched(deadline, &kill_switch, only_reads, || {
+            self.run_in_session(entry, &mut run)
+        });
         // A getMore with a time of its own waits for events: that says nothing about the server.
         if entry.name != "getMore" || args.get("maxTimeMS")?.is_none() {
             let need = match entry.name {
@@ -475,7 +477,7 @@ impl Service {
                 "bulkWrite" => Need::Write,
                 _ => entry.need,
             };
-            self.latencies.add(Kind::of(need, entry.in_transaction), since.elapsed());
+            self.latencies.add(OperationKind::of(need, entry.in_transaction), since.elapsed());
         }
         done?;
         run.reply.double("ok", 1.0)?;
@@ -547,17 +549,17 @@ impl Service {
         wait: impl FnOnce(&dyn Fn() -> bool) -> T,
     ) -> T {
         let user = client.user().map(str::to_owned);
-        let began = self.operations.begin(&client.seat, name, about, (user, None));
+        let began = self.operations.begin(&client.registration, name, about, (user, None));
         began.wait();
-        let bell = Arc::clone(&began.seat.bell);
-        watch::watched(None, &bell, true, || wait(&|| self.end_of_wait().is_none()))
+        let kill_switch = Arc::clone(&began.entry.kill_switch);
+        watch::watched(None, &kill_switch, true, || wait(&|| self.end_of_wait().is_none()))
     }
 
     /// Returns why the wait of this thread for room is to end, if it is. What waits has not begun,
     /// so that it does not outlast the begin of a stop.
     pub(crate) fn end_of_wait(&self) -> Option<End> {
         let stops = || watch::waits_end() || self.is_closing.load(Ordering::Acquire);
-        watch::end().or_else(|| stops().then_some(End::Stopped))
+        watch::end().or_else(|| stops().then_some(End::Told(Cause::Stopped)))
     }
 
     /// Returns a collection if there is one.
@@ -661,7 +663,7 @@ impl Service {
     /// Refuses all further commands, and ends cursors and sessions.
     pub fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
-        self.operations.kill(End::Stopped, |_command| true);
+        self.operations.kill(Cause::Stopped, |_command| true);
         self.cursors.clear();
         self.sessions.clear();
     }

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 /// What a shape is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum ShapeKind {
     /// Queries that say the same in the same order, whatever the values.
     Query,
     /// Queries that a planner treats alike: the order of conditions and of fields has no meaning,
@@ -58,7 +58,10 @@ impl Shape {
     }
 
     pub(super) fn filter(&mut self, filter: &Value) {
-        self.add("filter", [Kind::Query, Kind::Plan].map(|kind| conditions(filter, kind)));
+        self.add(
+            "filter",
+            [ShapeKind::Query, ShapeKind::Plan].map(|kind| conditions(filter, kind)),
+        );
     }
 
     /// Adds an order: its values are part of the shape.
@@ -120,20 +123,20 @@ fn operators(value: &Value) -> Option<&Map> {
 }
 
 /// Returns the shape of a filter.
-fn conditions(filter: &Value, kind: Kind) -> String {
+fn conditions(filter: &Value, kind: ShapeKind) -> String {
     let mut parts = Vec::new();
     add_conditions(filter, kind, &mut parts);
     joined(parts, kind)
 }
 
-fn joined(mut parts: Vec<String>, kind: Kind) -> String {
-    if kind == Kind::Plan {
+fn joined(mut parts: Vec<String>, kind: ShapeKind) -> String {
+    if kind == ShapeKind::Plan {
         parts.sort();
     }
     parts.join(" ")
 }
 
-fn add_conditions(filter: &Value, kind: Kind, parts: &mut Vec<String>) {
+fn add_conditions(filter: &Value, kind: ShapeKind, parts: &mut Vec<String>) {
     for (name, value) in filter.as_map().into_iter().flat_map(Map::iter) {
         let name = name.as_str().unwrap_or_default();
         match (name, value) {
@@ -145,7 +148,7 @@ fn add_conditions(filter: &Value, kind: Kind, parts: &mut Vec<String>) {
                 parts.push(format!("{name}[{}]", joined(inner.collect(), kind)));
             }
             ("$comment", _) => {}
-            ("$expr", value) if kind == Kind::Query => {
+            ("$expr", value) if kind == ShapeKind::Query => {
                 parts.push(format!("$expr {}", expression(value, false)));
             }
             (name, _) if name.starts_with('$') => parts.push(name.to_owned()),
@@ -157,7 +160,7 @@ fn add_conditions(filter: &Value, kind: Kind, parts: &mut Vec<String>) {
     }
 }
 
-fn add_operators(path: &str, operators: &Map, kind: Kind, parts: &mut Vec<String>) {
+fn add_operators(path: &str, operators: &Map, kind: ShapeKind, parts: &mut Vec<String>) {
     for (name, value) in operators {
         // Options belong to the pattern beside them.
         if let Some(name) = name.as_str().filter(|name| *name != "$options") {
@@ -166,7 +169,7 @@ fn add_operators(path: &str, operators: &Map, kind: Kind, parts: &mut Vec<String
     }
 }
 
-fn operator(path: &str, name: &str, value: &Value, kind: Kind) -> String {
+fn operator(path: &str, name: &str, value: &Value, kind: ShapeKind) -> String {
     let argument = match (name, value, kind) {
         ("$not", value, _) => match operators(value) {
             Some(inner) => all_of(inner, kind),
@@ -187,28 +190,28 @@ fn operator(path: &str, name: &str, value: &Value, kind: Kind) -> String {
             let is = value.as_bool().unwrap_or_else(|| value.as_f64() != Some(0.0));
             is.to_string()
         }
-        ("$in" | "$nin", Value::Array(values), Kind::Plan) => values.len().to_string(),
-        ("$type", Value::Array(types), Kind::Query) => {
+        ("$in" | "$nin", Value::Array(values), ShapeKind::Plan) => values.len().to_string(),
+        ("$type", Value::Array(types), ShapeKind::Query) => {
             types.iter().map(Value::to_string).collect::<Vec<_>>().join(" ")
         }
-        ("$type", one, Kind::Query) => one.to_string(),
+        ("$type", one, ShapeKind::Query) => one.to_string(),
         (_, value, kind) => literal(value, kind),
     };
     format!("{path:?} {name}({argument})")
 }
 
 /// Returns the shape of several operators of one field.
-fn all_of(operators: &Map, kind: Kind) -> String {
+fn all_of(operators: &Map, kind: ShapeKind) -> String {
     let mut parts = Vec::new();
     add_operators("", operators, kind, &mut parts);
     joined(parts, kind)
 }
 
 /// Returns what is left of a value.
-fn literal(value: &Value, kind: Kind) -> String {
+fn literal(value: &Value, kind: ShapeKind) -> String {
     match kind {
-        Kind::Query => format!("?{}", value.type_name()),
-        Kind::Plan => String::new(),
+        ShapeKind::Query => format!("?{}", value.type_name()),
+        ShapeKind::Plan => String::new(),
     }
 }
 
@@ -224,7 +227,7 @@ fn expression(value: &Value, has_names: bool) -> String {
             let fields: Vec<_> = map
                 .iter()
                 .map(|(name, value)| match (name.as_str(), value) {
-                    (Some("$literal"), value) => literal(value, Kind::Query),
+                    (Some("$literal"), value) => literal(value, ShapeKind::Query),
                     (Some("pipeline"), Value::Array(stages)) => {
                         let mut inner = Shape::default();
                         stages.iter().for_each(|stage| inner.stage(stage));
@@ -235,7 +238,7 @@ fn expression(value: &Value, has_names: bool) -> String {
                 .collect();
             format!("{{{}}}", fields.join(","))
         }
-        other => literal(other, Kind::Query),
+        other => literal(other, ShapeKind::Query),
     }
 }
 

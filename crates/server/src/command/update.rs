@@ -31,7 +31,7 @@ struct Changed {
 }
 
 /// What is done to documents.
-struct Change<'a> {
+struct UpdateStatement<'a> {
     namespace: &'a Namespace,
     update: Update,
     is_upsert: bool,
@@ -44,7 +44,7 @@ struct Change<'a> {
     last: RefCell<Option<Document>>,
 }
 
-impl<'a> Change<'a> {
+impl<'a> UpdateStatement<'a> {
     fn parse(
         service: &Service,
         args: &Args<'_>,
@@ -266,7 +266,8 @@ impl Form {
         }
         let constants = Variables::parse(statement, self.constants)?;
         let variables_of = variables.with(constants)?;
-        let change = Change::parse(run.service, statement, self.update, namespace, &variables_of)?;
+        let change =
+            UpdateStatement::parse(run.service, statement, self.update, namespace, &variables_of)?;
         let q = statement.required_map(self.filter)?;
         if is_multi && change.update.is_replacement() {
             let text = "multi update is not supported for replacement-style update";
@@ -294,7 +295,7 @@ impl Form {
 /// Changes one document of the target.
 fn update_first(
     run: &mut Run<'_, '_>,
-    change: &Change<'_>,
+    change: &UpdateStatement<'_>,
     target: &Target<'_>,
     number: u32,
 ) -> Outcome<Done> {
@@ -312,7 +313,10 @@ fn update_first(
 
 /// Carries out an upsert once more if another has inserted a document with its unique value since
 /// it found none: now it finds that one.
-fn again_if_raced<T>(change: &Change<'_>, mut work: impl FnMut() -> Outcome<T>) -> Outcome<T> {
+fn again_if_raced<T>(
+    change: &UpdateStatement<'_>,
+    mut work: impl FnMut() -> Outcome<T>,
+) -> Outcome<T> {
     match work() {
         Err(failure) if change.is_upsert && failure.code == Code::DuplicateKey => work(),
         done => done,
@@ -323,7 +327,7 @@ fn again_if_raced<T>(change: &Change<'_>, mut work: impl FnMut() -> Outcome<T>) 
 /// the client has open.
 fn update_all(
     run: &mut Run<'_, '_>,
-    change: &Change<'_>,
+    change: &UpdateStatement<'_>,
     target: &Target<'_>,
     done: &mut Done,
 ) -> Outcome {
@@ -385,8 +389,8 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
     let change = if removes {
         None
     } else {
-        let change = Change::parse(run.service, &args, "update", &namespace, &variables)?;
-        Some(Change { is_shown: true, ..change })
+        let change = UpdateStatement::parse(run.service, &args, "update", &namespace, &variables)?;
+        Some(UpdateStatement { is_shown: true, ..change })
     };
     let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);
     let reply = match collection(run, &namespace, is_upsert)? {

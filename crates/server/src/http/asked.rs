@@ -36,13 +36,13 @@ impl fmt::Debug for Request<'_> {
 }
 
 /// A request, taken apart.
-pub(super) struct Asked<'a> {
+pub(super) struct RoutedRequest<'a> {
     pub(super) route: &'static Route,
     pub(super) target: &'a Target,
     pub(super) request: &'a Request<'a>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> RoutedRequest<'a> {
     /// Returns the collection that the path names.
     pub(super) fn namespace(&self) -> Outcome<Namespace> {
         Namespace::new(self.segment("{db}"), self.segment("{collection}"))

@@ -22,7 +22,7 @@ const LINE_BYTES_MAX: usize = 256;
 
 /// Where a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BodyState {
     /// Within this many bytes of the body.
     Bytes(u64),
     /// In the line that announces a chunk.
@@ -37,7 +37,7 @@ enum State {
 /// Takes the bytes of a body out of those of a connection. It holds nothing by what is announced.
 #[derive(Debug)]
 pub struct BodyReader {
-    state: State,
+    state: BodyState,
     is_chunked: bool,
     /// How many bytes the body may still have.
     left: u64,
@@ -58,10 +58,10 @@ impl BodyReader {
             Takes::Stream => u64::MAX,
         };
         let (state, is_chunked) = match head.framing {
-            Framing::Length(0) => (State::Done, false),
+            Framing::Length(0) => (BodyState::Done, false),
             Framing::Length(bytes) if bytes > left => return Err(too_large()),
-            Framing::Length(bytes) => (State::Bytes(bytes), false),
-            Framing::Chunks => (State::Size, true),
+            Framing::Length(bytes) => (BodyState::Bytes(bytes), false),
+            Framing::Chunks => (BodyState::Size, true),
         };
         Ok(Self { state, is_chunked, left, line: Vec::new(), trailer: 0 })
     }
@@ -69,9 +69,9 @@ impl BodyReader {
     /// Returns how many bytes are to come at least; 0 when the body is whole.
     pub const fn missing(&self) -> u64 {
         match self.state {
-            State::Done => 0,
-            State::Bytes(bytes) => bytes,
-            State::Size | State::AfterChunk | State::Trailer => 1,
+            BodyState::Done => 0,
+            BodyState::Bytes(bytes) => bytes,
+            BodyState::Size | BodyState::AfterChunk | BodyState::Trailer => 1,
         }
     }
 
@@ -82,15 +82,15 @@ impl BodyReader {
     /// If they are no chunks, or the body is too large.
     pub fn take(&mut self, bytes: &[u8], body: &mut Vec<u8>) -> Result<usize, BadRequest> {
         let mut rest = bytes;
-        while !rest.is_empty() && self.state != State::Done {
-            if let State::Bytes(left) = self.state {
+        while !rest.is_empty() && self.state != BodyState::Done {
+            if let BodyState::Bytes(left) = self.state {
                 let here = rest.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 body.extend_from_slice(&rest[..here]);
                 rest = &rest[here..];
                 self.state = match left - here as u64 {
-                    0 if self.is_chunked => State::AfterChunk,
-                    0 => State::Done,
-                    left => State::Bytes(left),
+                    0 if self.is_chunked => BodyState::AfterChunk,
+                    0 => BodyState::Done,
+                    left => BodyState::Bytes(left),
                 };
                 continue;
             }
@@ -109,7 +109,7 @@ impl BodyReader {
 
     fn check_length(&self) -> Result<(), BadRequest> {
         let (most, what) = match self.state {
-            State::Trailer => {
+            BodyState::Trailer => {
                 (HEAD_BYTES_MAX - self.trailer, "shorter fields after the last chunk")
             }
             _ => (LINE_BYTES_MAX, "the size of a chunk"),
@@ -121,7 +121,7 @@ impl BodyReader {
     }
 
     /// Takes a whole line.
-    fn take_line(&mut self, line: &[u8]) -> Result<State, BadRequest> {
+    fn take_line(&mut self, line: &[u8]) -> Result<BodyState, BadRequest> {
         // Some end lines at a bare \r as well, and would see other chunks.
         let is_text = |line: &[u8]| line.iter().all(|byte| !byte.is_ascii_control() || *byte == 9);
         let Some(line) = line.strip_suffix(b"\r\n").filter(|line| is_text(line)) else {
@@ -129,23 +129,25 @@ impl BodyReader {
             return Err(BadRequest::malformed(text));
         };
         match self.state {
-            State::AfterChunk if line.is_empty() => Ok(State::Size),
-            State::AfterChunk => {
+            BodyState::AfterChunk if line.is_empty() => Ok(BodyState::Size),
+            BodyState::AfterChunk => {
                 Err(BadRequest::malformed("expected the end of a chunk where its size says"))
             }
-            State::Trailer if line.is_empty() => Ok(State::Done),
-            State::Trailer if !line.contains(&b':') || line.starts_with(b":") || is_space(line) => {
+            BodyState::Trailer if line.is_empty() => Ok(BodyState::Done),
+            BodyState::Trailer
+                if !line.contains(&b':') || line.starts_with(b":") || is_space(line) =>
+            {
                 Err(BadRequest::malformed("expected fields after the last chunk"))
             }
-            State::Trailer => {
+            BodyState::Trailer => {
                 self.trailer += line.len() + 2;
-                Ok(State::Trailer)
+                Ok(BodyState::Trailer)
             }
             _ => match chunk_size(line)? {
-                0 => Ok(State::Trailer),
+                0 => Ok(BodyState::Trailer),
                 size => {
                     self.left = self.left.checked_sub(size).ok_or_else(too_large)?;
-                    Ok(State::Bytes(size))
+                    Ok(BodyState::Bytes(size))
                 }
             },
         }

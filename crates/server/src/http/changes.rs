@@ -3,7 +3,7 @@
 //! Each event has the token after it as its id, which browsers send when they connect again. So
 //! has each heartbeat, without an event: a client that saw none knows where to go on, too.
 
-use super::asked::Asked;
+use super::asked::RoutedRequest;
 use super::refusal;
 use super::response::{Content, Part, Response};
 use super::route::{Form, Parameter};
@@ -42,7 +42,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 pub(super) fn respond<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let (scope, need, database) = match (asked.parameter("db"), asked.parameter("collection")) {
         (Some(db), Some(name)) => {

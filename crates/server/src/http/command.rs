@@ -1,6 +1,6 @@
 //! A command of drivers: `{"db": "shop", "command": {..}}`.
 
-use super::asked::{Asked, parse};
+use super::asked::{RoutedRequest, parse};
 use super::refusal;
 use super::response::{JSON, Response};
 use crate::command::{Client, Service};
@@ -13,7 +13,7 @@ pub(super) const PATH: &str = "/v1/command";
 pub(super) fn respond<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     const EXPECTED: &str = r#"the body: expected {"db": "..", "command": {..}}"#;
     let malformed = |found: &str| Failure::new(Code::FailedToParse, format!("{EXPECTED}{found}"));

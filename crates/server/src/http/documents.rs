@@ -1,6 +1,6 @@
 //! One document by its primary key: `GET`, `PUT`, `PATCH` and `DELETE`, with its version as ETag.
 
-use super::asked::{Asked, parse};
+use super::asked::{RoutedRequest, parse};
 use super::head::Head;
 use super::refusal;
 use super::response::{JSON, Response};
@@ -43,7 +43,7 @@ fn timed<T>(
 pub(super) fn get<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     timed(service, OperationKind::Read, || match One::find(service, client, asked)? {
         Ok(one) => one.get(),
@@ -54,7 +54,7 @@ pub(super) fn get<'a>(
 pub(super) fn put<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     timed(service, OperationKind::Write, || put_one(service, client, asked))
 }
@@ -62,7 +62,7 @@ pub(super) fn put<'a>(
 fn put_one(
     service: &Service,
     client: &mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'static>> {
     let (namespace, head) = (asked.namespace()?, asked.request.head);
     let (id, key) = parse_key(client, asked.segment("{key}"))?;
@@ -87,10 +87,10 @@ fn put_one(
 pub(super) fn patch<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let (head, body) = (asked.request.head, asked.request.body);
-    let Some((_parsed, change)) = Change::parse(head, body, (service, client))? else {
+    let Some((_parsed, change)) = PatchBody::parse(head, body, (service, client))? else {
         let patches = PATCHES.join(", ");
         let text = format!("expected a Content-Type of {patches}");
         return Ok(Response::refused(415, &text).with("Accept-Patch", patches));
@@ -104,7 +104,7 @@ pub(super) fn patch<'a>(
 pub(super) fn delete<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     timed(service, OperationKind::Write, || match One::find(service, client, asked)? {
         Ok(mut one) => one.delete(),
@@ -245,12 +245,12 @@ fn check(head: &Head, found: Option<&str>) -> Outcome<Option<Response<'static>>>
 }
 
 /// A change of a document by a patch.
-enum Change {
+enum PatchBody {
     Merge(MergePatch),
     Json(JsonPatch),
 }
 
-impl Change {
+impl PatchBody {
     /// Parses a patch, once there is room for it; `None` if its type is unknown.
     fn parse(
         head: &Head,
@@ -302,7 +302,7 @@ impl<'a> One<'a> {
     fn find(
         service: &'a Service,
         client: &'a mut Client,
-        asked: &Asked<'a>,
+        asked: &RoutedRequest<'a>,
     ) -> Outcome<Result<Self, Response<'static>>> {
         let (namespace, head) = (asked.namespace()?, asked.request.head);
         let (_, key) = parse_key(client, asked.segment("{key}"))?;
@@ -344,7 +344,7 @@ impl<'a> One<'a> {
         })
     }
 
-    fn patch(&mut self, change: &Change) -> Outcome<Response<'static>> {
+    fn patch(&mut self, change: &PatchBody) -> Outcome<Response<'static>> {
         self.write(|one, found| {
             let Some(found) = found else { return Ok(Step::Answer(not_found(&one.key))) };
             BsonWriter::check_names(&found.root())?;

@@ -1,6 +1,6 @@
 //! The documents of a collection, one on each line.
 
-use super::asked::{Asked, parse, wrong};
+use super::asked::{RoutedRequest, parse, wrong};
 use super::refusal;
 use super::response::{Content, JSON, NDJSON, Part, Response};
 use super::route::{Form, Parameter};
@@ -24,7 +24,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 pub(super) fn respond<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let namespace = asked.namespace()?;
     let find = command(&namespace, &asked.target.parameters)?;

@@ -1,6 +1,6 @@
 //! The body of a load as the load reads it.
 
-use super::asked::Asked;
+use super::asked::RoutedRequest;
 use super::response::Arrived;
 use crossbeam_channel::Receiver;
 use std::io::{self, Read};
@@ -36,7 +36,7 @@ pub(super) enum Packing {
 
 impl Packing {
     /// Returns `None` if the head says anything else.
-    pub(super) fn of(asked: &Asked<'_>) -> Option<Self> {
+    pub(super) fn of(asked: &RoutedRequest<'_>) -> Option<Self> {
         let head = asked.request.head;
         let mut codings = head.list("content-encoding").map(str::to_ascii_lowercase);
         match (codings.next().as_deref(), codings.next()) {

@@ -7,7 +7,7 @@
 //! ```
 //! The pieces are bounded, so a body that comes faster than it is loaded waits in the socket.
 
-use super::asked::{Asked, json_options, wrong};
+use super::asked::{RoutedRequest, json_options, wrong};
 use super::feed::{Feed, Packing, Piece};
 use super::refusal;
 use super::response::{Arrived, Content, Exchange, NDJSON, Response};
@@ -108,7 +108,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 pub(super) fn respond<'a>(
     service: &'a Service,
     client: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let namespace = asked.namespace()?;
     let Some(packing) = Packing::of(asked) else {
@@ -194,7 +194,7 @@ pub(super) fn respond<'a>(
     })
 }
 
-fn mode(asked: &Asked<'_>) -> Outcome<Mode> {
+fn mode(asked: &RoutedRequest<'_>) -> Outcome<Mode> {
     Ok(match asked.parameter("mode") {
         None | Some("upsert") => Mode::Upsert,
         Some("insert") => Mode::Insert,
@@ -203,14 +203,14 @@ fn mode(asked: &Asked<'_>) -> Outcome<Mode> {
     })
 }
 
-fn window_log(asked: &Asked<'_>) -> Outcome<u32> {
+fn window_log(asked: &RoutedRequest<'_>) -> Outcome<u32> {
     let Some(text) = asked.parameter("long") else { return Ok(WINDOW_LOG) };
     let log = text.parse().ok().filter(|log| (10..=WINDOW_LOG_MAX).contains(log));
     log.ok_or_else(|| wrong("long", "a number from 10 to 27", text))
 }
 
 /// Returns the format of the body: that of `type`, or of its Content-Type.
-fn format(asked: &Asked<'_>) -> Outcome<Format> {
+fn format(asked: &RoutedRequest<'_>) -> Outcome<Format> {
     let kind = asked.request.head.content_type();
     let mut table = match (asked.parameter("type"), kind.as_str()) {
         (Some("csv"), _) | (None, CSV) => Some(TableFormat::csv()),
@@ -255,7 +255,7 @@ fn column(text: &str) -> Outcome<(String, FieldType)> {
 }
 
 /// Returns what becomes of documents that cannot be loaded, and those that are to be returned.
-fn bad_documents(asked: &Asked<'_>) -> Outcome<(BadDocuments, Option<Arc<Returned>>)> {
+fn bad_documents(asked: &RoutedRequest<'_>) -> Outcome<(BadDocuments, Option<Arc<Returned>>)> {
     match asked.parameter("bad-lines") {
         None => Ok((BadDocuments::stop(), None)),
         _ if asked.is("resume")? => {
@@ -388,12 +388,12 @@ fn line(map: Map) -> Vec<u8> {
 
 /// What a load has done by now, and whether it is to stop.
 #[derive(Default)]
-struct State {
+struct LoadProgress {
     done: Mutex<(Duration, Count)>,
     stops: AtomicBool,
 }
 
-struct Watched(Arc<State>);
+struct Watched(Arc<LoadProgress>);
 
 impl Watcher for Watched {
     fn tick(&mut self, took: Duration, count: Count) {
@@ -411,7 +411,7 @@ impl Watcher for Watched {
 
 /// A load that runs on a thread of its own.
 struct Running {
-    state: Arc<State>,
+    state: Arc<LoadProgress>,
     /// `None` when the load has all of the body.
     pieces: Option<Sender<Piece>>,
     ended: Receiver<Result<flagstone_load::Outcome, LoadError>>,
@@ -432,7 +432,7 @@ impl Drop for Running {
 
 impl Running {
     fn start(plan: Plan, pieces: Sender<Piece>) -> Result<Self, LoadError> {
-        let state = Arc::<State>::default();
+        let state = Arc::<LoadProgress>::default();
         let (sender, ended) = bounded(1);
         let mut watched = Watched(Arc::clone(&state));
         let run = move || {
@@ -507,7 +507,7 @@ struct Told<'a> {
 
 impl Told<'_> {
     /// Sends what is due, if the client takes it.
-    fn tell(&mut self, exchange: &mut dyn Exchange, state: &State) {
+    fn tell(&mut self, exchange: &mut dyn Exchange, state: &LoadProgress) {
         let now = Instant::now();
         if now < self.next {
             return;

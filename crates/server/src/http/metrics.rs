@@ -1,6 +1,6 @@
 //! Counters, as Prometheus reads them.
 
-use super::asked::{Asked, Counted};
+use super::asked::{Counted, RoutedRequest};
 use super::response::Response;
 use crate::command::{Client, OperationKind, Service};
 use crate::failure::Outcome;
@@ -14,7 +14,7 @@ pub(super) const KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A value that goes up and down, one that only grows, or counts by size.
 #[derive(Clone, Copy)]
-enum Kind {
+enum MetricType {
     Gauge,
     Counter,
     Histogram,
@@ -30,7 +30,7 @@ struct Metrics(String);
 pub(super) fn respond<'a>(
     service: &'a Service,
     _: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let mut metrics = Metrics(String::new());
     // Writing to a string does not fail.
@@ -52,38 +52,43 @@ impl Metrics {
         ];
         let operations = operations.map(|(name, counter)| (name, read(counter)));
         let name = "operations_total";
-        self.labelled(name, Kind::Counter, "Operations by kind.", "operation", &operations)?;
+        self.labelled(name, MetricType::Counter, "Operations by kind.", "operation", &operations)?;
         let name = "failed_commands_total";
-        self.one(name, Kind::Counter, "Commands that failed.", read(&counters.failures))?;
+        self.one(name, MetricType::Counter, "Commands that failed.", read(&counters.failures))?;
         self.put_latencies(service)?;
         let open = service.cursors.len() as u64;
-        self.one("open_cursors", Kind::Gauge, "Cursors that clients have open.", open)?;
+        self.one("open_cursors", MetricType::Gauge, "Cursors that clients have open.", open)?;
         let loads = service.loads.lock().unwrap_or_else(PoisonError::into_inner);
         let loads: usize = loads.values().map(|of| of.running).sum();
-        self.one("running_loads", Kind::Gauge, "Loads over HTTP that run.", loads)?;
+        self.one("running_loads", MetricType::Gauge, "Loads over HTTP that run.", loads)?;
         for (name, help, counter) in [
             ("requests_total", "Messages and requests that were answered.", &counters.requests),
             ("received_bytes_total", "Bytes of messages and requests.", &counters.bytes_in),
             ("sent_bytes_total", "Bytes of replies.", &counters.bytes_out),
         ] {
-            self.one(name, Kind::Counter, help, read(counter))?;
+            self.one(name, MetricType::Counter, help, read(counter))?;
         }
         let name = "refused_password_checks_total";
         let help = "Checks of passwords that were refused, because too many ran.";
-        self.one(name, Kind::Counter, help, service.users.refused_checks())?;
-        self.one("open_connections", Kind::Gauge, "Connections that are open.", counted.open)?;
+        self.one(name, MetricType::Counter, help, service.users.refused_checks())?;
+        self.one(
+            "open_connections",
+            MetricType::Gauge,
+            "Connections that are open.",
+            counted.open,
+        )?;
         let name = "connection_events_total";
         let help = "What has happened to connections.";
-        self.labelled(name, Kind::Counter, help, "event", &counted.events)?;
+        self.labelled(name, MetricType::Counter, help, "event", &counted.events)?;
         let uptime = service.started.elapsed().as_secs_f64();
-        self.one("uptime_seconds", Kind::Gauge, "Seconds since the start.", uptime)?;
+        self.one("uptime_seconds", MetricType::Gauge, "Seconds since the start.", uptime)?;
         self.put_engine(&service.db.stats())
     }
 
     /// Puts how long operations take, in buckets that end at powers of four.
     fn put_latencies(&mut self, service: &Service) -> fmt::Result {
         let name = "operation_seconds";
-        self.begin(name, Kind::Histogram, "How long operations take.")?;
+        self.begin(name, MetricType::Histogram, "How long operations take.")?;
         for (kind, label) in OperationKind::ALL {
             let histogram = service.latencies.of(kind);
             let counts: Vec<_> = histogram.counts().collect();
@@ -106,7 +111,7 @@ impl Metrics {
     }
 
     fn put_engine(&mut self, stats: &Stats) -> fmt::Result {
-        use Kind::{Counter, Gauge};
+        use MetricType::{Counter, Gauge};
         let cache = &stats.cache;
         for (name, kind, help, value) in [
             (
@@ -162,16 +167,22 @@ impl Metrics {
         self.labelled("table_written_bytes_total", Counter, help, "keyspace", &written)
     }
 
-    fn begin(&mut self, name: &str, kind: Kind, help: &str) -> fmt::Result {
+    fn begin(&mut self, name: &str, kind: MetricType, help: &str) -> fmt::Result {
         let kind = match kind {
-            Kind::Gauge => "gauge",
-            Kind::Counter => "counter",
-            Kind::Histogram => "histogram",
+            MetricType::Gauge => "gauge",
+            MetricType::Counter => "counter",
+            MetricType::Histogram => "histogram",
         };
         writeln!(self.0, "# HELP flagstone_{name} {help}\n# TYPE flagstone_{name} {kind}")
     }
 
-    fn one(&mut self, name: &str, kind: Kind, help: &str, value: impl fmt::Display) -> fmt::Result {
+    fn one(
+        &mut self,
+        name: &str,
+        kind: MetricType,
+        help: &str,
+        value: impl fmt::Display,
+    ) -> fmt::Result {
         self.begin(name, kind, help)?;
         writeln!(self.0, "flagstone_{name} {value}")
     }
@@ -179,7 +190,7 @@ impl Metrics {
     fn labelled(
         &mut self,
         name: &str,
-        kind: Kind,
+        kind: MetricType,
         help: &str,
         label: &str,
         values: &[(&str, u64)],

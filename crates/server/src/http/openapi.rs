@@ -1,7 +1,7 @@
 //! The description of the routes, as OpenAPI 3.1 has it, made from the tables of routes and of
 //! commands.
 
-use super::asked::Asked;
+use super::asked::RoutedRequest;
 use super::changes::EVENTS;
 use super::load::{self, CSV, TSV};
 use super::response::{JSON, NDJSON, Response, TEXT};
@@ -18,7 +18,7 @@ use flagstone::{Document, Value, doc};
 pub(super) fn respond<'a>(
     _: &'a Service,
     _: &'a mut Client,
-    _: &Asked<'_>,
+    _: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let mut text = Document::from_value(&describe())?.to_json()?;
     text.push('\n');

@@ -1,6 +1,6 @@
 //! Routes: which requests there are, what they need, and what answers them.
 
-use super::asked::Asked;
+use super::asked::RoutedRequest;
 use super::body::Takes;
 use super::response::{JSON, Response};
 use super::target::Target;
@@ -10,7 +10,7 @@ use crate::failure::{Code, Failure, Outcome};
 
 /// What answers a request.
 pub(super) type Answer =
-    for<'a> fn(&'a Service, &'a mut Client, &Asked<'_>) -> Outcome<Response<'a>>;
+    for<'a> fn(&'a Service, &'a mut Client, &RoutedRequest<'_>) -> Outcome<Response<'a>>;
 
 /// A method and a path, and what they mean.
 pub(super) struct Route {

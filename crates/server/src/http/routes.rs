@@ -1,6 +1,6 @@
 //! The table of routes, and the choice among them.
 
-use super::asked::{Asked, Request};
+use super::asked::{Request, RoutedRequest};
 use super::body::Takes;
 use super::head::Head;
 use super::response::{JSON, NDJSON, Response, TEXT};
@@ -115,7 +115,7 @@ pub(crate) fn respond<'a>(
         Err(bad) => return Response::from(&bad),
     };
     let Some(route) = find(head, &target) else { return none(head, &target) };
-    let asked = Asked { route, target: &target, request };
+    let asked = RoutedRequest { route, target: &target, request };
     let checked =
         route.check(service, client, &target).and_then(|()| route.check_parameters(&target));
     if let Err(refused) = checked {
@@ -148,10 +148,14 @@ fn none(head: &Head, target: &Target) -> Response<'static> {
     Response::refused(405, &text).with("Allow", allowed)
 }
 
-fn healthz<'a>(_: &'a Service, _: &'a mut Client, _: &Asked<'_>) -> Outcome<Response<'a>> {
+fn healthz<'a>(_: &'a Service, _: &'a mut Client, _: &RoutedRequest<'_>) -> Outcome<Response<'a>> {
     Ok(Response::of(200, TEXT, "ok\n"))
 }
 
-fn readyz<'a>(service: &'a Service, _: &'a mut Client, _: &Asked<'_>) -> Outcome<Response<'a>> {
+fn readyz<'a>(
+    service: &'a Service,
+    _: &'a mut Client,
+    _: &RoutedRequest<'_>,
+) -> Outcome<Response<'a>> {
     service.check_open().map(|()| Response::of(200, TEXT, "ready\n"))
 }

@@ -42,13 +42,13 @@ pub(super) struct Parking {
 }
 
 /// A place for a silent connection. Who wakes it waits until it is taken.
-pub(super) struct Place<'p> {
+pub(super) struct ParkingSlot<'p> {
     parked: MutexGuard<'p, HashMap<u64, Parked>>,
     id: u64,
     socket: &'p Arc<Socket>,
 }
 
-impl Place<'_> {
+impl ParkingSlot<'_> {
     /// Calls `resume` when there is something to read, and at `deadline`.
     pub(super) fn park(mut self, deadline: Option<Instant>, resume: Resume) {
         let socket = Arc::clone(self.socket);
@@ -65,14 +65,14 @@ impl Parking {
         self.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to wait for a connection; [`Place::park`] says what goes on with it. `None` if the
-    /// server stops, or the system has no memory for it.
+    /// Begins to wait for a connection; [`ParkingSlot::park`] says what goes on with it. `None` if
+    /// the server stops, or the system has no memory for it.
     pub(super) fn place<'p>(
         &'p self,
         id: u64,
         socket: &'p Arc<Socket>,
         is_stopping: impl Fn() -> bool,
-    ) -> Option<Place<'p>> {
+    ) -> Option<ParkingSlot<'p>> {
         let parked = self.parked();
         // Once all are woken because the server stops, nobody waits any more.
         if is_stopping() {
@@ -80,7 +80,7 @@ impl Parking {
         }
         let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT;
         epoll::add(&self.epoll, socket, EventData::new_u64(id), flags).ok()?;
-        Some(Place { parked, id, socket })
+        Some(ParkingSlot { parked, id, socket })
     }
 
     /// Takes a connection that is to be woken.

@@ -40,7 +40,7 @@ pub struct Server<H: Handler> {
 /// The thread that accepts, and what wakes it.
 struct Accepting {
     thread: JoinHandle<()>,
-    bell: UnixStream,
+    wake: UnixStream,
 }
 
 impl<H: Handler> Server<H> {
@@ -67,9 +67,9 @@ impl<H: Handler> Server<H> {
             }
             shared.log.info("listening", &fields);
         }
-        let (bell, heard) = UnixStream::pair()?;
+        let (wake, woken) = UnixStream::pair()?;
         let accepts =
-            Accepts { shared: Arc::clone(&shared), listeners, heard, is_failing: false, next: 1 };
+            Accepts { shared: Arc::clone(&shared), listeners, woken, is_failing: false, next: 1 };
         let thread = Builder::new().name("accept".to_owned()).spawn(move || accepts.run())?;
         #[cfg(target_os = "linux")]
         {
@@ -80,7 +80,7 @@ impl<H: Handler> Server<H> {
                 shared.parking.run(|| shared.is_stopping(), start);
             })?;
         }
-        let accepting = Mutex::new(Some(Accepting { thread, bell }));
+        let accepting = Mutex::new(Some(Accepting { thread, wake }));
         Ok(Self { shared, addresses, accepting })
     }
 
@@ -139,8 +139,8 @@ impl<H: Handler> Server<H> {
             self.shared.wait(grace.min(LAST));
         }
         self.shared.set_stopped();
-        if let Some(Accepting { thread, mut bell }) = accepting {
-            let _heard = bell.write_all(&[1]);
+        if let Some(Accepting { thread, mut wake }) = accepting {
+            let _woken = wake.write_all(&[1]);
             // Its panic was printed.
             let _ended = thread.join();
         }
@@ -165,7 +165,7 @@ impl<H: Handler> fmt::Debug for Server<H> {
 struct Accepts<H: Handler> {
     shared: Arc<Shared<H>>,
     listeners: Vec<Listener>,
-    heard: UnixStream,
+    woken: UnixStream,
     /// The last accept failed.
     is_failing: bool,
     /// The number of the next connection.
@@ -179,10 +179,10 @@ impl<H: Handler> Accepts<H> {
                 // Those wait for the next process.
                 self.listeners.retain(|listener| !listener.is_inherited());
             }
-            let bell = PollFd::new(&self.heard, PollFlags::IN);
+            let woken = PollFd::new(&self.woken, PollFlags::IN);
             let listeners = self.listeners.iter();
             let listeners = listeners.map(|listener| PollFd::new(listener, PollFlags::IN));
-            let mut fds: Vec<_> = std::iter::once(bell).chain(listeners).collect();
+            let mut fds: Vec<_> = std::iter::once(woken).chain(listeners).collect();
             // An interruption, or want of memory: the next round sees what there is.
             let _seen = poll(&mut fds, None);
             let is_ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
@@ -214,7 +214,7 @@ impl<H: Handler> Accepts<H> {
                         self.shared.log.warn("cannot accept", &fields);
                     }
                     self.is_failing = true;
-                    let mut fds = [PollFd::new(&self.heard, PollFlags::IN)];
+                    let mut fds = [PollFd::new(&self.woken, PollFlags::IN)];
                     let _paused = poll(&mut fds, Some(&PAUSE));
                     return;
                 }

@@ -4,7 +4,7 @@ use super::handler::{Handler, Login, Peer};
 use crate::command::{Client, Service};
 use crate::http::{self, Head, Request, Response, Takes};
 use crate::session::operations::MESSAGE;
-use crate::watch::End;
+use crate::watch::{Cause, End};
 use crate::wire::WireError;
 
 impl Handler for Service {
@@ -45,7 +45,7 @@ impl Handler for Service {
     fn stop(&self, at_once: bool) {
         self.operations.end_waits();
         if at_once {
-            self.operations.kill(End::Stopped, |_command| true);
+            self.operations.kill(Cause::Stopped, |_command| true);
         }
     }
 
@@ -57,7 +57,7 @@ impl Handler for Service {
     fn wait(&self, client: &Client, wait: &mut dyn FnMut(&dyn Fn() -> bool)) -> bool {
         self.waiting(client, (MESSAGE, ("", None)), |goes_on| {
             wait(goes_on);
-            self.end_of_wait() == Some(End::Killed)
+            self.end_of_wait() == Some(End::Told(Cause::Killed))
         })
     }
 

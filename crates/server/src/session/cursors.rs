@@ -139,16 +139,16 @@ pub(crate) struct Cursors {
 }
 
 /// A place for a cursor.
-pub(crate) struct Place<'c>(&'c Cursors);
+pub(crate) struct CursorSlot<'c>(&'c Cursors);
 
-impl Drop for Place<'_> {
+impl Drop for CursorSlot<'_> {
     fn drop(&mut self) {
         let _open = self.0.open();
         self.0.reserved.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-impl Place<'_> {
+impl CursorSlot<'_> {
     /// Keeps a cursor, and returns its number, which cannot be guessed.
     pub(crate) fn keep(self, cursor: Cursor) -> i64 {
         let mut open = self.0.open();
@@ -196,7 +196,7 @@ impl Cursors {
     }
 
     /// Takes a place for a cursor.
-    pub(crate) fn place(&self) -> Outcome<Place<'_>> {
+    pub(crate) fn place(&self) -> Outcome<CursorSlot<'_>> {
         let open = self.open();
         let taken = open.len() + self.reserved.load(Ordering::Acquire);
         if taken >= self.most {
@@ -204,7 +204,7 @@ impl Cursors {
             return Err(Failure::new(Code::OperationFailed, text));
         }
         self.reserved.fetch_add(1, Ordering::AcqRel);
-        Ok(Place(self))
+        Ok(CursorSlot(self))
     }
 
     /// Takes a cursor to read from it. Until it is given back, others see it as in use.

@@ -1,10 +1,10 @@
 //! Who is connected, and what runs for them.
 //!
-//! Each connection has a seat, on which stands what runs. Only that connection writes there, so its
-//! lock is free but when somebody lists what runs.
+//! Each connection has an entry that says what runs. Only that connection changes it, so its lock
+//! is free except while somebody lists what runs.
 
 use super::sessions::SessionKey;
-use crate::watch::{Bell, End};
+use crate::watch::{Cause, KillSwitch};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ const APPLICATION_BYTES_MAX: usize = 128;
 /// All connections, and how much collections were used.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
-    seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
+    connections: Mutex<BTreeMap<u64, Arc<ConnectionEntry>>>,
     next: AtomicI32,
     waits_end: Arc<AtomicBool>,
     used: Mutex<HashMap<String, Arc<Use>>>,
@@ -28,16 +28,16 @@ pub(crate) struct Operations {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ConnectionEntry {
     pub(crate) client: u64,
     /// Where the client comes from.
     pub(crate) peer: String,
-    pub(crate) bell: Arc<Bell>,
-    now: Mutex<Now>,
+    pub(crate) kill_switch: Arc<KillSwitch>,
+    activity: Mutex<Activity>,
 }
 
 #[derive(Debug, Default)]
-struct Now {
+struct Activity {
     application: Option<String>,
     running: Option<Running>,
     /// How much the collection was used that the last command was about.
@@ -60,7 +60,7 @@ pub(crate) struct Running {
 }
 
 /// A connection as it is listed.
-pub(crate) struct Listed {
+pub(crate) struct ListedConnection {
     pub(crate) client: u64,
     pub(crate) peer: String,
     pub(crate) application: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) struct Listed {
 
 /// What a command does with a collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum UseKind {
     Query,
     GetMore,
     Insert,
@@ -78,7 +78,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-impl Kind {
+impl UseKind {
     /// All kinds, with the names that they have in `top`.
     pub(crate) const ALL: [(Self, &'static str); 6] = [
         (Self::Query, "queries"),
@@ -109,17 +109,17 @@ impl Kind {
 
 /// How often commands of each kind were run, and the microseconds that they took.
 #[derive(Debug, Default)]
-pub(crate) struct Use([(AtomicU64, AtomicU64); Kind::ALL.len()]);
+pub(crate) struct Use([(AtomicU64, AtomicU64); UseKind::ALL.len()]);
 
 impl Use {
-    fn add(&self, kind: Kind, micros: u64) {
+    fn add(&self, kind: UseKind, micros: u64) {
         let (count, time) = &self.0[kind as usize];
         count.fetch_add(1, Ordering::Relaxed);
         time.fetch_add(micros, Ordering::Relaxed);
     }
 
     /// Returns how often a kind of commands was run, and how long that took.
-    pub(crate) fn of(&self, kind: Kind) -> (u64, u64) {
+    pub(crate) fn of(&self, kind: UseKind) -> (u64, u64) {
         let (count, time) = &self.0[kind as usize];
         (count.load(Ordering::Relaxed), time.load(Ordering::Relaxed))
     }
@@ -129,22 +129,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection as long as it is open.
-pub(crate) struct Seated {
+/// Keeps the entry of a connection as long as it is open.
+pub(crate) struct Registration {
     operations: Arc<Operations>,
-    seat: Arc<Seat>,
+    entry: Arc<ConnectionEntry>,
 }
 
-impl Drop for Seated {
+impl Drop for Registration {
     fn drop(&mut self) {
-        lock(&self.operations.seats).remove(&self.seat.client);
+        lock(&self.operations.connections).remove(&self.entry.client);
     }
 }
 
 /// A command as long as it runs.
 pub(crate) struct Began<'s> {
     operations: &'s Operations,
-    pub(crate) seat: Arc<Seat>,
+    pub(crate) entry: Arc<ConnectionEntry>,
     /// Whether its time counts for its collection: once it is known that it names one, and that
     /// the client may use it.
     pub(crate) is_counted: bool,
@@ -152,73 +152,74 @@ pub(crate) struct Began<'s> {
 
 impl Operations {
     /// Notes a connection.
-    pub(crate) fn seat(self: &Arc<Self>, client: u64, peer: String) -> Seated {
-        let bell = Arc::new(Bell::new(&self.waits_end));
-        let seat = Seat { client, peer, bell, now: Mutex::default() };
-        let seat = Arc::new(seat);
-        lock(&self.seats).insert(client, Arc::clone(&seat));
-        Seated { operations: Arc::clone(self), seat }
+    pub(crate) fn register(self: &Arc<Self>, client: u64, peer: String) -> Registration {
+        let kill_switch = Arc::new(KillSwitch::new(&self.waits_end));
+        let activity = Mutex::default();
+        let entry = Arc::new(ConnectionEntry { client, peer, kill_switch, activity });
+        lock(&self.connections).insert(client, Arc::clone(&entry));
+        Registration { operations: Arc::clone(self), entry }
     }
 
     /// Notes that a command runs.
     pub(crate) fn begin(
         &self,
-        seated: &Seated,
+        registration: &Registration,
         name: &'static str,
         (database, collection): (&str, Option<&str>),
         (user, session): (Option<String>, Option<SessionKey>),
     ) -> Began<'_> {
-        let seat = Arc::clone(&seated.seat);
+        let entry = Arc::clone(&registration.entry);
         // Positive, as drivers expect, also after 2^31 commands.
         let id = self.next.fetch_add(1, Ordering::Relaxed).wrapping_add(1) & i32::MAX;
         let (database, collection) = (database.to_owned(), collection.map(str::to_owned));
         let since = Instant::now();
-        let mut now = lock(&seat.now);
-        seat.bell.still();
+        let mut activity = lock(&entry.activity);
+        entry.kill_switch.reset();
         let waits = false;
-        now.running = Some(Running { id, name, database, collection, user, session, since, waits });
-        drop(now);
-        Began { operations: self, seat, is_counted: false }
+        activity.running =
+            Some(Running { id, name, database, collection, user, session, since, waits });
+        drop(activity);
+        Began { operations: self, entry, is_counted: false }
     }
 
     /// Returns all connections.
-    pub(crate) fn list(&self) -> Vec<Listed> {
-        let seats: Vec<_> = lock(&self.seats).values().cloned().collect();
-        let listed = seats.into_iter().map(|seat| {
-            let now = lock(&seat.now);
-            let (client, peer) = (seat.client, seat.peer.clone());
-            let (application, running) = (now.application.clone(), now.running.clone());
-            Listed { client, peer, application, running }
+    pub(crate) fn list(&self) -> Vec<ListedConnection> {
+        let connections: Vec<_> = lock(&self.connections).values().cloned().collect();
+        let listed = connections.into_iter().map(|entry| {
+            let activity = lock(&entry.activity);
+            let (client, peer) = (entry.client, entry.peer.clone());
+            let (application, running) = (activity.application.clone(), activity.running.clone());
+            ListedConnection { client, peer, application, running }
         });
         listed.collect()
     }
 
     /// Returns how many connections there are, and how many of them have a command that runs.
     pub(crate) fn counts(&self) -> (usize, usize) {
-        let seats = lock(&self.seats);
-        let is_active = |seat: &&Arc<Seat>| lock(&seat.now).running.is_some();
-        (seats.len(), seats.values().filter(is_active).count())
+        let connections = lock(&self.connections);
+        let is_active = |entry: &&Arc<ConnectionEntry>| lock(&entry.activity).running.is_some();
+        (connections.len(), connections.values().filter(is_active).count())
     }
 
     /// Ends the commands that `chosen` chooses. Returns how many it has chosen.
-    pub(crate) fn kill(&self, end: End, chosen: impl Fn(&Running) -> bool) -> usize {
-        self.kill_others(None, end, chosen)
+    pub(crate) fn kill(&self, cause: Cause, chosen: impl Fn(&Running) -> bool) -> usize {
+        self.kill_others(None, cause, chosen)
     }
 
     /// As [`Operations::kill`], but not what the connection `own` runs.
     pub(crate) fn kill_others(
         &self,
         own: Option<u64>,
-        end: End,
+        cause: Cause,
         chosen: impl Fn(&Running) -> bool,
     ) -> usize {
-        let seats: Vec<_> = lock(&self.seats).values().cloned().collect();
+        let connections: Vec<_> = lock(&self.connections).values().cloned().collect();
         let mut count = 0;
-        for seat in seats.into_iter().filter(|seat| own != Some(seat.client)) {
-            let now = lock(&seat.now);
-            if now.running.as_ref().is_some_and(&chosen) {
-                // Under the lock: the next command of the connection makes it still.
-                seat.bell.ring(end);
+        for entry in connections.into_iter().filter(|entry| own != Some(entry.client)) {
+            let activity = lock(&entry.activity);
+            if activity.running.as_ref().is_some_and(&chosen) {
+                // Under the lock: the next command of the connection resets it.
+                entry.kill_switch.set(cause);
                 count += 1;
             }
         }
@@ -247,28 +248,28 @@ impl Operations {
     }
 }
 
-impl Seated {
+impl Registration {
     /// Returns the address that the client comes from.
     pub(crate) fn peer(&self) -> &str {
-        &self.seat.peer
+        &self.entry.peer
     }
 
     /// Returns the number of the connection.
     pub(crate) fn number(&self) -> u64 {
-        self.seat.client
+        self.entry.client
     }
 
     /// Notes the application that the client belongs to.
     pub(crate) fn set_application(&self, name: &str) {
         let end = name.floor_char_boundary(APPLICATION_BYTES_MAX);
-        lock(&self.seat.now).application = Some(name[..end].to_owned());
+        lock(&self.entry.activity).application = Some(name[..end].to_owned());
     }
 }
 
 impl Began<'_> {
     /// Notes that it waits for room.
     pub(crate) fn wait(&self) {
-        if let Some(running) = &mut lock(&self.seat.now).running {
+        if let Some(running) = &mut lock(&self.entry.activity).running {
             running.waits = true;
         }
     }
@@ -276,18 +277,18 @@ impl Began<'_> {
 
 impl Drop for Began<'_> {
     fn drop(&mut self) {
-        let mut now = lock(&self.seat.now);
-        let Some(ran) = now.running.take() else { return };
+        let mut activity = lock(&self.entry.activity);
+        let Some(ran) = activity.running.take() else { return };
         let Some(collection) = ran.collection.filter(|_| self.is_counted) else { return };
         let micros = u64::try_from(ran.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let kind = Kind::of(ran.name);
+        let kind = UseKind::of(ran.name);
         let mut namespace = ran.database;
         namespace.push('.');
         namespace.push_str(&collection);
-        match &now.last {
+        match &activity.last {
             Some((last, used)) if *last == namespace => used.add(kind, micros),
             _ => {
-                now.last = self.operations.use_of(&namespace).map(|used| {
+                activity.last = self.operations.use_of(&namespace).map(|used| {
                     used.add(kind, micros);
                     (namespace, used)
                 });
@@ -299,34 +300,37 @@ impl Drop for Began<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::End;
 
     #[test]
     fn what_runs_is_listed_and_ended_and_what_comes_next_is_not() {
         let operations = Arc::new(Operations::default());
-        let seated = operations.seat(7, "here".to_owned());
-        let mut began = operations.begin(&seated, "find", ("shop", Some("orders")), (None, None));
+        let registration = operations.register(7, "here".to_owned());
+        let mut began =
+            operations.begin(&registration, "find", ("shop", Some("orders")), (None, None));
         let listed = operations.list();
         let running = listed[0].running.clone().unwrap();
         assert_eq!((running.name, running.database.as_str()), ("find", "shop"));
-        assert_eq!(operations.kill(End::Killed, |one| one.id == running.id + 1), 0);
-        assert_eq!(operations.kill(End::Killed, |one| one.id == running.id), 1);
-        let bell = Arc::clone(&began.seat.bell);
-        let heard = || crate::watch::watched(None, &bell, false, crate::watch::end);
-        assert_eq!(heard(), Some(End::Killed));
+        assert_eq!(operations.kill(Cause::Killed, |one| one.id == running.id + 1), 0);
+        assert_eq!(operations.kill(Cause::Killed, |one| one.id == running.id), 1);
+        let kill_switch = Arc::clone(&began.entry.kill_switch);
+        let told = || crate::watch::watched(None, &kill_switch, false, crate::watch::end);
+        assert_eq!(told(), Some(End::Told(Cause::Killed)));
         began.is_counted = true;
         drop(began);
-        let mut began = operations.begin(&seated, "insert", ("shop", Some("orders")), (None, None));
-        assert_eq!(heard(), None);
+        let mut began =
+            operations.begin(&registration, "insert", ("shop", Some("orders")), (None, None));
+        assert_eq!(told(), None);
         assert_eq!(operations.counts(), (1, 1));
         began.is_counted = true;
         drop(began);
         // Whoever was refused has used nothing.
-        drop(operations.begin(&seated, "find", ("shop", Some("x")), (None, None)));
+        drop(operations.begin(&registration, "find", ("shop", Some("x")), (None, None)));
         let used = operations.used();
-        assert_eq!(used["shop.orders"].of(Kind::Query).0, 1);
-        assert_eq!(used["shop.orders"].of(Kind::Insert).0, 1);
+        assert_eq!(used["shop.orders"].of(UseKind::Query).0, 1);
+        assert_eq!(used["shop.orders"].of(UseKind::Insert).0, 1);
         assert_eq!(used.len(), 1);
-        drop(seated);
+        drop(registration);
         assert_eq!(operations.counts(), (0, 0));
     }
 }

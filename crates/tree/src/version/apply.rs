@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The tables of the trees of a database that is being opened.
 #[derive(Default)]
-pub struct Known(HashMap<FileNumber, Arc<TableHandle>>);
+pub struct OpenTables(HashMap<FileNumber, Arc<TableHandle>>);
 
 impl Version {
     /// Returns this version with `edit` applied. The cost is proportional to the tables of the
@@ -33,7 +33,11 @@ impl Version {
     ///
     /// # Errors
     /// As [`Version::apply`].
-    pub fn open(context: &Arc<TreeContext>, edit: &TreeEdit, known: &mut Known) -> Result<Self> {
+    pub fn open(
+        context: &Arc<TreeContext>,
+        edit: &TreeEdit,
+        known: &mut OpenTables,
+    ) -> Result<Self> {
         let version = Self::empty().apply_new(edit, |meta| match known.0.get(&meta.number) {
             Some(table) => {
                 table.hold(edit.tree);

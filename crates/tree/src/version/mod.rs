@@ -9,7 +9,7 @@ mod apply;
 mod levels;
 mod run;
 
-pub use apply::Known;
+pub use apply::OpenTables;
 pub(crate) use apply::missing;
 pub use edit::TreeEdit;
 pub use handle::TableHandle;

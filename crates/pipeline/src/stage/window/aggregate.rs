@@ -5,7 +5,7 @@ use crate::PipelineError;
 use crate::error::Result;
 use crate::expression::{Context, Node, type_name};
 use crate::number::{add, divide, multiply, subtract};
-use crate::stage::accumulate::{Accumulator, State};
+use crate::stage::accumulate::{Accumulator, AccumulatorState};
 use flagstone::Value;
 use flagstone::internal::document::NumberType;
 use std::borrow::Cow;
@@ -30,7 +30,7 @@ pub(super) enum Aggregate {
 /// What has been accumulated.
 #[derive(Clone)]
 pub(super) enum Running {
-    Of(State),
+    Of(AccumulatorState),
     Pairs(Box<Pairs>),
     Area(Option<Box<Area>>),
 }

@@ -18,10 +18,10 @@ use std::sync::Arc;
 pub(in crate::stage) struct Windowed<R> {
     window: Arc<Window>,
     context: Arc<Context>,
-    state: State<R>,
+    state: WindowState<R>,
 }
 
-enum State<R> {
+enum WindowState<R> {
     Rows { rows: R, database: Database, spill: Spill },
     Running { buffer: Box<Buffer<R>>, lives: Vec<Live>, at: usize },
     Ended,
@@ -35,10 +35,10 @@ impl<R: Rows> Windowed<R> {
         database: Database,
         spill: Spill,
     ) -> Self {
-        Self { window, context, state: State::Rows { rows, database, spill } }
+        Self { window, context, state: WindowState::Rows { rows, database, spill } }
     }
 
-    fn begin(&self, rows: R, database: &Database, spill: Spill) -> Result<State<R>> {
+    fn begin(&self, rows: R, database: &Database, spill: Spill) -> Result<WindowState<R>> {
         let window = &self.window;
         let input = if window.partition.is_none() && window.sort.is_none() {
             Input::Rows(rows)
@@ -46,7 +46,7 @@ impl<R: Rows> Windowed<R> {
             Input::Sorted(self.sorted(rows, database, spill)?)
         };
         let buffer = Buffer::new(input, self.context.memory.hold(), window.place.clone());
-        Ok(State::Running { buffer: Box::new(buffer), lives: Vec::new(), at: 0 })
+        Ok(WindowState::Running { buffer: Box::new(buffer), lives: Vec::new(), at: 0 })
     }
 
     /// Brings the rows of each partition together and in order.
@@ -81,18 +81,18 @@ impl<R: Rows> Windowed<R> {
 
 impl<R: Rows> Rows for Windowed<R> {
     fn next(&mut self) -> Result<Option<Value>> {
-        if let State::Rows { .. } = self.state
-            && let State::Rows { rows, database, spill } =
-                std::mem::replace(&mut self.state, State::Ended)
+        if let WindowState::Rows { .. } = self.state
+            && let WindowState::Rows { rows, database, spill } =
+                std::mem::replace(&mut self.state, WindowState::Ended)
         {
             self.state = self.begin(rows, &database, spill)?;
         }
-        let State::Running { buffer, lives, at } = &mut self.state else { return Ok(None) };
+        let WindowState::Running { buffer, lives, at } = &mut self.state else { return Ok(None) };
         let (window, context) = (&self.window, &self.context);
         interrupt_check()?;
         if !buffer.load(*at)? {
             if !buffer.begin()? {
-                self.state = State::Ended;
+                self.state = WindowState::Ended;
                 return Ok(None);
             }
             let begin = |output: &super::stage::Output| output.function.begin(&context.memory);

@@ -61,13 +61,13 @@ fn scale_of_stage(options: &Args<'_>) -> Outcome<u64> {
 
 /// What the stage `$collStats` is asked for.
 #[derive(Default)]
-struct Asked<'a> {
+struct CollStatsOptions<'a> {
     storage: Option<Args<'a>>,
     has_latency: bool,
     has_count: bool,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> CollStatsOptions<'a> {
     fn parse(stage: &View<'a>) -> Outcome<Self> {
         let what = "$collStats";
         if !is_document(stage)? {
@@ -136,7 +136,7 @@ pub(in crate::command) fn stats_row(
     stage: &View<'_>,
     namespace: &Namespace,
 ) -> Outcome<Value> {
-    let asked = Asked::parse(stage)?;
+    let asked = CollStatsOptions::parse(stage)?;
     let collection = if asked.storage.is_some() || asked.has_count {
         Some(run.required(namespace)?)
     } else {

@@ -48,7 +48,7 @@ fn answer(run: &mut Run<'_, '_>, rows: impl Rows + 'static) -> Done {
 }
 
 /// Documents with their keys, or values, one after the other.
-struct Listed<I> {
+struct KeyedRows<I> {
     rows: I,
     current: Option<Row>,
 }
@@ -59,7 +59,7 @@ struct Row {
     document: Option<Document>,
 }
 
-impl<I: Iterator<Item = Done<Row>> + Send> Rows for Listed<I> {
+impl<I: Iterator<Item = Done<Row>> + Send> Rows for KeyedRows<I> {
     fn advance(&mut self) -> Outcome<bool> {
         self.current = self.rows.next().transpose().map_err(Refused::into_failure)?;
         Ok(self.current.is_some())
@@ -85,7 +85,7 @@ where
     let rows = values.map(|value| -> Done<Row> {
         Ok(Row { key: None, document: Some(Document::from_value(&value?)?) })
     });
-    answer(run, Listed { rows, current: None })
+    answer(run, KeyedRows { rows, current: None })
 }
 
 /// The documents of a query.
@@ -206,13 +206,13 @@ pub(super) fn scan(run: &mut Run<'_, '_>) -> Done {
             .keys()
             .take(limit)
             .map(|key| Ok(Row { key: Some(key_bytes(&key?)), document: None }));
-        return answer(run, Listed { rows, current: None });
+        return answer(run, KeyedRows { rows, current: None });
     }
     let rows = scan.take(limit).map(|entry| -> Done<Row> {
         let (key, document) = entry?;
         Ok(Row { key: Some(key_bytes(&key)), document: Some(document) })
     });
-    answer(run, Listed { rows, current: None })
+    answer(run, KeyedRows { rows, current: None })
 }
 
 pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Done {
@@ -224,7 +224,7 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Done {
     let others = others(run, database)?;
     let rows = aggregate.collections(others).run()?;
     let rows = rows.map(|row| -> Done<Row> { Ok(Row { key: None, document: Some(row?) }) });
-    answer(run, Listed { rows, current: None })
+    answer(run, KeyedRows { rows, current: None })
 }
 
 /// Returns what finds the other collections of a pipeline: those of the database, or all that the

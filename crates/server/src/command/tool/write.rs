@@ -29,13 +29,13 @@ pub(super) fn put(run: &mut Run<'_, '_>) -> Done {
 }
 
 /// A change of one document.
-enum Change {
+enum DocumentPatch {
     Patch(Patch),
     Json(JsonPatch),
     Merge(MergePatch),
 }
 
-impl Change {
+impl DocumentPatch {
     fn asked(run: &Run<'_, '_>) -> Done<Self> {
         let args = run.args();
         if let Some(bytes) = args.bytes("patch")? {
@@ -59,15 +59,15 @@ impl Change {
 pub(super) fn patch(run: &mut Run<'_, '_>) -> Done {
     Counters::add(&run.service.counters.updates, 1);
     let (args, collection) = (run.args(), run.asked_collection()?);
-    let (key, change) = (args.key()?, Change::asked(run)?);
+    let (key, change) = (args.key()?, DocumentPatch::asked(run)?);
     let patched = match &change {
-        Change::Patch(patch) if args.is("blind")? => {
+        DocumentPatch::Patch(patch) if args.is("blind")? => {
             collection.patch(key, patch)?;
             return Ok(());
         }
-        Change::Patch(patch) => collection.patch_if(key, patch)?,
-        Change::Json(patch) => collection.patch_if(key, patch)?,
-        Change::Merge(patch) => collection.patch_if(key, patch)?,
+        DocumentPatch::Patch(patch) => collection.patch_if(key, patch)?,
+        DocumentPatch::Json(patch) => collection.patch_if(key, patch)?,
+        DocumentPatch::Merge(patch) => collection.patch_if(key, patch)?,
     };
     let (outcome, why) = match patched {
         Patched::Changed => ("changed", None),
@@ -95,11 +95,11 @@ pub(super) fn many(run: &mut Run<'_, '_>) -> Done {
     let (args, collection) = (run.args(), run.asked_collection()?);
     let filter = args.filter()?;
     let patch = match args.bytes("patch")? {
-        Some(_) => Some(Change::asked(run)?),
+        Some(_) => Some(DocumentPatch::asked(run)?),
         None => None,
     };
     let mut write: WriteMany<'_> = match &patch {
-        Some(Change::Patch(patch)) => collection.update_many(filter, patch),
+        Some(DocumentPatch::Patch(patch)) => collection.update_many(filter, patch),
         Some(_) => return Err(args.missing("patch").into()),
         None => collection.delete_many(filter),
     };
@@ -182,7 +182,8 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
     // Not before there are documents: a load that has none to put leaves no collection.
     in_created(run, |run, collection| {
         let marks = resumed.map(|resumed| resumed.marks(&run.service.db, &collection));
-        let asked = Asked { collection, mode, expires, durability, marks: marks.transpose()? };
+        let asked =
+            LoadOptions { collection, mode, expires, durability, marks: marks.transpose()? };
         put_loaded(run, &documents, asked)
     })
 }
@@ -203,7 +204,7 @@ fn in_created<'a, 'r>(
     done
 }
 
-fn put_loaded(run: &mut Run<'_, '_>, documents: &[Loaded], asked: Asked) -> Done {
+fn put_loaded(run: &mut Run<'_, '_>, documents: &[Loaded], asked: LoadOptions) -> Done {
     let (args, mode, durability) = (run.args(), asked.mode, asked.durability);
     let load = Load { run, asked };
     // What is merged is read first, and cannot be in a batch.
@@ -399,7 +400,7 @@ fn put_marks(run: &mut Run<'_, '_>, collection: &Collection, resumed: &Resumed) 
 }
 
 /// How documents are loaded.
-struct Asked {
+struct LoadOptions {
     collection: Collection,
     mode: Mode,
     expires: Option<Moment>,
@@ -410,7 +411,7 @@ struct Asked {
 /// A load of documents.
 struct Load<'r, 'a, 'o> {
     run: &'r Run<'a, 'o>,
-    asked: Asked,
+    asked: LoadOptions,
 }
 
 impl Load<'_, '_, '_> {

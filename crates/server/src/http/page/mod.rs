@@ -1,7 +1,7 @@
 //! The page at `/`: files that the program holds. It gets everything else from where other clients
 //! get it.
 
-use super::asked::Asked;
+use super::asked::RoutedRequest;
 use super::response::{CACHE_CONTROL, Response, TEXT};
 use super::route::{Form, Parameter};
 use crate::command::{Client, Service};
@@ -79,7 +79,7 @@ pub(super) const PARAMETERS: &[Parameter] =
 pub(super) fn respond<'a>(
     _: &'a Service,
     _: &'a mut Client,
-    asked: &Asked<'_>,
+    asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let (name, head) = (asked.segment("{file}"), asked.request.head);
     let Some(file) = FILES.iter().find(|file| file.name == name) else {

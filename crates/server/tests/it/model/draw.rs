@@ -199,14 +199,14 @@ fn one_of<'a>(random: &mut Rng, choices: &[&'a str]) -> &'a str {
 }
 
 /// An update, with the filter that it needs if it has a `$` in a path, and array filters.
-pub(super) struct Change {
+pub(super) struct DrawnUpdate {
     pub(super) update: Bson,
     pub(super) filter: Option<Document>,
     pub(super) array_filters: Vec<Document>,
 }
 
 /// Changes the array `c`.
-fn change_array(random: &mut Rng, add: &mut impl FnMut(&str, &str, Bson), out: &mut Change) {
+fn change_array(random: &mut Rng, add: &mut impl FnMut(&str, &str, Bson), out: &mut DrawnUpdate) {
     match random.index(14) {
         0 => add("$push", "c", scalar(random)),
         1 => {
@@ -242,8 +242,8 @@ fn change_array(random: &mut Rng, add: &mut impl FnMut(&str, &str, Bson), out: &
     }
 }
 
-pub(super) fn change(random: &mut Rng) -> Change {
-    let plain = |update| Change { update, filter: None, array_filters: Vec::new() };
+pub(super) fn change(random: &mut Rng) -> DrawnUpdate {
+    let plain = |update| DrawnUpdate { update, filter: None, array_filters: Vec::new() };
     match random.index(20) {
         0 | 1 => return plain(Bson::Document(fields(random))),
         2 => {
@@ -261,7 +261,7 @@ pub(super) fn change(random: &mut Rng) -> Change {
         }
         _ => {}
     }
-    let mut out = Change { update: Bson::Null, filter: None, array_filters: Vec::new() };
+    let mut out = DrawnUpdate { update: Bson::Null, filter: None, array_filters: Vec::new() };
     let mut update = Document::new();
     let mut add = |operator: &str, path: &str, operand: Bson| {
         let operands = update.entry(operator.to_owned()).or_insert(Bson::Document(Document::new()));
