@@ -24,9 +24,42 @@ pub const fn remix(hash: u64) -> u64 {
     h ^ (h >> 33)
 }
 
+/// A key with its hash, by which the router chooses a partition.
+#[derive(Clone, Copy, Debug)]
+pub struct HashedKey<'k> {
+    /// The key.
+    pub key: &'k [u8],
+    /// [`key_hash`] of the key, with the seed of its keyspace.
+    pub hash: u64,
+}
+
+impl<'k> HashedKey<'k> {
+    /// Returns the key as memtables and tables look it up.
+    #[inline]
+    pub const fn remixed(self) -> RemixedKey<'k> {
+        RemixedKey { key: self.key, hash: remix(self.hash) }
+    }
+}
+
+/// A key with the [`remix`] of its hash.
+#[derive(Clone, Copy, Debug)]
+pub struct RemixedKey<'k> {
+    /// The key.
+    pub key: &'k [u8],
+    /// [`remix`] of [`HashedKey::hash`].
+    pub hash: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_with_its_hash_is_passed_as_the_two_alone() {
+        assert_eq!(size_of::<HashedKey<'_>>(), size_of::<(&[u8], u64)>());
+        let hashed = HashedKey { key: b"evn2i5p", hash: key_hash(b"evn2i5p", 7) };
+        assert_eq!(hashed.remixed().hash, remix(hashed.hash));
+    }
 
     #[test]
     fn the_hash_of_a_key_never_changes() {

@@ -5,6 +5,7 @@ use crate::damage::report_damages;
 use crate::due::Due;
 use crate::history::{History, ReadPoint};
 use crate::keyspace_core::KeyspaceCore;
+use flagstone_base::hash::HashedKey;
 use flagstone_base::{Error, Moment, Result, SeqNo};
 use flagstone_sst::LookupStop;
 use flagstone_tree::{GetResult, Look, Now, Tree, View};
@@ -119,7 +120,7 @@ impl Reads {
     ) -> Result<Option<GetResult>> {
         let now = || self.core.history.clock.now();
         let found = self.find_by(keyspace, key, hash, None, |tree, view, at| {
-            tree.try_look(view, (key, hash), at, &now, look)
+            tree.try_look(view, HashedKey { key, hash }, at, &now, look)
         });
         let found = match found {
             Ok(found) => found,
@@ -155,7 +156,7 @@ impl Reads {
         look: Option<Look<'_>>,
     ) -> Result<GetResult> {
         self.find_by(keyspace, key, hash, at, |tree, view, at| {
-            let found = tree.look(view, (key, hash), at, now, look);
+            let found = tree.look(view, HashedKey { key, hash }, at, now, look);
             found.map_err(|error| self.reported(error))
         })
     }

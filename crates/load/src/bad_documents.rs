@@ -13,6 +13,13 @@ use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// The text of a document, and the byte of its chunk at which it begins.
+#[derive(Clone, Copy)]
+pub(crate) struct DocumentText<'t> {
+    pub(crate) at: usize,
+    pub(crate) text: &'t [u8],
+}
+
 /// Finds the lines of documents of a chunk, in ascending order, so that no byte is counted twice.
 pub(crate) struct Places<'a> {
     pub(crate) chunk: &'a Chunk,
@@ -24,13 +31,14 @@ impl<'a> Places<'a> {
         Self { chunk, known: None }
     }
 
-    /// Returns `name:line:column: reason` for the document `text` at byte `at` of the chunk, which
-    /// is wrong at its byte `inside`. `at` must not be before that of the last call.
+    /// Returns `name:line:column: reason` for a document that is wrong at its byte `inside`. It
+    /// must not be before that of the last call.
     pub(crate) fn describe(
         &mut self,
         input: &Input,
-        (at, text): (usize, &[u8]),
-        (inside, reason): (usize, &str),
+        DocumentText { at, text }: DocumentText<'_>,
+        inside: usize,
+        reason: &str,
     ) -> String {
         let place = self.of(input, at).map(|place| place.after(&text[..inside.min(text.len())]));
         let byte = || format!("byte {}", self.chunk.offset + at as u64);
@@ -38,9 +46,9 @@ impl<'a> Places<'a> {
         format!("{}:{place}: {reason}", input.name)
     }
 
-    /// Returns a copy of the document `text` at byte `at` of the chunk, after a line with its
-    /// description.
-    pub(crate) fn copy(&self, (at, text): (usize, &[u8]), description: &str) -> BadCopy {
+    /// Returns a copy of a document, after a line with its description.
+    pub(crate) fn copy(&self, document: DocumentText<'_>, description: &str) -> BadCopy {
+        let DocumentText { at, text } = document;
         let is_cut = self.chunk.is_cut && at + text.len() == self.chunk.bytes.len();
         let cut = if is_cut { " (only its beginning follows)" } else { "" };
         let mut copy = format!("# {description}{cut}\n").into_bytes();

@@ -1,6 +1,6 @@
 //! A parser: turns chunks into batches, one or more for each writer.
 
-use crate::bad_documents::{BadCopy, Places, reason_of};
+use crate::bad_documents::{BadCopy, DocumentText, Places, reason_of};
 use crate::control::Rank;
 use crate::error::LoadError;
 use crate::gate::Permit;
@@ -108,7 +108,7 @@ impl<'a> Parse<'a> {
                 }
             };
             self.open[0].count.bad += u64::from(matches!(bad, Bad::Document(..)));
-            let refused = self.refuse(&mut places, (at, document), bad);
+            let refused = self.refuse(&mut places, DocumentText { at, text: document }, bad);
             self.done = if refused.is_ok() { end } else { self.done };
             if let Err(failure) = refused {
                 let rank = (text.input, text.chunk.offset + at as u64);
@@ -178,7 +178,7 @@ impl<'a> Parse<'a> {
     fn refuse(
         &mut self,
         places: &mut Places<'_>,
-        text: (usize, &[u8]),
+        text: DocumentText<'_>,
         bad: Bad,
     ) -> Result<(), LoadError> {
         let input = &self.job.inputs[self.text.input];
@@ -257,18 +257,18 @@ impl<'a> Parse<'a> {
 fn describe(
     places: &mut Places<'_>,
     input: &Input,
-    text: (usize, &[u8]),
+    text: DocumentText<'_>,
     bad: Bad,
 ) -> Result<String, LoadError> {
     let (inside, mut reason) = match bad {
         Bad::Load(error) => return Err(error),
         Bad::Document(inside, reason) => (inside, reason),
     };
-    let is_end = inside > 0 && inside >= text.1.trim_ascii_end().len();
+    let is_end = inside > 0 && inside >= text.text.trim_ascii_end().len();
     if is_end && input.format == Format::Json && !reason.contains(", found ") {
         reason.push_str(", found the end of the line: a document is on one line");
     }
-    Ok(places.describe(input, text, (inside, &reason)))
+    Ok(places.describe(input, text, inside, &reason))
 }
 
 /// Refuses the first document of the first chunk of an input if it would end a load.
@@ -291,7 +291,7 @@ pub(crate) fn check_first(
         },
     };
     let mut places = Places::new(chunk);
-    Err(LoadError::Usage(describe(&mut places, input, (at, document), bad)?))
+    Err(LoadError::Usage(describe(&mut places, input, DocumentText { at, text: document }, bad)?))
 }
 
 /// The lane of a key: equal keys have the same.

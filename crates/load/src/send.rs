@@ -1,7 +1,7 @@
 //! A load into a database that another process has open: documents are read and parsed here, and
 //! sent by one thread, in the order of the input.
 
-use crate::bad_documents::{BadCopy, BadDocuments, Places, reason_of};
+use crate::bad_documents::{BadCopy, BadDocuments, DocumentText, Places, reason_of};
 use crate::error::LoadError;
 use crate::input::Input;
 use crate::job::{Loaded, Mode, Text, ToJson};
@@ -114,12 +114,13 @@ impl Sending<'_> {
             let text = Text::of(0, chunk);
             let text = Text { table: table.map(Arc::new), ..text };
             let Some((at, document)) = text.chunk.documents().next() else { return Ok(()) };
+            let document = DocumentText { at, text: document };
             let mut parser = Parser::new(self.json, &self.key);
-            match parser.parse(&text, (at, document), LoadId::now()) {
+            match parser.parse(&text, document, LoadId::now()) {
                 Ok(_loaded) => Ok(()),
                 Err(bad) => {
                     let mut places = Places::new(&text.chunk);
-                    Err(LoadError::Usage(bad.describe(&mut places, input, (at, document))))
+                    Err(LoadError::Usage(bad.describe(&mut places, input, document)))
                 }
             }
         })
@@ -230,11 +231,19 @@ struct Parser<'k> {
 }
 
 /// What is wrong with a document: the byte, and the reason.
-struct Bad(usize, String);
+struct Bad {
+    at: usize,
+    reason: String,
+}
 
 impl Bad {
-    fn describe(&self, places: &mut Places<'_>, input: &Input, document: (usize, &[u8])) -> String {
-        places.describe(input, document, (self.0, &self.1))
+    fn describe(
+        &self,
+        places: &mut Places<'_>,
+        input: &Input,
+        document: DocumentText<'_>,
+    ) -> String {
+        places.describe(input, document, self.at, &self.reason)
     }
 }
 
@@ -246,11 +255,11 @@ impl<'k> Parser<'k> {
     fn parse(
         &mut self,
         text: &Text,
-        (at, document): (usize, &[u8]),
+        DocumentText { at, text: document }: DocumentText<'_>,
         load: LoadId,
     ) -> Result<(Value, Document), Bad> {
         let json = self.to_json.json(text.table.as_deref(), document);
-        let json = json.map_err(|(at, reason)| Bad(at, reason))?;
+        let json = json.map_err(|(at, reason)| Bad { at, reason })?;
         let mut bytes = Vec::new();
         let refuse = |refused: &Refused| {
             let (inside, mut reason) = reason_of(refused);
@@ -259,11 +268,11 @@ impl<'k> Parser<'k> {
                 reason.push_str(", found the end of the line: a document is on one line");
             }
             // Of a record of a table that is a byte of the JSON made from it.
-            Bad(if text.table.is_none() { inside } else { 0 }, reason)
+            Bad { at: if text.table.is_none() { inside } else { 0 }, reason }
         };
         self.json.parse(json, None, &mut bytes).map_err(|error| refuse(&Refused::Json(error)))?;
         let parsed = Document::from_bytes(bytes, None);
-        let parsed = parsed.map_err(|error| Bad(0, error.to_string()))?;
+        let parsed = parsed.map_err(|error| Bad { at: 0, reason: error.to_string() })?;
         let key = self.key.of(&parsed, text.place(at), load).map_err(|error| refuse(&error))?;
         Ok((key, parsed))
     }
@@ -303,12 +312,13 @@ impl Send<'_> {
         let (mut sum, mut summed) = (text.before, 0);
         for (at, document) in text.chunk.documents() {
             let end = at + document.len();
+            let whole = DocumentText { at, text: document };
             sum = sum.map(|sum| sum.then(&text.chunk.bytes[summed..end]));
             summed = end;
             if self.mark.is_some_and(|mark| text.loaded_before(mark, at, document) == Loaded::All) {
                 continue;
             }
-            match self.parser.parse(text, (at, document), self.load) {
+            match self.parser.parse(text, whole, self.load) {
                 Ok((key, document)) => {
                     pending.bytes += document.as_bytes().len();
                     let mark = sum.map(|sum| (text.place(end), sum.value()));
@@ -320,11 +330,11 @@ impl Send<'_> {
                     self.send(text, &mut places, &mut pending)?;
                     self.count.bad += 1;
                     let input = &self.inputs[text.input];
-                    let described = bad.describe(&mut places, input, (at, document));
+                    let described = bad.describe(&mut places, input, whole);
                     if !self.bad.are_copied() {
                         return Err(LoadError::Usage(described));
                     }
-                    self.copy(&places, (at, document), &described)?;
+                    self.copy(&places, whole, &described)?;
                 }
             }
             if pending.bytes >= BATCH_BYTES {
@@ -338,7 +348,7 @@ impl Send<'_> {
     fn copy(
         &self,
         places: &Places<'_>,
-        document: (usize, &[u8]),
+        document: DocumentText<'_>,
         described: &str,
     ) -> Result<(), LoadError> {
         self.bad.write(&BadCopy::text_of(&[places.copy(document, described)]))
@@ -364,7 +374,8 @@ impl Send<'_> {
         self.count.documents += (sent - problems.len()) as u64;
         for (number, problem) in problems {
             let Some(range) = texts.get(number) else { continue };
-            let document = (range.start, &text.chunk.bytes[range.clone()]);
+            let document = &text.chunk.bytes[range.clone()];
+            let document = DocumentText { at: range.start, text: document };
             let ends = self.ends(&problem);
             let (reason, failure): (_, fn(String) -> LoadError) = match problem {
                 Problem::Failed(error) => return Err(error.into()),
@@ -382,7 +393,7 @@ impl Send<'_> {
             if !ends && !self.bad.are_copied() {
                 continue;
             }
-            let described = places.describe(&self.inputs[text.input], document, (0, &reason));
+            let described = places.describe(&self.inputs[text.input], document, 0, &reason);
             if ends {
                 return Err(failure(described));
             }

@@ -1,6 +1,6 @@
 //! A writer: commits the batches of its lane and counts what is acknowledged.
 
-use crate::bad_documents::{BadCopy, Places};
+use crate::bad_documents::{BadCopy, DocumentText, Places};
 use crate::error::LoadError;
 use crate::job::{Job, Mode, Source, ToJson, Work};
 use crate::marks::Mark;
@@ -209,11 +209,12 @@ impl Writer {
             if !stops && !job.bad.are_copied() {
                 return Ok(());
             }
-            let described = places.describe(&job.inputs[text.input], (at, document), (0, &reason));
+            let document = DocumentText { at, text: document };
+            let described = places.describe(&job.inputs[text.input], document, 0, &reason);
             if stops {
                 return Err(failure(described));
             }
-            copies.push(places.copy((at, document), &described));
+            copies.push(places.copy(document, &described));
             if is_refused && job.mode == Mode::Insert {
                 self.commit_marked(job.database.batch(), mark, &copies)??;
                 copies.clear();
@@ -319,8 +320,9 @@ impl Writer {
             new.existing += 1;
             if job.bad.are_copied() {
                 let input = &job.inputs[text.input];
-                let described = places.describe(input, (at, document), (0, EXISTS));
-                new.copies.push(places.copy((at, document), &described));
+                let document = DocumentText { at, text: document };
+                let described = places.describe(input, document, 0, EXISTS);
+                new.copies.push(places.copy(document, &described));
             }
             Ok(())
         })?;

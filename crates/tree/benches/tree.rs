@@ -8,7 +8,7 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use flagstone_base::hash::{key_hash, remix};
+use flagstone_base::hash::{HashedKey, key_hash, remix};
 use flagstone_base::{
     Compression, DatabaseId, EntryRef, FileNumber, KeyRange, Kind, Moment, SeqNo, TreeId,
 };
@@ -148,7 +148,7 @@ fn get_each(bencher: Bencher<'_, '_>, tree: &Tree, first: u64, is_present: bool)
     let mut get = || {
         let key = key(numbers.next().unwrap_or_default());
         let view = tree.view();
-        let sought = (&key[..], key_hash(&key, 0));
+        let sought = HashedKey { key: &key, hash: key_hash(&key, 0) };
         let found = tree.get(&view, sought, SeqNo::MAX, &|| Moment::ZERO).unwrap();
         assert_eq!(found.value.is_some(), is_present);
     };

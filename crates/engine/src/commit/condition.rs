@@ -4,6 +4,7 @@ use super::batch::{Condition, Expect, Write};
 use crate::history::VersionToken;
 use crate::keyspace_core::KeyspaceCore;
 use crate::reads::{ReadMoment, Reads};
+use flagstone_base::hash::HashedKey;
 use flagstone_base::{Error, ErrorKind, Result, SeqNo};
 use flagstone_tree::{Tree, written_after};
 use std::fmt;
@@ -117,7 +118,7 @@ fn check_unchanged(
     let hash = keyspace.hash(key);
     let written = loop {
         let tree = keyspace.layout().tree_of(key, hash);
-        let written = written_after(tree, (key, hash), token.seqno);
+        let written = written_after(tree, HashedKey { key, hash }, token.seqno);
         // A tree that was replaced meanwhile is empty.
         if tree.successors().is_none() {
             break written;

@@ -5,7 +5,7 @@ use super::filter::{Fields, is_backwards};
 use super::id::ID;
 use super::name::Namespace;
 use super::output::{Output, stage};
-use super::read::{BufferedRows, batch_size, first_batch};
+use super::read::{BufferedRows, FirstBatch, batch_size};
 use super::run::{Command, Run};
 use super::service::Counters;
 use super::stream::{self, Scope};
@@ -174,7 +174,7 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
         Some(namespace) => namespace.to_string(),
         None => format!("{}.$cmd.aggregate", run.command.database),
     };
-    first_batch(run, name, rows, (first_size(&args)?, false, false))
+    FirstBatch::of(first_size(&args)?).put(run, name, rows)
 }
 
 /// Returns the rows of a first stage that the server computes, not the pipeline.
@@ -438,5 +438,5 @@ fn change_stream(
     };
     let stream = stream::open(run, stage, scope, stages)?;
     let size = first_size(&run.args())?;
-    first_batch(run, name, Box::new(stream), (size, false, false))
+    FirstBatch::of(size).put(run, name, Box::new(stream))
 }

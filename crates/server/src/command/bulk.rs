@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::id;
 use super::name::Namespace;
-use super::read::{BULK_RESULTS, BufferedRows, batch_size, first_batch_in, put_count};
+use super::read::{BULK_RESULTS, BufferedRows, FirstBatch, batch_size, put_count};
 use super::run::Run;
 use super::update::{Done, Form};
 use super::variables::Variables;
@@ -283,8 +283,8 @@ pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
     }
     let Bulk { failures, mut total, .. } = bulk;
     let rows = Box::new(BufferedRows::new(std::mem::take(&mut total.rows)));
-    let how = (size, false, false);
-    first_batch_in(run, format!("{ADMIN}.{BULK_RESULTS}"), rows, how, place)?;
+    let first = FirstBatch { place, ..FirstBatch::of(size) };
+    first.put(run, format!("{ADMIN}.{BULK_RESULTS}"), rows)?;
     put_count(&mut run.reply, "nErrors", failures.len() as u64)?;
     for (name, count) in [
         ("nInserted", total.inserted),

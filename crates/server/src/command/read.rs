@@ -287,45 +287,53 @@ pub(super) fn answer(run: &mut Run<'_, '_>, namespace: &Namespace, rows: Box<dyn
     let is_single = args.is("singleBatch")? || args.int("limit")?.is_some_and(|limit| limit < 0);
     let most = if is_single { size } else { Some(size.unwrap_or(FIRST_BATCH)) };
     let stays = args.is("noCursorTimeout")?;
-    first_batch(run, namespace.to_string(), rows, (most, is_single, stays))
+    FirstBatch { is_single, stays, ..FirstBatch::of(most) }.put(run, namespace.to_string(), rows)
 }
 
-/// Appends a cursor with its first batch to the reply, and keeps the rest.
-pub(super) fn first_batch(
-    run: &mut Run<'_, '_>,
-    namespace: String,
-    rows: Box<dyn Rows>,
-    how: (Option<u64>, bool, bool),
-) -> Outcome {
-    first_batch_in(run, namespace, rows, how, None)
+/// The first batch of a cursor.
+#[derive(Default)]
+pub(super) struct FirstBatch<'c> {
+    /// The most documents in it.
+    pub(super) most: Option<u64>,
+    /// Whether there is no other: the cursor ends with it.
+    pub(super) is_single: bool,
+    /// Whether the cursor stays however long nobody asks for more.
+    pub(super) stays: bool,
+    /// What was taken before for the rest.
+    pub(super) place: Option<CursorSlot<'c>>,
 }
 
-/// As [`first_batch`], with a place for the rest that was taken before.
-pub(super) fn first_batch_in(
-    run: &mut Run<'_, '_>,
-    namespace: String,
-    rows: Box<dyn Rows>,
-    (most, is_single, stays): (Option<u64>, bool, bool),
-    place: Option<CursorSlot<'_>>,
-) -> Outcome {
-    let mut cursor = Cursor::new(namespace.clone(), run.user(), rows);
-    cursor.stays = stays;
-    cursor.session = run.service.session_key(run)?;
-    run.reply.begin_document("cursor")?;
-    let has_more = cursor.batch("firstBatch", most, &mut run.reply)?;
-    if has_more && !is_single && cursor.rows.holds_command() {
-        cursor.parsed = run.command.parsed.take();
-        let kept = cursor.parsed.as_mut().map_or(Ok(()), Parsed::keep);
-        kept.map_err(|bytes| no_room(bytes, run.service.parsed.most()))?;
+impl FirstBatch<'_> {
+    pub(super) fn of(most: Option<u64>) -> Self {
+        Self { most, ..Self::default() }
     }
-    let id = match place {
-        _ if !has_more || is_single => 0,
-        Some(place) => place.keep(cursor),
-        None => run.service.cursors.place()?.keep(cursor),
-    };
-    run.reply.long("id", id)?;
-    run.reply.text("ns", &namespace)?;
-    Ok(run.reply.end()?)
+
+    /// Appends a cursor with its first batch to the reply, and keeps the rest.
+    pub(super) fn put(
+        self,
+        run: &mut Run<'_, '_>,
+        namespace: String,
+        rows: Box<dyn Rows>,
+    ) -> Outcome {
+        let mut cursor = Cursor::new(namespace.clone(), run.user(), rows);
+        cursor.stays = self.stays;
+        cursor.session = run.service.session_key(run)?;
+        run.reply.begin_document("cursor")?;
+        let has_more = cursor.batch("firstBatch", self.most, &mut run.reply)?;
+        if has_more && !self.is_single && cursor.rows.holds_command() {
+            cursor.parsed = run.command.parsed.take();
+            let kept = cursor.parsed.as_mut().map_or(Ok(()), Parsed::keep);
+            kept.map_err(|bytes| no_room(bytes, run.service.parsed.most()))?;
+        }
+        let id = match self.place {
+            _ if !has_more || self.is_single => 0,
+            Some(place) => place.keep(cursor),
+            None => run.service.cursors.place()?.keep(cursor),
+        };
+        run.reply.long("id", id)?;
+        run.reply.text("ns", &namespace)?;
+        Ok(run.reply.end()?)
+    }
 }
 
 #[cold]

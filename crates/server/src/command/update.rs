@@ -381,6 +381,11 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
         let text = "findAndModify: expected either remove, or update with new and upsert";
         return Err(Failure::new(Code::FailedToParse, text));
     }
+    let returned = match (removes, wants_new) {
+        (true, _) => Returned::Removed,
+        (false, false) => Returned::Original,
+        (false, true) => Returned::Updated,
+    };
     let fields = Fields::parse(&args, "fields", &variables)?;
     if let Some((_, reply)) = run.done()?.first() {
         run.reply.raw_fields(reply);
@@ -394,7 +399,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
     };
     let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);
     let reply = match collection(run, &namespace, is_upsert)? {
-        None => reply_of((&fields, None), None, (removes, wants_new))?,
+        None => reply_of((&fields, None), None, returned)?,
         Some(collection) => {
             let target = Target::parse(&args, "query", &collection, &variables)?;
             let number = run.statement(0);
@@ -407,7 +412,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
                     };
                     let is_found = changed.is_some();
                     let shown = (&fields, target.matcher.as_ref());
-                    let reply = reply_of(shown, changed.as_ref(), (removes, wants_new))?;
+                    let reply = reply_of(shown, changed.as_ref(), returned)?;
                     if is_found {
                         run.note(tx, number, || Ok(reply.clone()))?;
                     }
@@ -439,12 +444,23 @@ fn remove_first(tx: &mut Transaction, target: &Target<'_>) -> Outcome<Option<Cha
     Ok(Some(Changed { key, is_inserted: false, is_changed: true, old, new: None }))
 }
 
+/// Which document `findAndModify` returns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Returned {
+    /// The one that it has removed.
+    Removed,
+    /// The one that it has updated, as it was before.
+    Original,
+    /// The one that it has updated, as it is now.
+    Updated,
+}
+
 /// Returns the fields of the reply as a document of BSON. A field of the matched element is that of
 /// the document as it was found.
 fn reply_of(
     (fields, matcher): (&Fields, Option<&Matcher>),
     changed: Option<&Changed>,
-    (removes, wants_new): (bool, bool),
+    returned: Returned,
 ) -> Outcome<Vec<u8>> {
     let mut bson = Vec::new();
     let reply = &mut BsonWriter::new(&mut bson);
@@ -452,15 +468,15 @@ fn reply_of(
     reply.begin_document("lastErrorObject")?;
     reply.int("n", i32::from(changed.is_some()))?;
     let is_upserted = changed.is_some_and(|changed| changed.is_inserted);
-    if !removes {
+    if returned != Returned::Removed {
         reply.bool("updatedExisting", changed.is_some() && !is_upserted)?;
     }
     if let (Some(changed), true) = (changed, is_upserted) {
         id::write_value(reply, "upserted", &changed.key)?;
     }
     reply.end()?;
-    let shown = changed.and_then(|changed| match (wants_new, &changed.new) {
-        (true, Some(new)) => Some(new),
+    let shown = changed.and_then(|changed| match (returned, &changed.new) {
+        (Returned::Updated, Some(new)) => Some(new),
         _ => changed.old.as_ref(),
     });
     match shown {

@@ -16,7 +16,7 @@
 //! to five bytes of memory.
 
 use super::store::Inserted;
-use super::versions::{KeyAt, VersionAt, Versions, What};
+use super::versions::{KeyAt, NewShortcut, VersionAt, Versions, What};
 use crate::arena::{Bump, ChunkPool};
 use crate::fold::Fold;
 use flagstone_base::{Kind, SeqNo};
@@ -100,9 +100,15 @@ impl Combining<'_> {
         for level in 0.. {
             let Some(block) = self.block(self.versions.first(at), level) else { break };
             let memory = (&mut *bump, self.pool);
-            let header = (block.newest, level + 1, self.key_hash);
             let value = block.value.as_deref();
-            if !self.versions.add_shortcut(memory, at, header, block.end, value) {
+            let shortcut = NewShortcut {
+                seqno: block.newest,
+                level: level + 1,
+                key_hash: self.key_hash,
+                skip: block.end,
+                value,
+            };
+            if !self.versions.add_shortcut(memory, at, shortcut) {
                 break;
             }
             is_combined |= level == 0 && value.is_some();

@@ -12,7 +12,7 @@ use crate::ranges::{OwnedRange, RangeSet};
 use crate::write_load::{Waits, WriteLoad};
 use flagstone_base::check::changed;
 use flagstone_base::flip::{self, Site};
-use flagstone_base::hash::remix;
+use flagstone_base::hash::{RemixedKey, remix};
 use flagstone_base::{EntryCheck, EntryRef, Error, ErrorKind, Kind, Result, SeqNo, Slice, Trailer};
 use flagstone_env::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use flagstone_env::sync::{ArcSwapOption, Guard};
@@ -469,12 +469,11 @@ impl Memtable {
     }
 
     /// Visits the entries of `key` not above `at`, newest first, until `visit` returns false.
-    /// `hash` is the remixed hash. Operands that are all at least as new as `covered` may come
-    /// combined.
+    /// Operands that are all at least as new as `covered` may come combined.
     #[inline]
     pub(crate) fn get(
         &self,
-        (key, hash): (&[u8], u64),
+        RemixedKey { key, hash }: RemixedKey<'_>,
         at: SeqNo,
         covered: SeqNo,
         mut visit: impl FnMut(EntryRef<'_>) -> bool,

@@ -69,6 +69,19 @@ pub(super) enum What {
     State,
 }
 
+/// A shortcut over versions of a key.
+pub(super) struct NewShortcut<'v> {
+    /// That of the newest version in it.
+    pub(super) seqno: SeqNo,
+    pub(super) level: u32,
+    /// With the hash of its key it gets a check.
+    pub(super) key_hash: Option<u64>,
+    /// The version that follows it.
+    pub(super) skip: VersionAt,
+    /// Its versions combined. Without a value it is a passage.
+    pub(super) value: Option<&'v [u8]>,
+}
+
 /// All versions of one memtable.
 pub(super) struct Versions {
     /// The arena of keys and versions: the chain of a key begins with a link in its header.
@@ -182,18 +195,15 @@ impl Versions {
         unsafe { &*self.arena.pointer(at.0).add(6).cast::<AtomicU16>() }
     }
 
-    /// Adds a shortcut before everything else of the key at `at`. `value` combines everything from
-    /// there to before `skip`, of which the newest has `seqno`; without a value the shortcut is a
-    /// passage. With the hash of its key the shortcut gets a check. Returns false if the arena has
+    /// Adds a shortcut before everything else of the key at `at`. Returns false if the arena has
     /// no addresses left.
     pub(super) fn add_shortcut(
         &self,
         (bump, pool): (&mut Bump, &ChunkPool),
         at: KeyAt,
-        (seqno, level, key_hash): (SeqNo, u32, Option<u64>),
-        skip: VersionAt,
-        value: Option<&[u8]>,
+        shortcut: NewShortcut<'_>,
     ) -> bool {
+        let NewShortcut { seqno, level, key_hash, skip, value } = shortcut;
         let level = if value.is_some() { level } else { level | PASSAGE };
         let value = value.unwrap_or_default();
         let room = SHORTCUT_HEADER + value.len();

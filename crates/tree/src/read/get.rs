@@ -3,7 +3,7 @@
 use crate::merge::fold_operands;
 use crate::tree::Tree;
 use crate::view::View;
-use flagstone_base::hash::{key_hash as hash_of, remix};
+use flagstone_base::hash::{HashedKey, RemixedKey, key_hash as hash_of, remix};
 use flagstone_base::{Error, Kind, Moment, Result, SeqNo, Slice, Trailer};
 use flagstone_sst::{LookupStop, OnMiss, ReadOnMiss, StopOnMiss};
 use std::ops::ControlFlow;
@@ -142,9 +142,8 @@ impl<'a, 'l> Lookup<'a, 'l> {
 }
 
 impl Tree {
-    /// Returns the state of `key` at `at` in `view`. `key_hash` is
-    /// [`flagstone_base::hash::key_hash`] of the key, with the seed of its keyspace. Takes no
-    /// locks. Reads at most one block of each run, usually none.
+    /// Returns the state of `key` at `at` in `view`. Takes no locks. Reads at most one
+    /// block of each run, usually none.
     ///
     /// The caller took `at` before `view`, and `view.watermark() <= at` or `at` is registered. The
     /// moment that `now` returns is not before `view.expired_through()`.
@@ -155,11 +154,11 @@ impl Tree {
     pub fn get(
         &self,
         view: &View,
-        (key, key_hash): (&[u8], u64),
+        key: HashedKey<'_>,
         at: SeqNo,
         now: Now<'_>,
     ) -> Result<GetResult> {
-        self.look(view, (key, key_hash), at, now, None)
+        self.look(view, key, at, now, None)
     }
 
     /// As [`Tree::get`], but passes a value that is stored whole to `look`, if there is one.
@@ -170,15 +169,15 @@ impl Tree {
     pub fn look(
         &self,
         view: &View,
-        (key, key_hash): (&[u8], u64),
+        key: HashedKey<'_>,
         at: SeqNo,
         now: Now<'_>,
         look: Option<Look<'_>>,
     ) -> Result<GetResult> {
         let mut lookup = Lookup::new(at, now, look);
-        self.look_up_anywhere(view, key, remix(key_hash), &mut lookup)?;
+        self.look_up_anywhere(view, key.remixed(), &mut lookup)?;
         self.note_read(1);
-        self.finish(key, lookup)
+        self.finish(key.key, lookup)
     }
 
     /// As [`Tree::look`], but from memory alone: memtables, and what is cached of tables.
@@ -189,15 +188,15 @@ impl Tree {
     pub fn try_look(
         &self,
         view: &View,
-        (key, key_hash): (&[u8], u64),
+        key: HashedKey<'_>,
         at: SeqNo,
         now: Now<'_>,
         look: Option<Look<'_>>,
     ) -> Result<GetResult, LookupStop> {
         let mut lookup = Lookup::new(at, now, look);
-        self.look_up::<StopOnMiss>(view, key, remix(key_hash), &mut lookup)?;
+        self.look_up::<StopOnMiss>(view, key.remixed(), &mut lookup)?;
         self.note_read(1);
-        self.finish(key, lookup)
+        self.finish(key.key, lookup)
     }
 
     #[inline]
@@ -232,11 +231,10 @@ impl Tree {
     fn look_up_anywhere(
         &self,
         view: &View,
-        key: &[u8],
-        hash: u64,
+        key: RemixedKey<'_>,
         lookup: &mut Lookup<'_, '_>,
     ) -> Result<()> {
-        self.look_up::<ReadOnMiss>(view, key, hash, lookup)
+        self.look_up::<ReadOnMiss>(view, key, lookup)
     }
 
     /// Searches the memtables, then the tables, until the state of the key is known.
@@ -244,23 +242,22 @@ impl Tree {
     fn look_up<M: OnMiss>(
         &self,
         view: &View,
-        key: &[u8],
-        hash: u64,
+        key: RemixedKey<'_>,
         lookup: &mut Lookup<'_, '_>,
     ) -> Result<(), M::Stop> {
-        look_up_memory(view, (key, hash), lookup);
+        look_up_memory(view, key, lookup);
         if lookup.is_done {
             return Ok(());
         }
-        let filter_hash = self.filter_hash(key);
+        let filter_hash = self.filter_hash(key.key);
         for run in view.version.newest_first() {
-            let Some(table) = run.table_of(key) else { continue };
+            let Some(table) = run.table_of(key.key) else { continue };
             let at = lookup.at;
             if table.meta().seqnos().0 > at {
                 continue;
             }
-            lookup.cover(table.ranges_with::<M>()?.covering(key, at));
-            table.get::<M>((key, hash), filter_hash, at, &mut |trailer, value| {
+            lookup.cover(table.ranges_with::<M>()?.covering(key.key, at));
+            table.get::<M>(key, filter_hash, at, &mut |trailer, value| {
                 if lookup.visit(trailer, &value, || value.to_slice()) {
                     ControlFlow::Continue(())
                 } else {
@@ -277,12 +274,12 @@ impl Tree {
 
 /// Searches the memtables, newest first, until the state of the key is known.
 #[inline]
-fn look_up_memory(view: &View, (key, hash): (&[u8], u64), lookup: &mut Lookup<'_, '_>) {
+fn look_up_memory(view: &View, key: RemixedKey<'_>, lookup: &mut Lookup<'_, '_>) {
     for table in view.memtables() {
         let at = lookup.at;
-        lookup.cover(table.covering(key, at));
+        lookup.cover(table.covering(key.key, at));
         let covered = lookup.covered;
-        table.get((key, hash), at, covered, |entry| {
+        table.get(key, at, covered, |entry| {
             lookup.visit(entry.trailer, entry.value, || Slice::copy_of(entry.value))
         });
         if lookup.end_source() {

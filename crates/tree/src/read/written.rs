@@ -8,7 +8,7 @@
 
 use crate::tree::Tree;
 use crate::view::View;
-use flagstone_base::hash::remix;
+use flagstone_base::hash::{HashedKey, RemixedKey};
 use flagstone_base::{Result, SeqNo};
 use flagstone_sst::ReadOnMiss;
 use std::ops::ControlFlow;
@@ -16,24 +16,20 @@ use std::ops::ControlFlow;
 /// Returns the SeqNo of a write of `key` after `since`, the newest that has a trace; deletes and
 /// deleted ranges are writes, too. If there may have been one without a trace, returns an upper
 /// bound of its SeqNo, and `None` if there was none. `since` need not be registered. The caller
-/// keeps writers of the key out, and none is on its way. `key_hash` as in [`Tree::get`].
+/// keeps writers of the key out, and none is on its way.
 ///
 /// Reads tables only if they have something newer than `since`, or if a tombstone newer than
 /// `since` was dropped from the tree.
 ///
 /// # Errors
 /// Io or Corruption of a table.
-pub fn written_after(
-    tree: &Tree,
-    (key, key_hash): (&[u8], u64),
-    since: SeqNo,
-) -> Result<Option<SeqNo>> {
+pub fn written_after(tree: &Tree, key: HashedKey<'_>, since: SeqNo) -> Result<Option<SeqNo>> {
     let view = tree.peek();
-    let sought = (key, remix(key_hash));
-    let mut newest = newest_write(tree, &view, sought, (since, since))?;
+    let sought = key.remixed();
+    let mut newest = newest_write(tree, &view, sought, since, since)?;
     let untraced = view.version.untraced_through();
     if newest.is_none() && untraced > since {
-        newest = newest_write(tree, &view, sought, (SeqNo::ZERO, since))?.or(Some(untraced));
+        newest = newest_write(tree, &view, sought, since, SeqNo::ZERO)?.or(Some(untraced));
     }
     Ok(newest.filter(|seqno| *seqno > since))
 }
@@ -46,28 +42,29 @@ pub fn written_after(
 fn newest_write(
     tree: &Tree,
     view: &View,
-    (key, hash): (&[u8], u64),
-    (above, since): (SeqNo, SeqNo),
+    key: RemixedKey<'_>,
+    since: SeqNo,
+    above: SeqNo,
 ) -> Result<Option<SeqNo>> {
     for table in view.memtables().filter(|table| table.last() > above) {
         let mut entry = None;
-        table.get((key, hash), SeqNo::MAX, SeqNo::ZERO, |newest| {
+        table.get(key, SeqNo::MAX, SeqNo::ZERO, |newest| {
             entry = Some(newest.seqno());
             false
         });
-        let found = newest_of(entry, table.covering(key, SeqNo::MAX), since);
+        let found = newest_of(entry, table.covering(key.key, SeqNo::MAX), since);
         if found.is_some() {
             return Ok(found);
         }
     }
-    let filter_hash = tree.filter_hash(key);
+    let filter_hash = tree.filter_hash(key.key);
     for run in view.version.newest_first() {
-        let Some(table) = run.table_of(key) else { continue };
+        let Some(table) = run.table_of(key.key) else { continue };
         if table.meta().seqnos().1 <= above {
             continue;
         }
-        let (covered, mut entry) = (table.ranges()?.covering(key, SeqNo::MAX), None);
-        table.get::<ReadOnMiss>((key, hash), filter_hash, SeqNo::MAX, &mut |trailer, _value| {
+        let (covered, mut entry) = (table.ranges()?.covering(key.key, SeqNo::MAX), None);
+        table.get::<ReadOnMiss>(key, filter_hash, SeqNo::MAX, &mut |trailer, _value| {
             entry = Some(trailer.seqno());
             ControlFlow::Break(())
         })?;

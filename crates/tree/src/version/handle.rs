@@ -4,6 +4,7 @@ use super::sampled::SampleSlot;
 use crate::context::TreeContext;
 use crate::damage::{Damage, is_damage, strikes_max};
 use crate::ranges::RangeSet;
+use flagstone_base::hash::RemixedKey;
 use flagstone_base::{Error, FileNumber, Result, SeqNo, Trailer, TreeId};
 use flagstone_env::ReadFile;
 use flagstone_env::sync::Mutex;
@@ -129,7 +130,7 @@ impl TableHandle {
     #[inline]
     pub(crate) fn get<M: OnMiss>(
         &self,
-        (key, hash): (&[u8], u64),
+        RemixedKey { key, hash }: RemixedKey<'_>,
         filter_hash: Option<u64>,
         at: SeqNo,
         visit: &mut dyn FnMut(Trailer, StoredValue<'_>) -> ControlFlow<()>,

@@ -1,6 +1,6 @@
 //! A tree with the parts of a database that its tests need: SeqNos, edits, snapshots.
 
-use flagstone_base::hash::key_hash;
+use flagstone_base::hash::{HashedKey, key_hash};
 use flagstone_base::{DatabaseId, EntryRef, FileNumber, Kind, Moment, SeqNo, Trailer, TreeId};
 use flagstone_env::{MemDisk, OpenFiles, SeededRandom};
 use flagstone_sst::{BlockCache, TableOptions};
@@ -250,13 +250,15 @@ impl BenchTree {
     /// Returns the value of `key` for a reader that judges by `moment`.
     pub(crate) fn get_by(&self, key: &[u8], at: SeqNo, moment: Moment) -> Option<Vec<u8>> {
         let view = self.tree.view();
-        let found = self.tree.get(&view, (key, self.hash(key)), at, &|| moment).unwrap();
+        let found =
+            self.tree.get(&view, HashedKey { key, hash: self.hash(key) }, at, &|| moment).unwrap();
         found.value.map(|value| value.to_vec())
     }
 
     /// As [`BenchTree::get_by`], where no other thread writes. A get and a look agree.
     pub(crate) fn look_by(&self, key: &[u8], at: SeqNo, moment: Moment) -> Option<Vec<u8>> {
-        let (view, sought, mut seen) = (self.tree.view(), (key, self.hash(key)), None);
+        let (view, sought, mut seen) =
+            (self.tree.view(), HashedKey { key, hash: self.hash(key) }, None);
         let found = self.tree.get(&view, sought, at, &|| moment).unwrap();
         let mut look = |value: &[u8]| seen = Some(value.to_vec());
         let looked = self.tree.look(&view, sought, at, &|| moment, Some(&mut look)).unwrap();
@@ -268,7 +270,7 @@ impl BenchTree {
     }
 
     pub(crate) fn found_in(&self, view: &View, key: &[u8]) -> flagstone_base::Result<GetResult> {
-        self.tree.get(view, (key, self.hash(key)), self.last, &|| self.moment)
+        self.tree.get(view, HashedKey { key, hash: self.hash(key) }, self.last, &|| self.moment)
     }
 
     pub(crate) fn text(&self, key: &str) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Stories of entries that expire.
 
 use crate::bench_tree::{BenchTree, small_options};
-use flagstone_base::hash::remix;
+use flagstone_base::hash::{HashedKey, remix};
 use flagstone_base::{KeyRange, Kind, Moment, SeqNo};
 use flagstone_env::Disk;
 use flagstone_tree::{Compaction, Direction, Policy, ScanOptions, TreeOptions, pick_expired};
@@ -58,9 +58,10 @@ fn an_expired_put_is_absent_and_hides_what_is_older_wherever_it_lies() {
         }
         let found = tree.found_in(&tree.tree.view(), b"b").unwrap();
         assert_eq!((found.seqno, found.expiry), (Some(SeqNo::new(3)), Some(at(100))));
-        let (view, sought) = (tree.tree.view(), (&b"b"[..], tree.hash(b"b")));
+        let key = HashedKey { key: b"b", hash: tree.hash(b"b") };
+        let view = tree.tree.view();
         let lives_until =
-            |millis| tree.tree.get(&view, sought, tree.last, &|| at(millis)).unwrap().lives_until();
+            |millis| tree.tree.get(&view, key, tree.last, &|| at(millis)).unwrap().lives_until();
         assert_eq!((lives_until(99), lives_until(100)), (Some(at(100)), None));
     }
 }
@@ -81,7 +82,7 @@ fn a_get_asks_for_the_moment_only_when_it_meets_an_expiry() {
         for (key, expected) in [(&b"plain"[..], 0), (b"deleted", 0), (b"none", 0), (b"expiring", 1)]
         {
             let view = tree.tree.view();
-            tree.tree.get(&view, (key, tree.hash(key)), tree.last, &now).unwrap();
+            tree.tree.get(&view, HashedKey { key, hash: tree.hash(key) }, tree.last, &now).unwrap();
             assert_eq!(asked.get(), expected);
         }
         tree.flush();

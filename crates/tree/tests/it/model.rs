@@ -3,6 +3,7 @@
 
 use crate::bench_tree::{Append, AppendApart, BenchTree, first_full, small_options};
 use crate::random::Rng;
+use flagstone_base::hash::HashedKey;
 use flagstone_base::{KeyRange, Kind, Moment, SeqNo};
 use flagstone_tree::{
     Compaction, Direction, Flush, Fold, Policy, ScanOptions, TreeEdit, TreeOptions, TreeScan, pick,
@@ -253,7 +254,7 @@ impl Run {
         let (key, at) = (self.key(), self.real.last);
         let (view, hash) = (self.real.tree.view(), self.real.hash(&key));
         let now = || self.real.moment;
-        let found = self.real.tree.get(&view, (&key, hash), at, &now).unwrap();
+        let found = self.real.tree.get(&view, HashedKey { key: &key, hash }, at, &now).unwrap();
         // The state of a key that expires depends on the reader.
         if let Some(seqno) = found.seqno.filter(|_| found.expiry.is_none()) {
             self.real.tree.note_folded(&key, hash, seqno, found.value.as_deref());

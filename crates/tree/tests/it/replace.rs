@@ -2,7 +2,7 @@
 
 use crate::bench_tree::{context, small_options};
 use crate::random::Rng;
-use flagstone_base::hash::key_hash;
+use flagstone_base::hash::{HashedKey, key_hash};
 use flagstone_base::{EntryRef, FileNumber, KeyRange, Kind, SeqNo, TreeId};
 use flagstone_env::names::{Name, parse};
 use flagstone_env::{Disk, MemDisk};
@@ -210,7 +210,9 @@ impl Keyspace {
         for n in 0..KEYS {
             let (key, tree) = (key(n), self.tree_of(&key(n)));
             let hash = key_hash(&key, tree.options().hash_seed);
-            let found = tree.get(&tree.view(), (&key, hash), at, &|| Default::default()).unwrap();
+            let found = tree
+                .get(&tree.view(), HashedKey { key: &key, hash }, at, &|| Default::default())
+                .unwrap();
             let value = found.value.map(|value| value.to_vec());
             assert_eq!(value.as_ref(), model.get(&key), "{}", key.escape_ascii());
         }

@@ -1,6 +1,7 @@
 //! Traces of writes: whether a key was written after a SeqNo, and when that is not known any more.
 
 use crate::bench_tree::{BenchTree, small_options};
+use flagstone_base::hash::HashedKey;
 use flagstone_base::{Kind, Moment, SeqNo};
 use flagstone_env::{Disk, Random, SeededRandom};
 use flagstone_testkit::seed;
@@ -8,7 +9,8 @@ use std::collections::BTreeMap;
 
 fn written_after(tree: &BenchTree, key: &str, since: SeqNo) -> Option<SeqNo> {
     let key = key.as_bytes();
-    flagstone_tree::written_after(&tree.tree, (key, tree.hash(key)), since).unwrap()
+    flagstone_tree::written_after(&tree.tree, HashedKey { key, hash: tree.hash(key) }, since)
+        .unwrap()
 }
 
 fn untraced(tree: &BenchTree) -> SeqNo {
@@ -96,7 +98,7 @@ fn only_tables_with_something_newer_are_read() {
         assert_eq!(written_after(&tree, key, SeqNo::new(2)), expected, "{key}");
     }
     let key = &b"b"[..];
-    let sought = (key, tree.hash(key));
+    let sought = HashedKey { key, hash: tree.hash(key) };
     flagstone_tree::written_after(&tree.tree, sought, SeqNo::new(1)).unwrap_err();
 }
 

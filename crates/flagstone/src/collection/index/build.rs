@@ -21,7 +21,7 @@
 //! document cannot be in the index, with the value of another one for example, it is removed, and
 //! the build takes a new snapshot.
 
-use super::commit::{remove_expired, restore_entry};
+use super::commit::{OwnedIndex, remove_expired, restore_entry};
 use super::show::shown_key;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
@@ -93,26 +93,25 @@ impl fmt::Display for BuildProgress {
 /// Is told of the progress, and may cancel the build.
 pub(super) type Watch<'w> = &'w mut dyn FnMut(BuildProgress) -> ControlFlow<()>;
 
-/// Builds the index in `owned`, which `stored` has, or what an earlier build has left. A part has
-/// about `part_bytes`. Returns false if `watch` has cancelled it.
+/// Builds an index of `stored`, or what an earlier build has left of it. A part has about
+/// `part_bytes`. Returns false if `watch` has cancelled it.
 ///
 /// # Errors
 /// InvalidInput for a document that the index cannot hold, Duplicate for a value that two documents
-/// have: the text names index and keys. OutOfSpace, Io,
-/// Corruption, Poisoned, Closed.
+/// have: the text names index and keys. OutOfSpace, Io, Corruption, Poisoned, Closed.
 pub(super) fn build(
     stored: &Stored,
-    (owned, index): (&Keyspace, &IndexState),
+    index: OwnedIndex<'_>,
     part_bytes: Option<u64>,
     watch: Watch<'_>,
 ) -> Result<bool> {
-    let engine = stored.engine();
+    let (engine, owned) = (stored.engine(), index.owned);
     loop {
         let fill = engine.begin_fill(owned)?;
         // A document of the snapshot may not be logged, or not be synced. Later ones are logged
         // together with their entries.
         engine.flush()?;
-        let mut build = Build::new(stored, (owned, index), (part_bytes, &fill), &mut *watch);
+        let mut build = Build::new(stored, index, part_bytes, &fill, &mut *watch);
         if build.run()?.is_break() {
             return Ok(false);
         }
@@ -120,7 +119,7 @@ pub(super) fn build(
             (build.misfits, build.hidden, build.usable_from);
         if misfits.is_empty() && !hidden.is_empty() {
             for Hidden { entry, holder } in hidden {
-                if !restore_entry(stored, (owned, index), &holder, &entry)? {
+                if !restore_entry(stored, index, &holder, &entry)? {
                     misfits.push(holder);
                 }
             }
@@ -132,7 +131,7 @@ pub(super) fn build(
             let complete = |status: &mut Status| {
                 (status.usable_from, status.built) = (Some(usable_from), None);
             };
-            index.change(complete, |note| engine.set_note(owned, note))?;
+            index.state.change(complete, |note| engine.set_note(owned, note))?;
             return Ok(true);
         }
         drop(fill);
@@ -163,10 +162,12 @@ struct Build<'a, 'w> {
 impl<'a, 'w> Build<'a, 'w> {
     fn new(
         stored: &'a Stored,
-        (owned, index): (&'a Keyspace, &'a IndexState),
-        (part_bytes, fill): (Option<u64>, &'a Fill),
+        index: OwnedIndex<'a>,
+        part_bytes: Option<u64>,
+        fill: &'a Fill,
         watch: Watch<'w>,
     ) -> Self {
+        let OwnedIndex { owned, state: index } = index;
         let memory = owned.options().memory_budget / SORT_PARTS;
         let memory = memory.clamp(*SORT_BYTES.start(), *SORT_BYTES.end());
         let part_bytes = if index.definition.is_unique {

@@ -8,8 +8,8 @@ use crate::collection::write::Rewrite;
 use crate::index::{Definition, IndexState};
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{
-    Batch, Durability, Effect, Engine, HeldBatch, KeyspaceCore, OP_OVERHEAD, StoredPut, Ticket,
-    TryCommit,
+    Batch, Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, StoredPut,
+    Ticket, TryCommit,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -209,6 +209,13 @@ pub(super) fn apply_dates(stored: &Stored, dropped: Option<&Definition>) -> Resu
     Ok(())
 }
 
+/// An index: its keyspace, which the collection owns, and its state.
+#[derive(Clone, Copy)]
+pub(super) struct OwnedIndex<'a> {
+    pub(super) owned: &'a Keyspace,
+    pub(super) state: &'a IndexState,
+}
+
 /// Puts the unique `entry` of the document of the encoded `key` again, if the document still has
 /// it. Returns false if another document has the value, and that of `key` has expired.
 ///
@@ -216,7 +223,7 @@ pub(super) fn apply_dates(stored: &Stored, dropped: Option<&Definition>) -> Resu
 /// Duplicate if both have it.
 pub(super) fn restore_entry(
     stored: &Stored,
-    (owned, index): (&Arc<KeyspaceCore>, &IndexState),
+    index: OwnedIndex<'_>,
     key: &[u8],
     entry: &[u8],
 ) -> Result<bool> {
@@ -227,7 +234,7 @@ pub(super) fn restore_entry(
         IndexChanges::commit(held, &mut |changes, held| {
             let old = held.get_stored(core, key)?;
             has_expired = old.expiry.is_some_and(|at| at <= held.moment());
-            changes.add_again(core, key, &old, (owned, index, entry))
+            changes.add_again(core, key, &old, (index.owned, index.state, entry))
         })
     });
     match restored {

@@ -1,6 +1,7 @@
 //! Creates, lists and drops the indexes of a collection.
 
 use super::build::{Watch, build};
+use super::commit::OwnedIndex;
 use super::commit::apply_dates;
 use crate::collection::stored::Stored;
 use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
@@ -146,8 +147,9 @@ pub(crate) fn create(
             // Another call has completed it since this one looked.
             return Ok(ControlFlow::Continue(()));
         }
-        let prepared = prepare(stored, (&owned, index), is_new);
-        let built = prepared.and_then(|()| build(stored, (&owned, index), part_bytes, watch));
+        let index = OwnedIndex { owned: &owned, state: index };
+        let prepared = prepare(stored, index, is_new);
+        let built = prepared.and_then(|()| build(stored, index, part_bytes, watch));
         if !is_kept(&built, is_new) {
             // This index, not another one that has got its name meanwhile.
             let is_it = |one: &KeyspaceCore| one.id() == owned.id();
@@ -195,12 +197,12 @@ fn is_refusal(error: &Error) -> bool {
 }
 
 /// Prepares the build of an index: what an earlier one has left, and the moments of documents.
-fn prepare(stored: &Stored, (owned, index): (&Keyspace, &IndexState), is_new: bool) -> Result<()> {
-    if !is_new && index.built().is_none() {
+fn prepare(stored: &Stored, index: OwnedIndex<'_>, is_new: bool) -> Result<()> {
+    if !is_new && index.state.built().is_none() {
         // A build that was interrupted, or a repair, may have left entries without documents.
-        owned.clear()?;
+        index.owned.clear()?;
     }
-    if index.definition.expires.is_some() {
+    if index.state.definition.expires.is_some() {
         // Documents that are written from now on expire by the index.
         apply_dates(stored, None)?;
     }

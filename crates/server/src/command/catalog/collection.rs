@@ -8,7 +8,7 @@ use crate::command::id::write_value;
 use crate::command::index::{self, ID_INDEX};
 use crate::command::name::Namespace;
 use crate::command::output;
-use crate::command::read::{BufferedRows, batch_size, first_batch, put_count};
+use crate::command::read::{BufferedRows, FirstBatch, batch_size, put_count};
 use crate::command::run::Run;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::{Collection, Space, Value};
@@ -57,7 +57,7 @@ pub(in crate::command) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
     }
     let namespace = format!("{}.$cmd.listCollections", run.command.database);
     let rows = Box::new(BufferedRows::new(listing.documents));
-    first_batch(run, namespace, rows, (batch, false, false))
+    FirstBatch::of(batch).put(run, namespace, rows)
 }
 
 /// To create what belongs to the server is to ask for a wrong name.

@@ -9,7 +9,7 @@ use crate::command::index::{self, Definition, ID_INDEX};
 use crate::command::name::Namespace;
 use crate::command::notes;
 use crate::command::operation;
-use crate::command::read::{BufferedRows, batch_size, first_batch, put_count, put_long};
+use crate::command::read::{BufferedRows, FirstBatch, batch_size, put_count, put_long};
 use crate::command::run::Run;
 use crate::command::service::now_millis;
 use crate::failure::{Code, Failure, Outcome};
@@ -215,7 +215,7 @@ pub(in crate::command) fn list_indexes(run: &mut Run<'_, '_>) -> Outcome {
         add(&|out| index::put(out, &index))?;
     }
     let rows = Box::new(BufferedRows::new(listing.documents));
-    first_batch(run, namespace.to_string(), rows, (batch, false, false))
+    FirstBatch::of(batch).put(run, namespace.to_string(), rows)
 }
 
 /// Returns the rows of the stage `$indexStats`: of each index, how often queries have read it since

@@ -2,7 +2,7 @@
 //! many as memory holds as bytes.
 
 use super::super::dropped::as_seen;
-use super::super::read::{FEED, first_batch};
+use super::super::read::{FEED, FirstBatch};
 use super::super::run::Run;
 use super::asked::{IsReadable, put_number, put_stored};
 use super::refused::{Done, Refused};
@@ -70,7 +70,7 @@ pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
         token,
         deadline: follows.then(Instant::now),
     };
-    Ok(first_batch(run, name, Box::new(feed), (Some(FIRST_BATCH), false, false))?)
+    Ok(FirstBatch::of(Some(FIRST_BATCH)).put(run, name, Box::new(feed))?)
 }
 
 impl Feed {

@@ -2,7 +2,7 @@
 
 use super::super::id::key_bytes;
 use super::super::name::Namespace;
-use super::super::read::first_batch;
+use super::super::read::FirstBatch;
 use super::super::run::Run;
 use super::super::service::Counters;
 use super::asked::{put_number, put_stored, put_value};
@@ -43,8 +43,8 @@ fn asked(run: &Run<'_, '_>) -> Done<Find<'static>> {
 /// Appends a cursor to the reply.
 fn answer(run: &mut Run<'_, '_>, rows: impl Rows + 'static) -> Done {
     let namespace = run.asked_namespace()?;
-    let most = (Some(FIRST_BATCH), false, false);
-    Ok(first_batch(run, namespace.to_string(), Box::new(rows), most)?)
+    let first = FirstBatch::of(Some(FIRST_BATCH));
+    Ok(first.put(run, namespace.to_string(), Box::new(rows))?)
 }
 
 /// Documents with their keys, or values, one after the other.
