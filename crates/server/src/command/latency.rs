@@ -1,6 +1,5 @@
 //! How long operations take: histograms since the start.
 
-use crate::access::Need;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -21,15 +20,6 @@ impl OperationKind {
     /// All, with their names in `serverStatus`.
     pub(crate) const ALL: [(Self, &'static str); 3] =
         [(Self::Read, "reads"), (Self::Write, "writes"), (Self::Command, "commands")];
-
-    /// Returns what a command is. `is_of_documents`: it reads or writes documents.
-    pub(crate) fn of(need: Need, is_of_documents: bool) -> Self {
-        match need {
-            Need::Read if is_of_documents => Self::Read,
-            Need::Write if is_of_documents => Self::Write,
-            _ => Self::Command,
-        }
-    }
 }
 
 /// The latencies of operations, by what they are.

@@ -8,7 +8,7 @@ use super::latency::{Latencies, OperationKind};
 use super::read::{put_count, put_long};
 use super::run::Run;
 use super::service::{Counters, Service, now_millis};
-use super::table::{TABLE, is_in_api};
+use super::table::TABLE;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
@@ -482,7 +482,7 @@ pub(super) fn list_commands(run: &mut Run<'_, '_>) -> Outcome {
         reply
             .bool("secondaryOk", matches!(entry.need, Need::Nothing | Need::Login | Need::Read))?;
         reply.begin_array("apiVersions")?;
-        if is_in_api(entry.name) {
+        if entry.is_in_api() {
             reply.text("", "1")?;
         }
         reply.end()?;

@@ -2,18 +2,18 @@
 
 use super::builds::Builds;
 use super::id::Incoming;
-use super::latency::{Latencies, OperationKind};
+use super::latency::Latencies;
 use super::name::Namespace;
 use super::notes::{self, catalog_event};
 use super::run::{Command, PLANS_MAX, Run};
-use super::table::{self, Entry};
+use super::table::{self, Entry, Trait};
 use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::room::Room;
 use crate::session::clock::{Clock, Time};
 use crate::session::cursors::Cursors;
-use crate::session::operations::{Operations, Registration};
+use crate::session::operations::{Operations, Registration, UseKind};
 use crate::session::sessions::{RETRYABLE, SessionKey, Sessions, TRANSIENT};
 use crate::watch::{self, Cause, End};
 use crate::wire::{Request, WireError, put_message, put_reply};
@@ -377,7 +377,7 @@ impl Service {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let start = out.len();
-        let is_query = matches!(command.name, "find" | "aggregate" | "count" | "distinct");
+        let is_query = UseKind::of(command.name) == UseKind::Query;
         for _ in 1..PLANS_MAX {
             let done = self.execute_parsed(client, command, incoming, out);
             let is_killed = matches!(&done, Err(one) if one.code == Code::QueryPlanKilled);
@@ -433,20 +433,16 @@ impl Service {
         let args = run.args();
         let looked = args.look(entry.fields, entry.ignored, entry.refused)?;
         args.refuse_collation()?;
-        let reads = entry.in_transaction && !matches!(entry.name, "getMore" | "killCursors")
-            || matches!(entry.name, "explain" | "flagstone");
-        if let Some(time) = super::concern::check(&args, reads)?
+        if let Some(time) = super::concern::check(&args, entry.is(Trait::ReadConcern))?
             && entry.need != Need::Nothing
         {
             self.clock.reach(&self.db, time)?;
         }
-        if looked.is_strict && !table::is_in_api(entry.name) {
+        if looked.is_strict && !entry.is_in_api() {
             let text = format!("{} is not in version 1 of the API (apiStrict)", entry.name);
             return Err(Failure::new(Code::APIStrictError, text));
         }
-        let only_reads = entry.need == Need::Read && entry.name != "aggregate"
-            || matches!(entry.name, "compact" | "listDatabases" | "killCursors" | "startSession");
-        if only_reads && args.get("writeConcern")?.is_some() {
+        if entry.refuses_write_concern() && args.get("writeConcern")?.is_some() {
             let text = format!("{}: expected no writeConcern", entry.name);
             return Err(Failure::new(Code::InvalidOptions, text));
         }
@@ -456,7 +452,7 @@ impl Service {
             None => None,
             Some(millis) => command.began.checked_add(Duration::from_millis(millis)),
         };
-        if matches!(entry.need, Need::Write | Need::Root) || is_write(entry.name) {
+        if entry.writes() {
             self.clock.mark(&self.db);
         }
         run.reply.begin();
@@ -466,18 +462,13 @@ impl Service {
             return Ok(run.reply.end()?);
         }
         let (kill_switch, since) = (Arc::clone(&began.entry.kill_switch), Instant::now());
-        let only_reads = entry.need == Need::Read || entry.name == "getMore";
-        let done = watch::watched(deadline, &kill_switch, only_reads, || {
+        let ends_with_client = entry.ends_with_client();
+        let done = watch::watched(deadline, &kill_switch, ends_with_client, || {
             self.run_in_session(entry, &mut run)
         });
         // A getMore with a time of its own waits for events: that says nothing about the server.
         if entry.name != "getMore" || args.get("maxTimeMS")?.is_none() {
-            let need = match entry.name {
-                "getMore" => Need::Read,
-                "bulkWrite" => Need::Write,
-                _ => entry.need,
-            };
-            self.latencies.add(OperationKind::of(need, entry.in_transaction), since.elapsed());
+            self.latencies.add(entry.kind(), since.elapsed());
         }
         done?;
         run.reply.double("ok", 1.0)?;
@@ -522,7 +513,7 @@ impl Service {
         } else if super::transaction::is_end(entry.name) {
             return super::transaction::end(run, &mut session, number);
         }
-        if !entry.in_transaction {
+        if !entry.is(Trait::InTransaction) {
             let text = format!("cannot run {} in a multi-document transaction", entry.name);
             return Err(Failure::new(Code::OperationNotSupportedInTransaction, text));
         }
@@ -678,12 +669,6 @@ pub(crate) fn session_key(lsid: &flagstone::View<'_>, client: &Client) -> Outcom
             Err(Failure::new(Code::TypeMismatch, text))
         }
     }
-}
-
-/// Returns whether a command writes that needs no more than a client that has logged in, or a right
-/// to read.
-fn is_write(name: &str) -> bool {
-    matches!(name, "bulkWrite" | "commitTransaction" | "flagstone" | "renameCollection")
 }
 
 /// Appends the document that says why a command failed.
