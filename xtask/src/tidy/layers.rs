@@ -182,12 +182,8 @@ mod tests {
             ("crates/x/src/b.rs", "use crate::A;\n\nimpl<T> A<T> {}"),
         ];
         assert!(found(&spread, 0)[0].contains("\n    a -> b: impl A at crates/x/src/b.rs:3"));
-        let shown = [
-            spread[0],
-            spread[1],
-            ("crates/x/src/b.rs", "use crate::A;\nimpl<T> Clone for A<T> {}"),
-        ];
-        assert!(found(&shown, 0).is_empty());
+        let of_trait = ("crates/x/src/b.rs", "use crate::A;\nimpl<T> Clone for A<T> {}");
+        assert!(found(&[spread[0], spread[1], of_trait], 0).is_empty());
     }
 
     #[test]

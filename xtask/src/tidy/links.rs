@@ -49,9 +49,7 @@ fn resolve(from: &str, target: &str) -> Option<String> {
     for part in target.split('/') {
         match part {
             "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
+            ".." => drop(parts.pop()?),
             name => parts.push(name),
         }
     }
