@@ -68,6 +68,8 @@ mod send;
 mod stories;
 
 #[cfg(test)]
+mod grown;
+#[cfg(test)]
 mod resumes;
 
 #[cfg(test)]

@@ -11,6 +11,10 @@ mod model;
 mod here;
 
 #[cfg(all(feature = "server", unix))]
+mod encoding;
+#[cfg(all(feature = "server", unix))]
+mod received;
+#[cfg(all(feature = "server", unix))]
 mod there;
 
 mod choose;
@@ -28,4 +32,4 @@ pub(super) use model::{
 #[cfg(all(feature = "server", unix))]
 pub(super) use send::send;
 #[cfg(all(feature = "server", unix))]
-pub(super) use there::{Received, There, document};
+pub(super) use {encoding::document, received::Received, there::There};

@@ -2,8 +2,9 @@
 
 use super::super::open;
 use super::choose::connect;
+use super::encoding::{Put, put_document, put_expiry, unsendable};
 use super::model::{Documents, Source};
-use super::there::{Link, Put, There, error_of, put_document, put_expiry, unsendable};
+use super::there::{Link, There, error_of};
 use crate::args::{LoadArgs, ModeArg};
 use crate::failure::Failure;
 use crate::interrupt;

@@ -1,21 +1,24 @@
 //! A database that a server has open: every operation is a command `flagstone` of the protocol.
 
 use super::super::open;
+use super::encoding::{
+    Put, count_of, document, encoded, key, put_count, put_document, put_expiry, put_value, strange,
+    value,
+};
 use super::model::{
     Built, Change, Documents, Entries, IndexAsked, Page, Piped, Query, Range, Rows, ShownIndex,
     Source, Values, Written,
 };
+use super::received::Received;
 use crate::failure::Failure;
 use crate::units::Expiry;
 use flagstone::doc::{JsonMode, json};
-use flagstone::internal::document::{Encoder, sort_key};
 use flagstone::query::Changed;
 use flagstone::report::BuildProgress;
 use flagstone::{Document, Error, ErrorKind, Moment, Patch, Patched, Value, View};
-use flagstone_server::bson::{BsonError, BsonReader, BsonWriter};
+use flagstone_server::bson::{BsonReader, BsonWriter};
 use flagstone_server::client::{ClientError, Connection, Reply, ServerUrl};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::ops::{Bound, ControlFlow};
 use std::rc::Rc;
 
@@ -55,9 +58,6 @@ struct InThere {
     name: String,
 }
 
-/// What was written to a command.
-pub(super) type Put = Result<(), BsonError>;
-
 /// Returns the failure that an error of a connection is.
 pub(in crate::run) fn failed(error: ClientError) -> Failure {
     match error {
@@ -96,13 +96,6 @@ fn kind_of(text: &str) -> ErrorKind {
     KINDS.into_iter().find(|kind| kind.to_string() == text).unwrap_or(ErrorKind::Io)
 }
 
-/// The failure of a reply that lacks what this version expects.
-fn strange(what: &str) -> Failure {
-    Failure::Io(format!(
-        "the reply of the server lacks {what}: expected the same version of flagstone"
-    ))
-}
-
 impl Link {
     /// Connects to a server.
     pub(in crate::run) fn open(url: &ServerUrl) -> Result<Rc<Self>, Failure> {
@@ -125,7 +118,7 @@ impl Link {
     }
 
     /// Runs a command on a database, and reads its reply.
-    fn run<T>(
+    pub(super) fn run<T>(
         &self,
         database: &str,
         put: impl FnOnce(&mut BsonWriter<'_>) -> Put,
@@ -190,64 +183,6 @@ impl Link {
             other => other,
         })
     }
-}
-
-/// Appends a value in the binary form of a document.
-fn put_value(out: &mut BsonWriter<'_>, name: &str, value: &Value) -> Put {
-    match Document::from_value(value) {
-        Ok(document) => put_document(out, name, &document),
-        Err(error) => Err(unsendable(name, &error)),
-    }
-}
-
-/// Appends a document in its self-contained binary form.
-pub(in crate::run) fn put_document(
-    out: &mut BsonWriter<'_>,
-    name: &str,
-    document: &Document,
-) -> Put {
-    match document.self_contained() {
-        Ok(document) => out.bytes(name, document.as_bytes()),
-        Err(error) => Err(unsendable(name, &error)),
-    }
-}
-
-pub(in crate::run) fn unsendable(name: &str, error: &Error) -> BsonError {
-    BsonError { offset: 0, path: name.to_owned(), expected: error.to_string().into() }
-}
-
-fn put_count(out: &mut BsonWriter<'_>, name: &str, count: u64) -> Put {
-    out.long(name, i64::try_from(count).unwrap_or(i64::MAX))
-}
-
-/// Appends when documents expire.
-pub(in crate::run) fn put_expiry(out: &mut BsonWriter<'_>, expires: Option<Expiry>) -> Put {
-    match expires {
-        None => Ok(()),
-        Some(Expiry::After(time)) => {
-            put_count(out, "expiresAfter", u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-        }
-        Some(Expiry::At(moment)) => put_count(out, "expiresAt", moment.millis()),
-    }
-}
-
-/// Reads a document in its binary form.
-pub(in crate::run) fn document(bytes: &[u8]) -> Result<Document, Failure> {
-    Document::from_bytes(bytes.to_vec(), None).map_err(Failure::from)
-}
-
-/// Reads a value in the binary form of a document.
-fn value(bytes: &[u8]) -> Result<Value, Failure> {
-    Ok(document(bytes)?.root().to_value()?)
-}
-
-/// Reads a sort key.
-pub(in crate::run) fn key(bytes: &[u8]) -> Result<Value, Failure> {
-    Ok(sort_key::decode(bytes, sort_key::Direction::Ascending)?)
-}
-
-fn count_of(reply: Reply<'_>, name: &str) -> Result<u64, Failure> {
-    reply.int(name).and_then(|n| u64::try_from(n).ok()).ok_or_else(|| strange(name))
 }
 
 impl There {
@@ -654,13 +589,6 @@ pub(in crate::run) fn error_of(error: Reply<'_>) -> Error {
     Error::new(kind, error.text("text").unwrap_or_default().to_owned())
 }
 
-/// Returns a patch in its binary form. What is wrong with it is said as beside a directory.
-fn encoded(patch: &Patch) -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    patch.encode(&mut Encoder::new(), None, &mut bytes)?;
-    Ok(bytes)
-}
-
 /// A row of a cursor.
 struct Row {
     /// A sort key.
@@ -684,110 +612,6 @@ impl Row {
 
     fn value(&self) -> Result<Value, Failure> {
         Ok(self.document()?.root().to_value()?)
-    }
-}
-
-/// The rows of a cursor, batch by batch.
-pub(in crate::run) struct Received<T> {
-    link: Rc<Link>,
-    database: String,
-    /// As the server names it.
-    collection: String,
-    /// The number of the cursor; 0 if the server has no more.
-    id: i64,
-    rows: VecDeque<T>,
-    read: fn(Reply<'_>) -> Result<T, Failure>,
-    has_failed: bool,
-}
-
-impl<T> Received<T> {
-    /// Begins a cursor.
-    pub(in crate::run) fn begin(
-        link: &Rc<Link>,
-        operation: &str,
-        name: Option<&str>,
-        put: impl FnOnce(&mut BsonWriter<'_>) -> Put,
-        read: fn(Reply<'_>) -> Result<T, Failure>,
-    ) -> Result<Self, Failure> {
-        let begun = |reply: Reply<'_>| {
-            let cursor = reply.document("cursor").ok_or_else(|| strange("cursor"))?;
-            let id = cursor.int("id").ok_or_else(|| strange("id"))?;
-            let (database, collection) =
-                cursor.text("ns").and_then(|ns| ns.split_once('.')).ok_or_else(|| strange("ns"))?;
-            let rows = cursor.documents("firstBatch").map(read).collect::<Result<_, _>>()?;
-            let (database, collection) = (database.to_owned(), collection.to_owned());
-            let link = Rc::clone(link);
-            Ok(Self { link, database, collection, id, rows, read, has_failed: false })
-        };
-        link.operate(operation, name, put, begun)
-    }
-
-    /// Asks for the next batch. Returns false if there is none. Of a cursor that does not end, it
-    /// may be empty.
-    pub(in crate::run) fn more(&mut self) -> Result<bool, Failure> {
-        if self.id == 0 {
-            return Ok(false);
-        }
-        let (id, read) = (self.id, self.read);
-        let put = |out: &mut BsonWriter<'_>| {
-            out.long("getMore", id)?;
-            out.text("collection", &self.collection)
-        };
-        let (id, rows) = self.link.run(&self.database, put, |reply| {
-            let cursor = reply.document("cursor").ok_or_else(|| strange("cursor"))?;
-            let rows = cursor.documents("nextBatch").map(read);
-            let id = cursor.int("id").ok_or_else(|| strange("id"))?;
-            Ok((id, rows.collect::<Result<Vec<_>, _>>()?))
-        })?;
-        self.id = id;
-        self.rows.extend(rows);
-        Ok(true)
-    }
-
-    /// Takes a row that has come.
-    pub(in crate::run) fn received(&mut self) -> Option<T> {
-        self.rows.pop_front()
-    }
-
-    fn next_row(&mut self) -> Result<Option<T>, Failure> {
-        loop {
-            if let Some(row) = self.rows.pop_front() {
-                return Ok(Some(row));
-            }
-            if !self.more()? {
-                return Ok(None);
-            }
-        }
-    }
-}
-
-impl<T> Iterator for Received<T> {
-    type Item = Result<T, Failure>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.has_failed {
-            return None;
-        }
-        let next = self.next_row().transpose();
-        self.has_failed = matches!(next, Some(Err(_)));
-        next
-    }
-}
-
-/// A cursor that is left early is ended, so that the server keeps nothing for it.
-impl<T> Drop for Received<T> {
-    fn drop(&mut self) {
-        if self.id == 0 || self.has_failed {
-            return;
-        }
-        let id = self.id;
-        let put = |out: &mut BsonWriter<'_>| {
-            out.text("killCursors", &self.collection)?;
-            out.begin_array("cursors")?;
-            out.long("", id)?;
-            out.end()
-        };
-        let _idle_ones_end = self.link.run(&self.database, put, |_reply| Ok(()));
     }
 }
 

@@ -1,9 +1,12 @@
 //! Clients that take turns: every reply is compared with the model.
 
+mod catalog;
+mod transactions;
+
 use super::client::{Client, batch, code, count, cursor, is_ok, open};
 use super::draw;
 use super::plain::{self, Key, loose, matches, sort_order, strict_document};
-use super::state::{Collection, Done, EXPIRY, INDEXES, Statement, UNIQUE, condition, index, shown};
+use super::state::{Collection, Done, Statement, UNIQUE, condition, shown};
 use bson::{Bson, Document, doc};
 use flagstone_testkit::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -647,185 +650,6 @@ impl World {
         let reply = self.call(client, command.clone());
         assert!(is_ok(&reply), "{command}\n{reply}");
         assert_eq!(text(batch(&reply)), expected, "{command}");
-    }
-
-    fn begin_transaction(&mut self, client: usize) {
-        if self.transactions[client].is_some() {
-            return;
-        }
-        self.numbers[client] += 1;
-        self.retryable[client] = None;
-        self.transactions[client] = Some(Transaction {
-            number: self.numbers[client],
-            start: 0,
-            sees: Collections::new(),
-            wrote: BTreeSet::new(),
-            has_begun: false,
-        });
-    }
-
-    fn end_transaction(&mut self, client: usize, commits: bool) {
-        let Some(transaction) = self.transactions[client].take() else { return };
-        if !transaction.has_begun {
-            return;
-        }
-        let name = if commits { "commitTransaction" } else { "abortTransaction" };
-        let mut command = doc! { name: 1 };
-        command.extend(self.clients[client].numbered(transaction.number));
-        command.insert("autocommit", false);
-        let reply = self.call(client, command.clone());
-        if !commits {
-            assert!(is_ok(&reply), "{reply}");
-            return;
-        }
-        let is_overtaken = transaction.wrote.iter().any(|(name, key)| {
-            let changed = self.collections.get(name).and_then(|c| c.changed.get(key));
-            changed.is_some_and(|changed| *changed > transaction.start)
-        });
-        let names: BTreeSet<_> = transaction.wrote.iter().map(|(name, _)| *name).collect();
-        let since = |at: fn(&Collection) -> u64, name: &str| {
-            self.collections.get(name).is_some_and(|one| at(one) > transaction.start)
-        };
-        if !is_ok(&reply) {
-            assert_eq!(code(&reply), 112, "{reply}");
-            assert!(reply.get_array("errorLabels").is_ok(), "{reply}");
-            // Another commit came between, to the same key, the same unique value or an index.
-            let may_conflict = names.iter().any(|name| {
-                since(|one| one.indexed, name)
-                    || since(|one| one.last, name)
-                        && transaction.sees[name].indexes.contains(UNIQUE)
-            });
-            assert!(is_overtaken || may_conflict, "{reply}");
-            return;
-        }
-        assert!(!is_overtaken, "a change was lost: {reply}");
-        if self.random.percent(30) {
-            assert!(is_ok(&self.call(client, command)), "a commit is sent again");
-        }
-        self.commits += 1;
-        for (name, key) in transaction.wrote {
-            let new = transaction.sees[name].documents.get(&key).cloned();
-            let Some(collection) = self.collections.get_mut(name) else { continue };
-            match new {
-                Some(document) => drop(collection.documents.insert(key.clone(), document)),
-                None => drop(collection.documents.remove(&key)),
-            }
-            collection.changed.insert(key, self.commits);
-            collection.last = self.commits;
-        }
-        for name in names {
-            let collection = &self.collections[name];
-            let is_unique = collection.indexes.contains(UNIQUE);
-            assert!(!is_unique || !collection.has_duplicates(&collection.documents));
-            self.check_all(name);
-        }
-    }
-
-    fn change_indexes(&mut self, client: usize, name: &'static str) {
-        if self.transactions[client].is_some() || !self.collections.contains_key(name) {
-            return;
-        }
-        let is_alone = self.transactions.iter().all(Option::is_none);
-        let drops = self.random.percent(35);
-        let chosen = match self.random.index(12) {
-            0 | 1 => UNIQUE,
-            2 => EXPIRY,
-            _ => *self.random.pick(&INDEXES[..9]),
-        };
-        let is_heavy = matches!(chosen, UNIQUE | EXPIRY);
-        // Transactions that began before would see neither.
-        if is_heavy && !is_alone {
-            return;
-        }
-        self.commits += 1;
-        let commits = self.commits;
-        if drops {
-            // What has expired comes back without its index.
-            if chosen == EXPIRY {
-                return;
-            }
-            let command = doc! { "dropIndexes": name, "index": chosen };
-            let reply = self.call(client, command);
-            let collection = self.collections.get_mut(name).unwrap();
-            assert_eq!(is_ok(&reply), collection.indexes.remove(chosen), "{reply}");
-            if is_ok(&reply) {
-                collection.indexed = commits;
-                let of_it = self.open.iter_mut().filter(|open| open.collection == name);
-                of_it.for_each(|open| open.may_fail = true);
-            } else {
-                assert_eq!(code(&reply), 27, "{reply}");
-            }
-            return;
-        }
-        let command = doc! { "createIndexes": name, "indexes": [index(chosen)] };
-        let reply = self.call(client, command);
-        let collection = self.collections.get_mut(name).unwrap();
-        if chosen == UNIQUE && collection.has_duplicates(&collection.documents) {
-            assert_eq!(code(&reply), 11000, "{reply}");
-            return;
-        }
-        assert!(is_ok(&reply), "{reply}");
-        if collection.indexes.insert(chosen) {
-            collection.indexed = commits;
-        }
-        collection.expire();
-        self.check_all(name);
-    }
-
-    /// Drops, renames or creates a collection.
-    fn change_catalog(&mut self, client: usize) {
-        if self.transactions.iter().any(Option::is_some) {
-            return;
-        }
-        let name = *self.random.pick(&NAMES);
-        let is_there = self.collections.contains_key(name);
-        self.commits += 1;
-        let commits = self.commits;
-        match self.random.index(4) {
-            0 => {
-                let reply = self.call(client, doc! { "drop": name });
-                assert!(is_ok(&reply), "{reply}");
-                self.collections.remove(name);
-                self.spoil(name);
-            }
-            1 => {
-                // One that is there, and has the same options, stays.
-                let reply = self.call(client, doc! { "create": name });
-                assert!(is_ok(&reply), "{reply}");
-                self.collections.entry(name).or_default();
-            }
-            _ => {
-                let to = *self.random.pick(&NAMES);
-                let drops = self.random.percent(50);
-                let full = |name: &str| format!("{}.{name}", super::client::DB);
-                let command = doc! { "renameCollection": full(name), "to": full(to),
-                "dropTarget": drops };
-                let reply = self.call(client, command);
-                let is_free = drops || !self.collections.contains_key(to);
-                assert_eq!(is_ok(&reply), is_there && name != to && is_free, "{reply}");
-                if is_ok(&reply) {
-                    let mut collection = self.collections.remove(name).unwrap();
-                    collection.last = commits;
-                    self.collections.insert(to, collection);
-                    self.spoil(name);
-                    self.spoil(to);
-                }
-            }
-        }
-        let names = doc! { "listCollections": 1, "nameOnly": true };
-        let mut listed: Vec<_> = batch(&self.call(client, names))
-            .iter()
-            .map(|c| c.get_str("name").unwrap().to_owned())
-            .collect();
-        listed.sort();
-        assert_eq!(listed, self.collections.keys().copied().collect::<Vec<_>>());
-    }
-
-    /// Notes that cursors of a collection may end. What its writes have done is not asked again.
-    fn spoil(&mut self, name: &str) {
-        for open in self.open.iter_mut().filter(|open| open.collection == name) {
-            open.may_fail = true;
-        }
     }
 
     /// Closes the database and opens it again: cursors and transactions are gone, writes are not.
