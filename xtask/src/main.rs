@@ -37,7 +37,7 @@ cargo xtask COMMAND
                   python/, the lock files of both, deny (where cargo-deny is installed), tidy,
                   clippy, also of flagstone without serde and of the models, tests, examples, page
                   (where Node and Chromium are installed), sim
-                  (20 s with fixed seeds, so that a failure is one of the change), counts, packages,
+                  (10 s with fixed seeds, so that a failure is one of the change), counts, packages,
                   the tests of the Python package (where Python 3.10 or newer is available)
   quick           an answer within a minute: fmt, tidy, and clippy and tests of the crates whose
                   files differ from branch main, without documentation examples and the longest
@@ -47,8 +47,9 @@ cargo xtask COMMAND
   packages [--verify]
                   makes the packages that crates.io would get; --verify compiles them
   counts          prints how much there is: methods of the core types and names in the root of crate
-                  flagstone, words of Markdown, lines of each crate, crates in a build of the
-                  library. Fails if a public function of the root has no example
+                  flagstone, words of Markdown, lines of tidy, names of types that mean several
+                  things, arguments without names, lines of each crate, crates in a build of the
+                  library. Fails above a limit, or if a public function of the root has no example
   deny            checks licences, sources, advisories and double versions of outside crates
                   against deny.toml; needs cargo-deny
   examples        runs each program of crates/flagstone/examples, and the blocks of the guides of
@@ -57,8 +58,8 @@ cargo xtask COMMAND
   page [PARTS]    tests the page of flagstone serve in a browser without a window, and leaves
                   pictures of it in target/page/shots; needs Node and Chromium. PARTS are functions
                   of crates/server/tests/page/page.mjs
-  targets         compiles for macOS, Windows and Linux on aarch64, where rustup has them installed;
-                  nothing is linked or run
+  targets         compiles for macOS, Windows and Linux on aarch64, those of them that rustup has
+                  installed, and fails if there is none; nothing is linked or run
   tidy            checks the house rules that the compiler and clippy do not know: arrows between
                   crates, the order of modules and circles of them, links, width of lines
   peers [--quick] [--without-rocksdb] [OPTIONS]

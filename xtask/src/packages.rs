@@ -58,6 +58,20 @@ fn named(folder: &Path, start: &str) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
+    /// They use `flagstone::internal` and its like, which may change with every version.
+    #[test]
+    fn packages_need_each_other_in_exactly_their_version() {
+        let manifest = std::fs::read_to_string(crate::root().join("Cargo.toml")).unwrap();
+        let version = manifest.lines().find_map(|line| line.strip_prefix("version = ")).unwrap();
+        let exact = format!("version = \"={}\",", version.trim_matches('"'));
+        let ours = manifest.lines().filter(|line| line.starts_with("flagstone"));
+        let versioned: Vec<&str> = ours.filter(|line| line.contains("version = ")).collect();
+        assert!(versioned.len() > 10);
+        for line in versioned {
+            assert!(line.contains(&exact), "{line}");
+        }
+    }
+
     #[test]
     fn every_package_has_its_licences_and_the_others_are_private() {
         let mut private = vec!["xtask".to_owned()];

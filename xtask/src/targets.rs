@@ -13,13 +13,17 @@ const TARGETS: [(&str, &[&str]); 3] = [
 ];
 
 /// Checks all packages for each target that is installed. Returns true if they compile, and which
-/// targets are not installed.
+/// targets are not installed. Without any, nothing is checked: false.
 pub(crate) fn run(root: &Path) -> (bool, String) {
     let (there, missing): (Vec<_>, Vec<_>) =
         TARGETS.iter().partition(|(target, _)| is_installed(target));
     let names: Vec<&str> = missing.iter().map(|(target, _)| *target).collect();
     let note =
         if names.is_empty() { String::new() } else { format!("without {}", names.join(" ")) };
+    if there.is_empty() {
+        println!("no target is installed: rustup target add {}", names.join(" "));
+        return (false, note);
+    }
     let is_well = there.into_iter().all(|(target, packages)| {
         println!("{target}");
         let mut check = cargo(root);
