@@ -7,9 +7,9 @@
 //! room of their own: a client that waits for it holds a whole message, and who has it waits for
 //! no message.
 //!
-//! Those that hold nothing get room in the order in which they came: short ones would else take all
-//! that becomes free before a long one. Who holds a part goes before them, since they may wait for
-//! that.
+//! Messages that hold no room get it in the order in which they came: otherwise short ones would
+//! take all that becomes free before a long one does. A message that holds a part of its room goes
+//! first, since the others may wait for that part.
 
 use flagstone::internal::env::os;
 use std::collections::VecDeque;

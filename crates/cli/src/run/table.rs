@@ -158,7 +158,7 @@ impl Table {
             } else if cell.has_any(b"\t\r\n") {
                 let name = self.columns.get(n).map_or("", |column| &column.name);
                 return Err(Failure::Usage(format!(
-                    "column {name:?} has a tab or a line end, which TSV has no form for: choose csv"
+                    "TSV cannot represent tabs or line ends (column {name:?}): use csv"
                 )));
             } else {
                 line.extend_from_slice(&cell.text);

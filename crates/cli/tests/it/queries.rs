@@ -541,7 +541,7 @@ fn tsv_refuses_text_that_it_cannot_hold() {
         place.fails(
             &format!("{export} -o x.tsv"),
             2,
-            "document \"k\": column \"t\" has a tab or a line end, which TSV has no form for",
+            "document \"k\": TSV cannot represent tabs or line ends (column \"t\")",
         );
         assert!(!place.path("x.tsv").exists());
         assert_eq!(place.ok(&format!("export db {name} --fields n --type tsv")), "n\n1\n");

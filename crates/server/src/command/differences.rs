@@ -27,15 +27,16 @@ For programs that use a [driver](server.md).
   map whose names BSON cannot hold comes as `$pairs`.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
   and the counts so far. Without a sort, documents come in the order of `_id`.
-- `count` is exact, and so are statistics of up to 10,000 documents. Above, those that were
-  overwritten or have expired count until a compaction.
+- `count` is exact, and so are statistics of up to 10,000 documents. Above that, overwritten and
+  expired documents count until a compaction.
 - Change streams report `$out` as `invalidate`. Expiry gives no event. A transaction gives one event
   for each document, in the order of the first writes. A `wallTime` is up to a second early.
 - A transaction learns of conflicts when it commits. It takes no `create` and no `createIndexes`.
-- To create or drop an index with `expireAfterSeconds` writes the documents that expire by it again.
+- Creating or dropping an index with `expireAfterSeconds` rewrites the documents that it makes
+  expire.
 - Reads with the concern `snapshot` need a transaction.
 - A document has at most 10,000 [entries](indexes.md) in an index, and a name of an index 255 bytes.
-  An index whose first field is `_id` is listed, and the collection serves instead.
+  An index whose first field is `_id` is listed, but queries use the collection.
 
 ## Arguments
 

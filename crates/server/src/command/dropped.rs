@@ -63,8 +63,8 @@ fn id_of(keyspace: &str) -> Option<&str> {
     rest.strip_prefix(DROPPED)
 }
 
-/// Drops the keyspaces of dropped collections whose changes are not kept any more. After an error
-/// it goes on with the others.
+/// Drops the keyspaces of dropped collections whose changes are no longer kept. After an error it
+/// continues with the others.
 ///
 /// # Errors
 /// The first one.

@@ -531,8 +531,9 @@ impl Service {
         })
     }
 
-    /// Calls `wait` with what says whether to wait on: something that a client sends waits for
-    /// room. That is listed among what runs, and has an end: see [`Service::end_of_wait`].
+    /// Lets something that a client sends wait for room: calls `wait` with a function that says
+    /// whether to go on waiting. The wait is listed among the commands that run, and ends by
+    /// [`Service::end_of_wait`].
     pub(crate) fn waiting<T>(
         &self,
         client: &Client,
@@ -546,8 +547,8 @@ impl Service {
         watch::watched(None, &kill_switch, true, || wait(&|| self.end_of_wait().is_none()))
     }
 
-    /// Returns why the wait of this thread for room is to end, if it is. What waits has not begun,
-    /// so that it does not outlast the begin of a stop.
+    /// Returns why this thread is to stop waiting for room, if it is. A command that waits has not
+    /// begun, so it ends as soon as the server begins to stop.
     pub(crate) fn end_of_wait(&self) -> Option<End> {
         let stops = || watch::waits_end() || self.is_closing.load(Ordering::Acquire);
         watch::end().or_else(|| stops().then_some(End::Told(Cause::Stopped)))

@@ -26,7 +26,7 @@ pub(super) enum Woken {
     Stopped,
 }
 
-/// What goes on with a connection that is woken.
+/// Continues a connection that is woken.
 pub(super) type Resume = Box<dyn FnOnce(Woken) + Send>;
 
 struct Parked {

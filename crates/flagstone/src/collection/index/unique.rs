@@ -61,9 +61,8 @@ pub(super) fn values(changes: &[EntryWrite]) -> Vec<(Arc<KeyspaceCore>, Vec<u8>)
 }
 
 /// Refuses unique values, which are locked, that another document has. `stored` is what was read
-/// under the locks already. Drops removals of entries
-/// that another document holds: while an index is built, the entry of a document may be missing,
-/// and its value be given to another one.
+/// under the locks already. Drops removals of entries that another document holds: while an index
+/// is built, the entry of a document may be missing, and its value be given to another one.
 ///
 /// # Errors
 /// Duplicate; errors of reading.
