@@ -4,6 +4,7 @@ use crate::infer::Seen;
 use crate::kind::{Kind, has_nul};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use flagstone::doc::{FieldPath, Malformed, OpenView};
+use flagstone::internal::extremes;
 use flagstone::{Cursor, Document, Error, Find, JsonPath, Result, View};
 use std::sync::Arc;
 
@@ -449,7 +450,7 @@ fn add_key(seen: &mut Seen, cursor: &Cursor<'_>) -> Result<()> {
 /// Adds the least and the greatest value of each type, if an index tells them.
 fn add_extremes(seen: &mut Seen, find: &Find<'_>, column: &Column) -> Result<()> {
     let Some(path) = column.place.field_path() else { return Ok(()) };
-    for value in find.extremes(&path)?.into_iter().flatten() {
+    for value in extremes(find, &path)?.into_iter().flatten() {
         seen.add(&Document::from_value(&value)?.root()).map_err(malformed)?;
     }
     Ok(())

@@ -7,8 +7,8 @@
 
 use crate::batch::{Batcher, Filled};
 use arrow_array::RecordBatch;
+use flagstone::internal::ValuePart;
 use flagstone::internal::interruptible;
-use flagstone::query::ValuePart;
 use flagstone::{Error, ErrorKind, Result};
 use std::cell::RefCell;
 use std::panic::resume_unwind;

@@ -6,6 +6,7 @@ use crate::fill::OnMismatch;
 use crate::parallel::Threads;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
+use flagstone::internal::{explain_values, value_parts};
 use flagstone::query::{Explain, Values};
 use flagstone::{Find, Result};
 
@@ -60,7 +61,7 @@ impl Stream {
         let schema = columns.schema();
         let StreamOptions { on_mismatch, rows, threads } = options;
         let most = threads.saturating_mul(PARTS_PER_THREAD);
-        let mut parts = find.value_parts(&columns.paths(), if threads > 1 { most } else { 1 })?;
+        let mut parts = value_parts(find, &columns.paths(), if threads > 1 { most } else { 1 })?;
         let threads = threads.min(parts.len());
         let limits = BatchLimits { rows, bytes: BATCH_BYTES / threads.max(1) };
         let batcher = || Batcher::new(columns, on_mismatch, limits);
@@ -80,7 +81,7 @@ impl Stream {
     /// # Errors
     /// As [`Find::run`].
     pub fn explain(columns: &Columns, find: &Find<'static>) -> Result<Explain> {
-        find.explain_values(&columns.paths())
+        explain_values(find, &columns.paths())
     }
 
     /// Returns the schema of all batches.

@@ -2,15 +2,17 @@
 //! may change or go at any time.
 
 use crate::changes::{Change, ChangeBatch};
+pub use crate::collection::query::ValuePart;
 use crate::collection::{BuildProgress, Collection, index, query};
 use crate::database::Database;
 use crate::index::Index;
 use crate::keyspace::Keyspace;
 use crate::space::{Key, Space};
 use crate::spill::{self, SortOptions};
+use crate::transaction::Transaction;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
 use flagstone_base::{Result, SeqNo};
-use flagstone_doc::Value;
+use flagstone_doc::{FieldPath, Value};
 pub use flagstone_doc::{is_one_path, split_paths};
 pub use flagstone_engine::inspect;
 pub use flagstone_env as env;
@@ -49,6 +51,107 @@ pub fn drop_unwritten(database: &Database, collection: &Collection) -> Result<bo
 pub fn note_wait<S: Space>(space: &S, key: impl Key<S>) -> Result<()> {
     space.bytes().note_wait(key.key_bytes()?.as_ref());
     Ok(())
+}
+
+/// As [`query::Find::values`], in at most `most` parts that several threads can read at once. All
+/// of them see one moment, and each document that matches is in one of them. A query with a sort, a
+/// limit, a skip or a token has one part, and so has one of few documents.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Space, doc};
+/// use flagstone::doc::FieldPath;
+/// use flagstone::internal::value_parts;
+/// let posts = db.collection("posts")?;
+/// for n in 0..100 {
+///     posts.put(n, doc!({ "n": n }))?;
+/// }
+/// let parts = value_parts(&posts.find("{}"), &[FieldPath::parse("n")?], 4)?;
+/// let count = |part: flagstone::internal::ValuePart<'static>| -> flagstone::Result<u64> {
+///     let (mut values, mut rows) = (part.run()?, 0);
+///     while values.advance()? {
+///         rows += 1;
+///     }
+///     Ok(rows)
+/// };
+/// let rows = std::thread::scope(|scope| {
+///     let threads = parts.into_iter().map(|part| scope.spawn(move || count(part)));
+///     let threads: Vec<_> = threads.collect();                // all run before one is awaited
+///     threads.into_iter().map(|thread| thread.join().unwrap()).sum::<flagstone::Result<u64>>()
+/// })?;
+/// assert_eq!(rows, 100);                                      // each is in one part
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`query::Find::run`].
+pub fn value_parts<'t>(
+    find: &query::Find<'t>,
+    paths: &[FieldPath],
+    most: usize,
+) -> Result<Vec<ValuePart<'t>>> {
+    find.value_parts(paths, most)
+}
+
+/// Returns the least and the greatest value of each type but null that the documents have at
+/// `path`, for readers that choose a type for all of them. `None` if nothing tells, without
+/// reading the documents: the query has a filter, or no index begins with `path` that has an
+/// entry for each document, or one of them has an array there. Of a type with values over 1 KiB
+/// there may be none.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Index, Json, Space};
+/// use flagstone::doc::FieldPath;
+/// use flagstone::internal::extremes;
+/// let comments = db.collection("comments")?;
+/// for (key, score) in ["7", "9", "-2", "\"none\"", "null"].iter().enumerate() {
+///     comments.put(key, Json(format!(r#"{{"score":{score}}}"#)))?;
+/// }
+/// let score = FieldPath::parse("score")?;
+/// assert_eq!(extremes(&comments.find("{}"), &score)?, None);
+/// comments.create_index("by_score", Index::on("score"))?;
+/// let found = extremes(&comments.find("{}"), &score)?.unwrap();
+/// assert_eq!(found, [(-2).into(), 9.into(), "none".into(), "none".into()]);
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`query::Find::run`].
+pub fn extremes(find: &query::Find<'_>, path: &FieldPath) -> Result<Option<Vec<Value>>> {
+    find.extremes(path)
+}
+
+/// As [`query::Find::explain`], for [`query::Find::values`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = flagstone::Database::open(dir.path())?;
+/// use flagstone::{Index, Space, doc};
+/// use flagstone::doc::FieldPath;
+/// use flagstone::internal::explain_values;
+/// let posts = db.collection("posts")?;
+/// posts.put(1, doc!({ "author": "x", "body": "long" }))?;
+/// posts.create_index("authors", Index::on("author"))?;
+/// let read = |path| -> flagstone::Result<_> {
+///     let explain = explain_values(&posts.find("{}").analyze(), &[FieldPath::parse(path)?])?;
+///     Ok(explain.actual.expect("it was run").documents)
+/// };
+/// assert_eq!((read("author")?, read("body")?), (0, 1));
+/// # Ok::<(), flagstone::Error>(())
+/// ```
+///
+/// # Errors
+/// As [`query::Find::run`].
+pub fn explain_values(find: &query::Find<'_>, paths: &[FieldPath]) -> Result<query::Explain> {
+    find.explain_values(paths)
+}
+
+/// Returns the number of keys that a transaction has written.
+pub fn keys_written(transaction: &Transaction) -> usize {
+    transaction.keys_written()
 }
 
 /// Returns a handle of the stored bytes of `space`: of a collection sort keys and binary documents.

@@ -81,7 +81,7 @@ pub use batch::Batch;
 pub use codec::Plain;
 pub use collection::query::{Cursor, Find, Group};
 pub use collection::{Collection, Patched};
-pub use database::{Builder, Database, ExistingSpace, OpenSpace, TransactionOptions};
+pub use database::{Builder, Database, OpenSpace, TransactionOptions};
 pub use flagstone_base::{Compression, Error, ErrorKind, Moment, Result, Slice};
 pub use flagstone_doc::{
     Document, DocumentMut, Filter, JsonPatch, JsonPath, MergePatch, Patch, Value, View, doc,
@@ -132,7 +132,7 @@ pub mod query {
     pub use crate::collection::query::{
         Actual, Changed, Distinct, EntryValues, Explain, Groups, Hint, IndexedValue, Interrupted,
         IntoChange, IntoFilter, IntoProjection, IntoSort, Page, PageToken, PlanInfo, Returning,
-        ValuePart, ValueRow, Values, WriteIn, WriteMany,
+        ValueRow, Values, WriteIn, WriteMany,
     };
     pub use flagstone_doc::{
         Direction, FieldTest, FilterError, Matcher, Projection, Projector, SortSpec,

@@ -9,7 +9,9 @@ use crate::keyspace::Keyspace;
 use crate::loads;
 use crate::typed::Typed;
 use flagstone_base::Result;
-use flagstone_engine::{KeyspaceInfo, KeyspaceOptions, WantedContent};
+use flagstone_engine::{KeyspaceInfo, KeyspaceOptions};
+use opening::{Creating, Existing, Opening};
+use std::marker::PhantomData;
 
 /// Keyspaces, collections and typed keyspaces.
 impl Database {
@@ -77,7 +79,7 @@ impl Database {
     where
         V: serde::Serialize + serde::de::DeserializeOwned,
     {
-        self.space(name).typed()
+        self.space(name).typed_codec()
     }
 
     /// Begins to open the keyspace, typed keyspace or collection `name`: with options, with a codec
@@ -96,7 +98,7 @@ impl Database {
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     pub const fn space<'a>(&'a self, name: &'a str) -> OpenSpace<'a> {
-        OpenSpace { database: self, name, options: None }
+        OpenSpace { database: self, name, options: None, mode: PhantomData }
     }
 
     /// Opens the keyspaces `names` of bytes, and creates those that are missing with `options`, all
@@ -253,7 +255,8 @@ impl Database {
 /// bytes.put("a", [1, 2])?;
 /// users.put("ada", flagstone::doc!({ "age": 36 }))?;
 /// # #[cfg(feature = "serde")] {
-/// let ages = db.space("ages").options(small()).typed::<String, u8>()?;
+/// use flagstone::codec::Serde;
+/// let ages = db.space("ages").options(small()).typed_codec::<String, u8, Serde>()?;
 /// ages.put("ada", &36)?;
 /// # }
 /// let wrong = db.space("users").keyspace().unwrap_err();      // it has documents
@@ -262,13 +265,42 @@ impl Database {
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before the kind of the space is named"]
-pub struct OpenSpace<'a> {
+pub struct OpenSpace<'a, M = Creating> {
     database: &'a Database,
     name: &'a str,
     options: Option<KeyspaceOptions>,
+    mode: PhantomData<M>,
 }
 
 impl<'a> OpenSpace<'a> {
+    /// Opens the space only if there is one: the last call returns an `Option`.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = flagstone::Database::open(dir.path())?;
+    /// use flagstone::{Plain, Space, codec::Serde};
+    /// assert!(db.space("hits").existing().keyspace()?.is_none());
+    /// assert!(db.space("users").existing().collection()?.is_none());
+    /// assert_eq!(db.keyspaces().len(), 0);                        // nothing was created
+    ///
+    /// let hits = db.space("hits").typed_codec::<String, u64, Plain>()?;
+    /// hits.put("/", &7)?;
+    /// let found = db.space("hits").existing().typed_codec::<String, u64, Plain>()?;
+    /// assert_eq!(found.expect("it is there").get("/")?, Some(7));
+    /// # #[cfg(feature = "serde")] {
+    /// // The same name with other codecs is an error, not a miss.
+    /// assert!(db.space("hits").existing().typed_codec::<String, u64, Serde>().is_err());
+    /// # }
+    /// # Ok::<(), flagstone::Error>(())
+    /// ```
+    pub fn existing(self) -> OpenSpace<'a, Existing> {
+        let Self { database, name, options, mode: _ } = self;
+        OpenSpace { database, name, options, mode: PhantomData }
+    }
+}
+
+/// Each returns what it opens, after [`OpenSpace::existing`] an `Option` of it.
+impl<M: Opening> OpenSpace<'_, M> {
     /// Sets the options of a new space. Of one that exists, every option that is set must have the
     /// stored value; [`Database::alter_keyspace`] changes them.
     ///
@@ -289,51 +321,26 @@ impl<'a> OpenSpace<'a> {
         self
     }
 
-    /// Opens the space only if there is one: the next call returns `None` otherwise.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// assert!(db.space("users").existing().collection()?.is_none());
-    /// db.collection("users")?;
-    /// assert!(db.space("users").existing().collection()?.is_some());
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    pub const fn existing(self) -> ExistingSpace<'a> {
-        ExistingSpace(self)
-    }
-
     /// Opens or creates the space as a keyspace of bytes.
     ///
     /// # Errors
     /// As [`Database::keyspace`]; InvalidInput also for an option that is out of range or differs
     /// from the stored one: the text names both.
-    pub fn keyspace(self) -> Result<Keyspace> {
-        self.open(&contents::bytes()).map(Keyspace)
+    pub fn keyspace(self) -> Result<M::Of<Keyspace>> {
+        M::open(&self, &contents::bytes(), |keyspace| Ok(Keyspace(keyspace)))
     }
 
     /// Opens or creates the space as a collection of documents.
     ///
     /// # Errors
     /// As [`OpenSpace::keyspace`].
-    pub fn collection(self) -> Result<Collection> {
-        Collection::new(&self.database.0, self.open(&contents::documents())?)
+    pub fn collection(self) -> Result<M::Of<Collection>> {
+        let engine = &self.database.0;
+        M::open(&self, &contents::documents(), |keyspace| Collection::new(engine, keyspace))
     }
 
-    /// Opens or creates the space as a keyspace of Rust keys and values, which serde encodes.
-    ///
-    /// # Errors
-    /// As [`Database::typed`] and [`OpenSpace::keyspace`].
-    #[cfg(feature = "serde")]
-    pub fn typed<K: KeyCodec, V>(self) -> Result<Typed<K, V>>
-    where
-        V: serde::Serialize + serde::de::DeserializeOwned,
-    {
-        self.typed_codec()
-    }
-
-    /// As [`OpenSpace::typed`], with the codec `C` for values: [`Plain`](crate::Plain), or one of
-    /// your own.
+    /// Opens or creates the space as a keyspace of Rust keys and values, with the codec `C` for
+    /// values: `Serde` of [`codec`](crate::codec), [`Plain`](crate::Plain), or one of your own.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -347,82 +354,61 @@ impl<'a> OpenSpace<'a> {
     ///
     /// # Errors
     /// As [`Database::typed`] and [`OpenSpace::keyspace`].
-    pub fn typed_codec<K: KeyCodec, V, C: Codec<V>>(self) -> Result<Typed<K, V, C>> {
-        let keyspace = self.open(&contents::typed(&K::key_name(), &C::name()))?;
-        Ok(Typed::new(Keyspace(keyspace)))
-    }
-
-    fn open(&self, wanted: &WantedContent<'_>) -> Result<flagstone_engine::Keyspace> {
-        self.database.0.keyspace_of(self.name, wanted, self.options.as_ref())
+    pub fn typed_codec<K: KeyCodec, V, C: Codec<V>>(self) -> Result<M::Of<Typed<K, V, C>>> {
+        let content = contents::typed(&K::key_name(), &C::name());
+        M::open(&self, &content, |keyspace| Ok(Typed::new(Keyspace(keyspace))))
     }
 }
 
-/// How a keyspace, a typed keyspace or a collection is opened if there is one:
-/// [`OpenSpace::existing`] returns it.
-///
-/// ```
-/// # let dir = tempfile::tempdir().unwrap();
-/// # let db = flagstone::Database::open(dir.path())?;
-/// use flagstone::{Plain, Space};
-/// assert!(db.space("hits").existing().keyspace()?.is_none());
-/// assert!(db.space("users").existing().collection()?.is_none());
-/// assert_eq!(db.keyspaces().len(), 0);                        // nothing was created
-///
-/// let hits = db.space("hits").typed_codec::<String, u64, Plain>()?;
-/// hits.put("/", &7)?;
-/// let found = db.space("hits").existing().typed_codec::<String, u64, Plain>()?;
-/// assert_eq!(found.expect("it is there").get("/")?, Some(7));
-/// # #[cfg(feature = "serde")] {
-/// // The same name with other codecs is an error, not a miss.
-/// assert!(db.space("hits").existing().typed::<String, u64>().is_err());
-/// # }
-/// # Ok::<(), flagstone::Error>(())
-/// ```
-#[derive(Clone, Debug)]
-#[must_use = "nothing is opened before the kind of the space is named"]
-pub struct ExistingSpace<'a>(OpenSpace<'a>);
+/// Whether spaces are created: what [`OpenSpace`] returns.
+mod opening {
+    use super::OpenSpace;
+    use flagstone_base::Result;
+    use flagstone_engine::{Keyspace, WantedContent};
 
-impl ExistingSpace<'_> {
-    /// Opens the keyspace of bytes if there is one.
-    ///
-    /// # Errors
-    /// InvalidInput when the name is that of a collection or a typed keyspace, and for an option
-    /// that is out of range or differs from the stored one: the text names both. Closed.
-    pub fn keyspace(self) -> Result<Option<Keyspace>> {
-        Ok(self.open(&contents::bytes())?.map(Keyspace))
+    /// A space that is missing is created.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Creating;
+
+    /// A space that is missing is `None`.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Existing;
+
+    pub trait Opening: Sized {
+        /// What is returned of what was opened.
+        type Of<T>;
+
+        fn open<T>(
+            space: &OpenSpace<'_, Self>,
+            wanted: &WantedContent<'_>,
+            handle: impl FnOnce(Keyspace) -> Result<T>,
+        ) -> Result<Self::Of<T>>;
     }
 
-    /// Opens the collection if there is one.
-    ///
-    /// # Errors
-    /// As [`ExistingSpace::keyspace`].
-    pub fn collection(self) -> Result<Option<Collection>> {
-        let found = self.open(&contents::documents())?;
-        found.map(|keyspace| Collection::new(&self.0.database.0, keyspace)).transpose()
+    impl Opening for Creating {
+        type Of<T> = T;
+
+        fn open<T>(
+            space: &OpenSpace<'_, Self>,
+            wanted: &WantedContent<'_>,
+            handle: impl FnOnce(Keyspace) -> Result<T>,
+        ) -> Result<T> {
+            let engine = &space.database.0;
+            handle(engine.keyspace_of(space.name, wanted, space.options.as_ref())?)
+        }
     }
 
-    /// Opens the keyspace of Rust keys and values if there is one.
-    ///
-    /// # Errors
-    /// As [`ExistingSpace::keyspace`]; InvalidInput for other codecs.
-    #[cfg(feature = "serde")]
-    pub fn typed<K: KeyCodec, V>(self) -> Result<Option<Typed<K, V>>>
-    where
-        V: serde::Serialize + serde::de::DeserializeOwned,
-    {
-        self.typed_codec()
-    }
+    impl Opening for Existing {
+        type Of<T> = Option<T>;
 
-    /// As [`ExistingSpace::typed`], with the codec `C` for values.
-    ///
-    /// # Errors
-    /// As [`ExistingSpace::typed`].
-    pub fn typed_codec<K: KeyCodec, V, C: Codec<V>>(self) -> Result<Option<Typed<K, V, C>>> {
-        let found = self.open(&contents::typed(&K::key_name(), &C::name()))?;
-        Ok(found.map(|keyspace| Typed::new(Keyspace(keyspace))))
-    }
-
-    fn open(&self, wanted: &WantedContent<'_>) -> Result<Option<flagstone_engine::Keyspace>> {
-        self.0.database.0.existing(self.0.name, wanted, self.0.options.as_ref())
+        fn open<T>(
+            space: &OpenSpace<'_, Self>,
+            wanted: &WantedContent<'_>,
+            handle: impl FnOnce(Keyspace) -> Result<T>,
+        ) -> Result<Option<T>> {
+            let engine = &space.database.0;
+            let found = engine.existing(space.name, wanted, space.options.as_ref())?;
+            found.map(handle).transpose()
+        }
     }
 }

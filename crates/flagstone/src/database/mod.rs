@@ -11,6 +11,6 @@ mod upkeep;
 mod open;
 
 pub use handle::Database;
-pub use keyspaces::{ExistingSpace, OpenSpace};
+pub use keyspaces::OpenSpace;
 pub use open::Builder;
 pub use transaction_options::TransactionOptions;

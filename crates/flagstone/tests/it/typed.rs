@@ -36,7 +36,8 @@ fn refused<T>(result: Result<T>, kind: ErrorKind, says: &str) {
 fn structs_come_back_from_a_typed_keyspace_after_a_flush_and_a_reopen() {
     let world = World::new(1);
     let session = open(&world, &small());
-    let users = session.db.space("users").options(hashed(2)).typed::<String, User>().unwrap();
+    let users =
+        session.db.space("users").options(hashed(2)).typed_codec::<String, User, Serde>().unwrap();
     for n in 0..100 {
         users.put(format!("{n:03}").as_str(), &user("x", n)).unwrap();
     }

@@ -4,6 +4,7 @@
 
 use crate::commits::{hashed, options};
 use crate::explore::{explore, open_with};
+use flagstone::codec::Serde;
 use flagstone::internal::env::executor::Job;
 use flagstone::internal::env::sync::shuttle::thread::{self, JoinHandle};
 use flagstone::internal::env::sync::{Condvar, Mutex, let_waits_last};
@@ -110,7 +111,7 @@ type Write = fn(&Typed<u64, Vec<u8>>);
 /// Each of `writes` twice, by a thread of its own, while memtables never hold more than `most`.
 fn write_beside_each_other(writes: &[Write], most: u64) {
     let (db, worker) = open();
-    let typed = db.space("t").options(hashed(1)).typed::<u64, Vec<u8>>().unwrap();
+    let typed = db.space("t").options(hashed(1)).typed_codec::<u64, Vec<u8>, Serde>().unwrap();
     let spawn = |write: Write| {
         let (db, typed) = (db.clone(), typed.clone());
         thread::spawn(move || {

@@ -5,6 +5,7 @@ use super::run::Run;
 use super::table::Entry;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::sessions::{Session, TRANSIENT};
+use flagstone::internal::keys_written;
 use flagstone::{ErrorKind, Transaction};
 
 /// The label of an error after which a driver commits again.
@@ -83,7 +84,7 @@ pub(super) fn end(run: &mut Run<'_, '_>, session: &mut Session, number: i64) -> 
         }
         Err(failure) => return Err(failure),
     };
-    if !transaction.is_empty() {
+    if keys_written(&transaction) > 0 {
         id.note_commit(db, &mut transaction)?;
     }
     let committed = transaction.commit().map_err(|error| {

@@ -20,6 +20,7 @@ use super::model::{DOCUMENTS, KEYS, Key, SLOTS, State, key_bytes};
 use super::run::Run;
 use super::step::{Build, Change, Condition, Contest, How, Passes, Step};
 use crate::driver::owned;
+use flagstone::internal::keys_written;
 use flagstone::{ErrorKind, Expect, Isolation, Moment, Transaction, TransactionOptions};
 use std::collections::BTreeSet;
 
@@ -99,11 +100,11 @@ impl Run {
             return Ok(());
         }
         ours.is_read |= self.read_in(&transaction, &handles, &ours)?;
-        if transaction.is_empty() {
+        if keys_written(&transaction) == 0 {
             return self.end_empty(transaction);
         }
         let verdict = self.verdict(&ours, has_other_indexes);
-        let keys = transaction.len();
+        let keys = keys_written(&transaction);
         let done = transaction.commit();
         let is_conflict = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict);
         self.totals.conflicts += u64::from(is_conflict);

@@ -9,6 +9,7 @@ use super::life::{self, Check, Handle};
 use super::model::{DOCUMENTS, Key, key_bytes, operand_bytes, value_bytes};
 use super::run::Run;
 use super::step::{Change, DocumentStep};
+use flagstone::internal::keys_written;
 use flagstone::query::Returning;
 use flagstone::{Collection, Document, Durability, ErrorKind, Expires, Result, Space, Transaction};
 
@@ -161,10 +162,10 @@ impl Run {
         if !commits || made.is_empty() {
             return Ok(());
         }
-        if transaction.is_empty() {
+        if keys_written(&transaction) == 0 {
             return self.end_empty(transaction);
         }
-        let (durability, keys) = (self.setting.options.durability, transaction.len());
+        let (durability, keys) = (self.setting.options.durability, keys_written(&transaction));
         let done = transaction.commit();
         self.written_by_transaction((&made, keys), durability, None, done)
     }

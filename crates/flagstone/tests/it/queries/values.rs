@@ -4,6 +4,7 @@
 use super::model;
 use crate::support::{hashed, small};
 use flagstone::doc::FieldPath;
+use flagstone::internal::{explain_values, value_parts};
 use flagstone::query::{ValueRow, Values};
 use flagstone::{Collection, Find, Index, Json, Space, Value, doc};
 use flagstone_testkit::{Rng, World};
@@ -101,7 +102,7 @@ pub(super) fn compare_values<'t>(
     let (found, _) = read(find().values(&paths).unwrap(), &texts, rng.percent(20));
     assert_eq!(found, rows, "{context}");
     let mut found = Vec::new();
-    for part in find().value_parts(&paths, 1 + rng.below(4) as usize).unwrap() {
+    for part in value_parts(&find(), &paths, 1 + rng.below(4) as usize).unwrap() {
         found.extend(read(part.run().unwrap(), &texts, false).0);
     }
     found.sort();
@@ -140,14 +141,14 @@ fn parts_have_all_documents_of_one_moment_once() {
         session.db.flush().unwrap();
         session.db.compact().unwrap();
         let paths = paths(&TEXTS);
-        let explained = collection.find("{}").explain_values(&paths).unwrap().to_string();
+        let explained = explain_values(&collection.find("{}"), &paths).unwrap().to_string();
         assert_eq!(explained.contains("covers the query"), has_index, "{explained}");
         let whole = read(collection.find("{}").values(&paths).unwrap(), &TEXTS, false);
         assert_eq!((whole.0.len(), whole.1), (70_000, if has_index { 70_000 } else { 0 }));
         for filter in ["{}", r#"{"kind":{"$gte":"kind 3"}}"#, r#"{"$key":{"$lt":60000}}"#] {
             let find = collection.find(filter);
             let expected = read(find.values(&paths).unwrap(), &TEXTS, false);
-            let parts = find.value_parts(&paths, 4).unwrap();
+            let parts = value_parts(&find, &paths, 4).unwrap();
             assert!((2..=4).contains(&parts.len()), "{} parts for {filter}", parts.len());
             // What is written now is not seen, whenever a part begins.
             collection.put(-1, doc!({"kind": "kind 9", "n": 1})).unwrap();
@@ -169,7 +170,7 @@ fn parts_have_all_documents_of_one_moment_once() {
         }
         // Where the order counts, there is one part.
         for find in [collection.find("{}").sort("n"), collection.find("{}").limit(50_000)] {
-            assert_eq!(find.value_parts(&paths, 4).unwrap().len(), 1);
+            assert_eq!(value_parts(&find, &paths, 4).unwrap().len(), 1);
         }
         session.db.close().unwrap();
     }
@@ -227,7 +228,7 @@ fn a_dropped_index_ends_the_parts_that_have_not_begun() {
     fill(&collection, 70_000);
     collection.create_index("i", Index::on("kind").then("n")).unwrap();
     session.db.compact().unwrap();
-    let mut parts = collection.find("{}").value_parts(&paths(&TEXTS), 3).unwrap();
+    let mut parts = value_parts(&collection.find("{}"), &paths(&TEXTS), 3).unwrap();
     assert_eq!(parts.len(), 3);
     collection.drop_index("i").unwrap();
     let failed = parts.remove(0).run().and_then(|mut values| values.advance()).unwrap_err();

@@ -2,6 +2,7 @@
 
 use crate::support::{folding, hashed, number, open, owned, small, small_with, threaded};
 use flagstone::admin::Environment;
+use flagstone::internal::keys_written;
 use flagstone::{
     Database, Durability, ErrorKind, Keyspace, Result, Space, Transaction, TransactionOptions,
 };
@@ -35,7 +36,7 @@ fn a_transaction_happens_as_a_whole_or_not_at_all() {
     };
     let failed: Result<()> = session.db.transaction(|tx| {
         write(tx)?;
-        assert_eq!(tx.len(), 3);
+        assert_eq!(keys_written(tx), 3);
         Err(flagstone::Error::invalid("not today"))
     });
     assert_eq!(failed.unwrap_err().to_string(), "not today");

@@ -86,27 +86,8 @@ impl Find<'_> {
         })
     }
 
-    /// As [`Find::explain`], for [`Find::values`].
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Index, Space, doc};
-    /// use flagstone::doc::FieldPath;
-    /// let posts = db.collection("posts")?;
-    /// posts.put(1, doc!({ "author": "x", "body": "long" }))?;
-    /// posts.create_index("authors", Index::on("author"))?;
-    /// let read = |path| -> flagstone::Result<_> {
-    ///     let explain = posts.find("{}").analyze().explain_values(&[FieldPath::parse(path)?])?;
-    ///     Ok(explain.actual.expect("it was run").documents)
-    /// };
-    /// assert_eq!((read("author")?, read("body")?), (0, 1));
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Find::run`].
-    pub fn explain_values(&self, paths: &[FieldPath]) -> Result<Explain> {
+    /// See [`crate::internal::explain_values`].
+    pub(crate) fn explain_values(&self, paths: &[FieldPath]) -> Result<Explain> {
         self.check()?;
         let explain = self.explained(&self.ask_values(paths))?;
         self.analyzed(explain, || {

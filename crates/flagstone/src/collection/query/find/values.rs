@@ -15,7 +15,7 @@ use flagstone_base::Result;
 use flagstone_doc::{Composer, FieldPath, Value};
 use std::sync::Arc;
 
-/// A part of a query, which a thread of its own may run: [`Find::value_parts`] returns it.
+/// A part of a query, which a thread of its own may run.
 pub struct ValuePart<'t> {
     stored: Stored,
     source: QuerySource<'t>,
@@ -65,39 +65,12 @@ impl<'t> Find<'t> {
         })
     }
 
-    /// As [`Find::values`], in at most `most` parts that several threads can read at once. All of
-    /// them see one moment, and each document that matches is in one of them. A query with a sort,
-    /// a limit, a skip or a token has one part, and so has one of few documents.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Space, doc};
-    /// use flagstone::doc::FieldPath;
-    /// let posts = db.collection("posts")?;
-    /// for n in 0..100 {
-    ///     posts.put(n, doc!({ "n": n }))?;
-    /// }
-    /// let parts = posts.find("{}").value_parts(&[FieldPath::parse("n")?], 4)?;
-    /// let count = |part: flagstone::query::ValuePart<'static>| -> flagstone::Result<u64> {
-    ///     let (mut values, mut rows) = (part.run()?, 0);
-    ///     while values.advance()? {
-    ///         rows += 1;
-    ///     }
-    ///     Ok(rows)
-    /// };
-    /// let rows = std::thread::scope(|scope| {
-    ///     let threads = parts.into_iter().map(|part| scope.spawn(move || count(part)));
-    ///     let threads: Vec<_> = threads.collect();                // all run before one is awaited
-    ///     threads.into_iter().map(|thread| thread.join().unwrap()).sum::<flagstone::Result<u64>>()
-    /// })?;
-    /// assert_eq!(rows, 100);                                      // each is in one part
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Find::run`].
-    pub fn value_parts(&self, paths: &[FieldPath], most: usize) -> Result<Vec<ValuePart<'t>>> {
+    /// See [`crate::internal::value_parts`].
+    pub(crate) fn value_parts(
+        &self,
+        paths: &[FieldPath],
+        most: usize,
+    ) -> Result<Vec<ValuePart<'t>>> {
         self.check()?;
         let Spec { sort, skip, limit, after, .. } = &self.spec;
         let is_whole = sort.is_none() && *skip == 0 && limit.is_none() && after.is_none();
@@ -131,32 +104,8 @@ impl<'t> Find<'t> {
         })
     }
 
-    /// Returns the least and the greatest value of each type but null that the documents have at
-    /// `path`, for readers that choose a type for all of them. `None` if nothing tells, without
-    /// reading the documents: the query has a filter, or no index begins with `path` that has an
-    /// entry for each document, or one of them has an array there. Of a type with values over 1 KiB
-    /// there may be none.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Index, Json, Space};
-    /// use flagstone::doc::FieldPath;
-    /// let comments = db.collection("comments")?;
-    /// for (key, score) in ["7", "9", "-2", "\"none\"", "null"].iter().enumerate() {
-    ///     comments.put(key, Json(format!(r#"{{"score":{score}}}"#)))?;
-    /// }
-    /// let score = FieldPath::parse("score")?;
-    /// assert_eq!(comments.find("{}").extremes(&score)?, None);
-    /// comments.create_index("by_score", Index::on("score"))?;
-    /// let extremes = comments.find("{}").extremes(&score)?.unwrap();
-    /// assert_eq!(extremes, [(-2).into(), 9.into(), "none".into(), "none".into()]);
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Find::run`].
-    pub fn extremes(&self, path: &FieldPath) -> Result<Option<Vec<Value>>> {
+    /// See [`crate::internal::extremes`].
+    pub(crate) fn extremes(&self, path: &FieldPath) -> Result<Option<Vec<Value>>> {
         self.check()?;
         if !self.spec.filter.is_everything() {
             return Ok(None);
