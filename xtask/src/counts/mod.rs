@@ -1,14 +1,19 @@
 //! `cargo xtask counts`: the size of what users, readers and compilers meet.
 
+mod source;
+
 use crate::ci::cargo;
 use crate::tidy::Files;
+use source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// The types that most programs use, and the trait with the methods of three of them.
-const CORE: [&str; 11] = [
+/// The types that most programs use, the trait with the methods of three of them, and what opens
+/// these.
+const CORE: [&str; 12] = [
+    "OpenSpace",
     "Database",
     "Builder",
     "Space",
@@ -22,27 +27,51 @@ const CORE: [&str; 11] = [
     "Cursor",
 ];
 
-/// Prints the counts. Returns true if all could be taken, and every public function of the root has
-/// an example.
-pub(crate) fn run(root: &Path) -> bool {
-    let counts = counts(root);
-    match &counts {
-        Ok((text, _)) => println!("{text}"),
-        Err(error) => eprintln!("cannot count: {error}"),
-    }
-    counts.is_ok_and(|(_, is_complete)| is_complete)
+/// The most that there may be.
+const METHODS_MAX: usize = 140;
+const ROOT_NAMES_MAX: usize = 60;
+const WORDS_MAX: usize = 60_000;
+const TIDY_LINES_MAX: usize = 1_200;
+
+/// What was counted, and what is wrong with it.
+#[derive(Default)]
+struct Counts {
+    lines: Vec<String>,
+    faults: Vec<String>,
 }
 
-/// Returns the counts, and whether every public function of the root has an example.
-fn counts(root: &Path) -> io::Result<(String, bool)> {
+impl Counts {
+    /// Adds a count that may be at most `most`.
+    fn limited(&mut self, what: &str, count: usize, most: usize) {
+        self.lines.push(format!("{what}: {count} of at most {most}"));
+        if count > most {
+            self.faults.push(format!("{what}: {count}, expected at most {most}"));
+        }
+    }
+}
+
+/// Prints the counts. Returns true if all could be taken, none is above its limit, and every public
+/// function of the root has an example.
+pub(crate) fn run(root: &Path) -> bool {
+    let mut counts = Counts::default();
+    if let Err(error) = count(root, &mut counts) {
+        counts.faults.push(format!("cannot count: {error}"));
+    }
+    println!("{}", counts.lines.join("\n"));
+    for fault in &counts.faults {
+        eprintln!("{fault}");
+    }
+    counts.faults.is_empty()
+}
+
+fn count(root: &Path, counts: &mut Counts) -> io::Result<()> {
     let doc = ["doc", "--quiet", "--locked", "--no-deps", "-p", "flagstone"];
     output(root, &doc)?;
     let target = std::env::current_exe()?;
     let pages = target.ancestors().nth(2).unwrap_or(root).join("doc/flagstone");
     let read = |page: &str| std::fs::read_to_string(pages.join(page));
-    let sidebar = read("sidebar-items.js")?;
-    let all = read("all.html")?;
-    let mut lines = vec![format!("names in the root of crate flagstone: {}", names(&sidebar))];
+    let (sidebar, index, all) = (read("sidebar-items.js")?, read("index.html")?, read("all.html")?);
+    counts.limited("names in the root of crate flagstone", names(&sidebar, &index), ROOT_NAMES_MAX);
     let page = |name: &str| {
         let page = page_of(&all, name).ok_or_else(|| io::Error::other(format!("no {name}")))?;
         read(page)
@@ -51,45 +80,55 @@ fn counts(root: &Path) -> io::Result<(String, bool)> {
     for name in CORE {
         let methods = functions(&page(name)?).len();
         sum += methods;
-        lines.push(format!("  {name}: {methods} methods"));
+        counts.lines.push(format!("  {name}: {methods} methods"));
     }
-    lines.push(format!("methods of these {} types: {sum}", CORE.len()));
+    counts.limited(&format!("methods of these {} types", CORE.len()), sum, METHODS_MAX);
     let (mut all_functions, mut without) = (0, Vec::new());
-    for name in types(&sidebar, &read("index.html")?) {
+    for name in types(&sidebar, &index) {
         let page = page(name)?;
         all_functions += functions(&page).len();
         without.extend(without_example(&page).iter().map(|function| format!("{name}::{function}")));
     }
-    lines.push(format!(
+    counts.lines.push(format!(
         "public functions of the root with an example: {} of {all_functions}",
         all_functions - without.len()
     ));
-    lines.extend(without.iter().map(|function| format!("  none: {function}")));
+    counts.faults.extend(without.iter().map(|function| format!("without an example: {function}")));
     let files = Files::load(root)?;
-    let words: usize = files.ending(".md").map(|(_, text)| text.split_whitespace().count()).sum();
-    lines.push(format!("words of Markdown: {words}"));
-    lines.extend(lines_of_crates(&files));
+    let words = files.ending(".md").map(|(_, text)| text.split_whitespace().count()).sum();
+    counts.limited("words of Markdown", words, WORDS_MAX);
+    let of_tidy = files.ending(".rs").filter(|(path, _)| path.starts_with("xtask/src/tidy/"));
+    let tidy_lines = of_tidy.map(|(_, text)| text.lines().count()).sum();
+    counts.limited("lines of xtask tidy", tidy_lines, TIDY_LINES_MAX);
+    counts.lines.extend(Source::read(&files).lines());
+    counts.lines.extend(lines_of_crates(&files));
     for features in [&[][..], &["--no-default-features"]] {
         let tree = ["tree", "--locked", "-p", "flagstone", "-e", "no-dev", "--prefix", "none"];
         let text = output(root, &[&tree, features].concat())?;
         let ours = |name: &&str| name.starts_with("flagstone");
         let crates: BTreeSet<&str> =
             text.lines().filter_map(|line| line.split(" (").next()).collect();
-        lines.push(format!(
+        counts.lines.push(format!(
             "crates in a build of flagstone {}: {}, of them {} ours",
             features.join(" "),
             crates.len(),
             crates.iter().filter(|name| ours(name)).count()
         ));
     }
-    Ok((lines.join("\n"), without.is_empty()))
+    Ok(())
 }
 
-/// Returns the number of items in the list of a root page.
-fn names(sidebar: &str) -> usize {
+/// Returns the number of names in a root page: the items of its list, and those that it exports of
+/// public modules.
+fn names(sidebar: &str, index: &str) -> usize {
     // {"enum":["A","B"],"mod":["c"]}: every second text is between quotes.
     let quoted = sidebar.split('"').skip(1).step_by(2).count();
-    quoted - sidebar.matches("\":[").count()
+    quoted - sidebar.matches("\":[").count() + exported(index).count()
+}
+
+/// Returns the names that a root page exports of public modules.
+fn exported(index: &str) -> impl Iterator<Item = &str> {
+    index.split("id=\"reexport.").skip(1).filter_map(|rest| rest.split('"').next())
 }
 
 /// Returns the types and traits of a root page: those of its list, and those that it exports of
@@ -100,8 +139,7 @@ fn types<'a>(sidebar: &'a str, index: &'a str) -> Vec<&'a str> {
         let list = list.map_or("", |(_, rest)| rest.split(']').next().unwrap_or(rest));
         list.split('"').skip(1).step_by(2)
     };
-    let exported = index.split("id=\"reexport.").skip(1).filter_map(|rest| rest.split('"').next());
-    ["struct", "enum", "trait"].into_iter().flat_map(of_kind).chain(exported).collect()
+    ["struct", "enum", "trait"].into_iter().flat_map(of_kind).chain(exported(index)).collect()
 }
 
 /// Returns the page of a type or a trait, from the page that lists all items: of several with one
@@ -202,8 +240,8 @@ mod tests {
     #[test]
     fn names_and_methods_are_those_that_the_pages_of_rustdoc_list() {
         let sidebar = r#"window.SIDEBAR_ITEMS = {"enum":["A","B"],"mod":["c"],"struct":["D"]};"#;
-        assert_eq!(names(sidebar), 4);
         let index = r#"<dt id="reexport.Space"><code>pub use space::<a>Space</a>"#;
+        assert_eq!(names(sidebar, index), 5);
         assert_eq!(types(sidebar, index), ["D", "A", "B", "Space"]);
         let all = r#"<a href="q/struct.Find.html">x</a><a href="struct.Find.html">
             <a href='space/trait.Space.html'><a href="struct.AScan.html">"#;
@@ -223,6 +261,16 @@ mod tests {
             <h2 id="synthetic-implementations"><section id="method.no">"#;
         assert_eq!(methods(page), ["a"]);
         assert!(methods("<section id=\"method.no\">").is_empty());
+    }
+
+    #[test]
+    fn a_count_above_its_limit_is_a_fault() {
+        let mut counts = Counts::default();
+        counts.limited("methods", 140, 140);
+        assert!(counts.faults.is_empty());
+        counts.limited("words", 60_001, 60_000);
+        assert_eq!(counts.lines, ["methods: 140 of at most 140", "words: 60001 of at most 60000"]);
+        assert_eq!(counts.faults, ["words: 60001, expected at most 60000"]);
     }
 
     #[test]

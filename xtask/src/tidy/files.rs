@@ -50,7 +50,7 @@ impl Files {
 
     /// Returns made-up files, for a test.
     #[cfg(test)]
-    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         Self(files.iter().map(|&(path, text)| (path.into(), text.into())).collect())
     }
 

@@ -12,6 +12,7 @@ mod text;
 
 pub(crate) use files::Files;
 use files::Finding;
+pub(crate) use modules::{after_generics, after_item, is_test};
 use std::io::{self, Write};
 use std::path::Path;
 pub(crate) use text::rust_version;

@@ -217,7 +217,7 @@ fn plain(token: &TokenTree) -> String {
 }
 
 /// Returns whether `group` is that of an attribute for tests alone.
-fn is_test(group: Option<&TokenTree>) -> bool {
+pub(crate) fn is_test(group: Option<&TokenTree>) -> bool {
     let text = group.map(ToString::to_string).unwrap_or_default().replace(' ', "");
     ["[cfg(test)]", "[cfg(all(test,", "[test]", "[cfg(doctest)]", "[cfg(all(doctest,"]
         .iter()
@@ -225,7 +225,7 @@ fn is_test(group: Option<&TokenTree>) -> bool {
 }
 
 /// Returns the end of the item, field or statement whose attributes begin at `at`.
-fn after_item(tokens: &[TokenTree], mut at: usize) -> usize {
+pub(crate) fn after_item(tokens: &[TokenTree], mut at: usize) -> usize {
     const ITEMS: [&str; 12] = [
         "fn", "mod", "impl", "struct", "enum", "trait", "type", "const", "static", "use", "unsafe",
         "extern",
@@ -252,7 +252,7 @@ fn after_item(tokens: &[TokenTree], mut at: usize) -> usize {
 }
 
 /// Returns the end of the generics that begin at `at`, or `at` if there are none.
-fn after_generics(tokens: &[TokenTree], mut at: usize) -> usize {
+pub(crate) fn after_generics(tokens: &[TokenTree], mut at: usize) -> usize {
     let text = |at: usize| tokens.get(at).map(plain).unwrap_or_default();
     let mut depth = 0_i32;
     while at < tokens.len() {
