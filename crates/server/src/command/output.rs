@@ -41,7 +41,8 @@ pub(super) fn clean(db: &Database) -> flagstone::Result<()> {
         let Some((database, collection)) = keyspace.name.split_once('.') else { continue };
         let replaced = collection.strip_prefix(REPLACED).and_then(|rest| rest.split_once('.'));
         if let Some((_identity, name)) = replaced {
-            let name = format!("{database}.{name}");
+            let (database, collection) = (database.to_owned(), name.to_owned());
+            let name = Namespace { database, collection }.keyspace();
             if !db.keyspaces().iter().any(|there| there.name == name) {
                 db.rename_keyspace(&keyspace.name, &name)?;
                 continue;

@@ -4,7 +4,7 @@ use super::{Fixture, parse};
 use flagstone::admin::Environment;
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, FaultDisk, MemDisk, Op};
-use flagstone::{Database, Document, Options};
+use flagstone::{Database, Document, Options, Space, doc};
 use flagstone_server::command::{Service, ServiceOptions};
 use std::sync::Arc;
 
@@ -98,6 +98,33 @@ fn a_start_puts_back_what_was_not_replaced_and_drops_only_what_is_hidden() {
     let mut names: Vec<_> = names.filter(|name| name.starts_with("shop.")).collect();
     names.sort();
     assert_eq!(names, ["shop.a.system.out.b", "shop.kept", "shop.orders"]);
+}
+
+/// A collection of the database `main` came back as the keyspace `main.orders`, in which drivers
+/// look for nothing.
+#[test]
+fn a_start_puts_back_what_was_not_replaced_in_the_database_main() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    // The server ended before the new one came, and after that.
+    for (name, text) in [
+        ("main.system.old.01.orders", "old"),
+        ("main.system.out.02", "new"),
+        ("main.system.old.03.items", "old"),
+        ("items", "new"),
+    ] {
+        db.collection(name).unwrap().put(1, doc!({ "t": text })).unwrap();
+    }
+    let service = Service::new(db.clone(), ServiceOptions::default()).unwrap();
+    let mut client = service.client("here".to_owned(), "here".to_owned(), true);
+    let mut run = |command: &str| service.run(&mut client, "main", &parse(command)).unwrap();
+    for (name, text) in [("orders", "old"), ("items", "new")] {
+        let found = run(&format!(r#"{{"find":"{name}"}}"#));
+        assert_eq!(found.str("cursor.firstBatch.0.t"), Some(text), "{name}: {found}");
+    }
+    let listed = run(r#"{"listCollections":1,"nameOnly":true}"#).to_json().unwrap();
+    assert_eq!(listed.matches(r#""name""#).count(), 2, "{listed}");
+    assert!(db.keyspaces().iter().all(|keyspace| !keyspace.name.starts_with("main.")));
 }
 
 /// A write that created the collection between its removal and the new one's arrival left the new
