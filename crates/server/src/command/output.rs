@@ -183,7 +183,6 @@ impl Output {
         run: &mut Run<'_, '_>,
         rows: impl Iterator<Item = Result<Document, PipelineError>>,
     ) -> Outcome {
-        run.service.clock.mark(&run.service.db);
         match self {
             Self::Out(into) => replace(run, into, rows),
             Self::Merge(merge) => merge.write(run, rows),

@@ -455,7 +455,7 @@ impl Service {
             None => None,
             Some(millis) => command.began.checked_add(Duration::from_millis(millis)),
         };
-        if matches!(entry.need, Need::Write | Need::Root) || is_write(entry.name) {
+        if entry.name == "commitTransaction" {
             self.clock.mark(&self.db);
         }
         run.reply.begin();
@@ -616,7 +616,7 @@ impl Service {
     }
 
     /// Refuses what the client may not do. Where no users are, everything is allowed to those who
-    /// come from this machine.
+    /// come from this machine. Who is allowed to write will, so that this marks the clock.
     pub(crate) fn check_access(
         &self,
         client: &Client,
@@ -624,12 +624,16 @@ impl Service {
         database: &str,
         name: &str,
     ) -> Outcome {
-        if need == Need::Nothing || client.is_root || !self.users.exist() && client.is_local {
-            return Ok(());
-        }
+        let is_free = client.is_root || !self.users.exist() && client.is_local;
         let text = match &client.user {
+            _ if need == Need::Nothing => return Ok(()),
+            user if is_free || user.as_ref().is_some_and(|user| user.may(need, database)) => {
+                if need == Need::Write {
+                    self.clock.mark(&self.db);
+                }
+                return Ok(());
+            }
             None => format!("command {name} requires authentication"),
-            Some(user) if user.may(need, database) => return Ok(()),
             Some(user) => {
                 format!("not authorized on {database} to execute command {name} as {}", user.name)
             }
@@ -676,12 +680,6 @@ pub(crate) fn session_key(lsid: &flagstone::View<'_>, client: &Client) -> Outcom
             Err(Failure::new(Code::TypeMismatch, text))
         }
     }
-}
-
-/// Returns whether a command writes that needs no more than a client that has logged in, or a right
-/// to read.
-fn is_write(name: &str) -> bool {
-    matches!(name, "bulkWrite" | "commitTransaction" | "flagstone" | "renameCollection")
 }
 
 /// Appends the document that says why a command failed.
