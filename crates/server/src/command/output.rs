@@ -4,7 +4,7 @@
 //! there: after a failure that one is as it was. `$merge` commits a chunk of rows at a time.
 
 use super::args::FORMS;
-use super::dropped::discard;
+use super::dropped::discard_alone;
 use super::id;
 use super::index::index_of;
 use super::name::Namespace;
@@ -62,7 +62,8 @@ pub(super) fn put_in_place(service: &Service, from: &str, into: &Namespace) -> O
     let db = &service.db;
     let name = into.keyspace();
     let _alone = service.replacing.write().unwrap_or_else(PoisonError::into_inner);
-    if service.existing(into)?.is_none() {
+    service.clock.mark(db);
+    if db.space(&name).existing().collection()?.is_none() {
         return Ok(db.rename_keyspace(from, &name)?);
     }
     let Namespace { database, collection } = into;
@@ -72,7 +73,7 @@ pub(super) fn put_in_place(service: &Service, from: &str, into: &Namespace) -> O
         db.rename_keyspace(&old, &name)?;
         return Err(error.into());
     }
-    discard(service, &old)?;
+    discard_alone(service, &old)?;
     Ok(())
 }
 

@@ -95,7 +95,8 @@ pub struct Service {
     pub(crate) loads: Loads,
     /// The room of what commands are parsed into.
     pub(crate) parsed: Arc<Room>,
-    /// Held while one collection takes the place of another, and shared by what creates some.
+    /// Held while one collection takes the place of another, and shared by what creates, renames
+    /// or drops some, and by who finds none of a name.
     pub(crate) replacing: RwLock<()>,
     request: AtomicI32,
     clients: AtomicU64,
@@ -562,7 +563,13 @@ impl Service {
 
     /// Returns a collection if there is one.
     pub(crate) fn existing(&self, namespace: &Namespace) -> Outcome<Option<Collection>> {
-        Ok(self.db.space(&namespace.keyspace()).existing().collection()?)
+        let look = || self.db.space(&namespace.keyspace()).existing().collection();
+        if let Some(found) = look()? {
+            return Ok(Some(found));
+        }
+        // Before another one takes its place there is none for a moment.
+        let _meanwhile = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(look()?)
     }
 
     /// Returns a collection, and creates it if there is none: with what change streams need, if

@@ -11,6 +11,7 @@ use flagstone::internal::drop_unwritten;
 use flagstone::internal::summary::{self, KnownIndex};
 use flagstone::{Error, ErrorKind, Filter, Index, Space};
 use std::ops::ControlFlow;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// Tells whether a collection is there, and the names of others and of indexes for messages.
@@ -182,7 +183,7 @@ pub(super) fn drop_collection(run: &mut Run<'_, '_>) -> Done {
         drop_unwritten(&run.service.db, &collection)?;
         return Ok(());
     }
-    super::super::dropped::discard(run.service, &collection.name())?;
+    super::super::dropped::discard(run.service, &run.asked_namespace()?.keyspace())?;
     Ok(())
 }
 
@@ -191,8 +192,10 @@ pub(super) fn rename(run: &mut Run<'_, '_>) -> Done {
     let (database, name) = (args.required_text("toDatabase")?, args.required_text("to")?);
     run.require(Need::Write, database)?;
     let to = Namespace::new(database, name)?;
-    let collection = run.asked_collection()?;
-    run.service.db.rename_keyspace(&collection.name(), &to.keyspace())?;
+    let from = run.asked_namespace()?;
+    run.required(&from)?;
+    let _meanwhile = run.service.replacing.read().unwrap_or_else(PoisonError::into_inner);
+    run.service.db.rename_keyspace(&from.keyspace(), &to.keyspace())?;
     Ok(())
 }
 
