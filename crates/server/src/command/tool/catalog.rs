@@ -7,8 +7,8 @@ use super::refused::Done;
 use crate::access::Need;
 use crate::failure::{Code, Failure};
 use flagstone::admin::Backups;
-use flagstone::internal::drop_unwritten;
 use flagstone::internal::summary::{self, KnownIndex};
+use flagstone::internal::{drop_unwritten, interrupt_check};
 use flagstone::{Error, ErrorKind, Filter, Index, Space};
 use std::ops::ControlFlow;
 use std::sync::PoisonError;
@@ -150,14 +150,11 @@ pub(super) fn create_index(run: &mut Run<'_, '_>) -> Done {
     }
     let is_known = collection.indexes().iter().any(|known| known.name == name && known.is_ready);
     let (mut documents, mut entries) = (0, 0);
-    let service = run.service;
     let created = collection.create_index_with(name, index, |progress| {
         (documents, entries) = (progress.documents, progress.entries);
-        // A server that stops does not wait for it: the rest is built when it is asked for again.
-        if service.check_open().is_err() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
+        match interrupt_check() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_over) => ControlFlow::Break(()),
         }
     })?;
     if created.is_break() {
