@@ -352,13 +352,11 @@ pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     let namespace = format!("{}.{collection}", run.command.database);
     let most = args.count("batchSize")?.filter(|size| *size > 0);
     let user = run.user();
-    let mut cursor = run.service.cursors.take(id, user.as_deref(), &namespace)?;
-    let read = next_batch(run, &mut cursor, collection, most);
-    match read {
-        Ok(true) => run.service.cursors.give_back(id, cursor),
-        Ok(false) | Err(_) => drop(run.service.cursors.kill(id, user.as_deref())),
+    let (mut cursor, place) = run.service.cursors.take(id, user.as_deref(), &namespace)?;
+    let has_more = next_batch(run, &mut cursor, collection, most)?;
+    if has_more {
+        place.give_back(cursor);
     }
-    let has_more = read?;
     run.reply.long("id", if has_more { id } else { 0 })?;
     run.reply.text("ns", &namespace)?;
     Ok(run.reply.end()?)
