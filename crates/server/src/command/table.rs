@@ -59,8 +59,8 @@ table! {
         ignores ["recoveryToken"],
         "Aborts a transaction.";
     "aggregate" Read aggregate::aggregate,
-        ["pipeline", "cursor", "explain", "let", "collation"],
-        ignores ["allowDiskUse", "hint", "bypassDocumentValidation", "bypassEmptyTsReplacement"],
+        ["pipeline", "cursor", "explain", "let", "hint", "collation"],
+        ignores ["allowDiskUse", "bypassDocumentValidation", "bypassEmptyTsReplacement"],
         "Runs a pipeline.";
     "buildInfo" Nothing connection::build_info, [], "Returns the version of the server.";
     "buildinfo" Nothing connection::build_info, [], "As buildInfo.";
@@ -310,5 +310,13 @@ mod tests {
             assert!(REFUSED.iter().all(|(refused, _)| *refused != entry.name), "{}", entry.name);
         }
         assert!(REFUSED.is_sorted());
+    }
+
+    /// The hint of an aggregate was documented as ignored, and chooses the index.
+    #[test]
+    fn no_command_ignores_a_hint() {
+        for entry in TABLE {
+            assert!(!entry.ignored.contains(&"hint"), "{}", entry.name);
+        }
     }
 }
