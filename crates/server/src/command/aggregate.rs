@@ -75,8 +75,17 @@ pub(super) fn need(command: &Command<'_>, need: Need) -> Outcome<Need> {
 fn of_reading(error: PipelineError) -> Failure {
     match error.database_error() {
         Some(error) => Failure::of_reading(error.clone()),
-        None => error.into(),
+        None => of_rows(error),
     }
+}
+
+/// A failure of the rows of a pipeline: one for want of memory says what sets that.
+pub(super) fn of_rows(error: PipelineError) -> Failure {
+    let mut failure = Failure::from(error);
+    if failure.number().0 == Code::ExceededMemoryLimit as i32 {
+        failure.message.push_str(" (a 16th of --memory, from 1 to 64 MiB)");
+    }
+    failure
 }
 
 fn put_row(row: &Document, fields: &Fields, out: &mut BsonWriter<'_>) -> Outcome {

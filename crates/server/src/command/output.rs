@@ -320,7 +320,7 @@ fn in_chunks(
         }
     };
     for row in rows {
-        let row = row?;
+        let row = row.map_err(super::aggregate::of_rows)?;
         bytes += row.as_bytes().len();
         chunk.push(row.to_value());
         if chunk.len() == CHUNK_ROWS || bytes >= CHUNK_BYTES {

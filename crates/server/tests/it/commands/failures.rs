@@ -175,3 +175,27 @@ fn the_copies_of_variables_are_bounded() {
     let reply = service.run(&mut client, "test", &parse(&find)).unwrap();
     assert_eq!(reply.int("code"), Some(146), "{reply}");
 }
+
+/// The rows of a window are in memory. The error did not say what the limit comes from.
+#[test]
+fn the_limit_of_a_window_is_named_with_its_flag() {
+    let mut options = Options::new();
+    options.memory_budget = 16 << 20;
+    let mut fixture = Fixture::with(options);
+    let text = "x".repeat(1 << 18);
+    for n in 0..6 {
+        let insert = format!(r#"{{"insert":"c","documents":[{{"_id":{n},"t":"{text}"}}]}}"#);
+        run(&mut fixture, &insert);
+    }
+    for last in ["", r#",{"$out":"d"}"#] {
+        let window = format!(
+            r#"{{"aggregate":"c","cursor":{{}},"pipeline":[{{"$setWindowFields":
+                {{"sortBy":{{"_id":1}},"output":{{"n":{{"$sum":1}}}}}}}}{last}]}}"#
+        );
+        let reply = run(&mut fixture, &window);
+        assert_eq!(reply.int("code"), Some(146), "{reply}");
+        let said = reply.str("errmsg").unwrap();
+        assert!(said.contains("at most the 1048576 bytes of memory"), "{said}");
+        assert!(said.contains("(a 16th of --memory, from 1 to 64 MiB)"), "{said}");
+    }
+}
