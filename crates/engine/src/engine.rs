@@ -1,6 +1,6 @@
 //! An open engine: its keyspaces, commits over them, and maintenance.
 
-use crate::background::{CompactProgress, compact_trees, flush_all, sweep};
+use crate::background::{CompactProgress, compact_trees, flush_all, flush_trees, sweep};
 use crate::backup::BackupReport;
 use crate::change::{self, WantedContent};
 use crate::checkpoint::{self, CheckpointReport};
@@ -29,6 +29,7 @@ use crate::user_code::{UserCode, UserCodeGuard};
 use crate::verify;
 use crate::write::commit_with;
 use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
+use flagstone_tree::Tree;
 use flagstone_wal::Log;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -470,11 +471,40 @@ impl Engine {
     /// OutOfSpace, Io, Corruption, Poisoned, Closed.
     pub fn compact_with(
         &self,
-        mut watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
+        watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         self.flush()?;
+        self.compact_trees(self.parts().core.keyspaces.all_trees(), watch)
+    }
+
+    /// As [`Engine::compact_with`], but the trees of `keyspace` and of those that it owns alone.
+    ///
+    /// # Errors
+    /// As [`Engine::compact_with`].
+    pub fn compact_keyspace(
+        &self,
+        keyspace: &KeyspaceCore,
+        watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
         let parts = self.parts();
-        let mut trees = parts.core.keyspaces.all_trees();
+        parts.core.health.check_may_wait("a flush")?;
+        parts.core.health.check_open_for_writing()?;
+        parts.core.setup().guard.check()?;
+        let trees = || {
+            let owned = keyspace.owned_set();
+            let cores = owned.keyspaces.iter().map(|core| &**core).chain([keyspace]);
+            cores.flat_map(|core| core.trees().iter().cloned()).collect::<Vec<_>>()
+        };
+        flush_trees(&parts.upkeep, &trees())?;
+        self.compact_trees(trees(), watch)
+    }
+
+    fn compact_trees(
+        &self,
+        mut trees: Vec<Arc<Tree>>,
+        mut watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let parts = self.parts();
         trees.retain(|tree| tree.has_tables());
         trees.sort_by_cached_key(|tree| tree.table_bytes());
         let compacted = compact_trees(&parts.upkeep, trees, &mut watch);

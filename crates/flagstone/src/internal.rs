@@ -14,6 +14,7 @@ pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, inter
 use flagstone_base::{Result, SeqNo};
 use flagstone_doc::{FieldPath, Value};
 pub use flagstone_doc::{is_one_path, split_paths};
+use flagstone_engine::CompactProgress;
 pub use flagstone_engine::inspect;
 pub use flagstone_env as env;
 use std::ops::ControlFlow;
@@ -42,6 +43,17 @@ pub mod summary {
 /// As [`Database::drop_keyspace`].
 pub fn drop_unwritten(database: &Database, collection: &Collection) -> Result<bool> {
     database.drop_unwritten(collection)
+}
+
+/// As [`Database::compact_with`], of one collection and its indexes.
+///
+/// # Errors
+/// As [`Database::compact`].
+pub fn compact(
+    collection: &Collection,
+    watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
+    collection.0.engine().compact_keyspace(collection.0.bytes(), watch)
 }
 
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.

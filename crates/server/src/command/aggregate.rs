@@ -23,7 +23,15 @@ use std::collections::BTreeSet;
 /// The rows of a pipeline.
 struct Piped {
     rows: Aggregation<'static>,
+    /// What is returned of each.
+    fields: Fields,
     current: Option<Document>,
+}
+
+impl Piped {
+    fn new(rows: Aggregation<'static>, fields: Fields) -> Self {
+        Self { rows, fields, current: None }
+    }
 }
 
 impl Rows for Piped {
@@ -34,7 +42,7 @@ impl Rows for Piped {
 
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
         match &self.current {
-            Some(row) => put_row(row, out),
+            Some(row) => put_row(row, &self.fields, out),
             None => Ok(()),
         }
     }
@@ -67,12 +75,36 @@ pub(super) fn need(command: &Command<'_>, need: Need) -> Outcome<Need> {
 fn of_reading(error: PipelineError) -> Failure {
     match error.database_error() {
         Some(error) => Failure::of_reading(error.clone()),
-        None => error.into(),
+        None => of_rows(error),
     }
 }
 
-fn put_row(row: &Document, out: &mut BsonWriter<'_>) -> Outcome {
-    Ok(out.fields(&row.root(), |_name| false)?)
+/// A failure of the rows of a pipeline: one for want of memory says what sets that.
+pub(super) fn of_rows(error: PipelineError) -> Failure {
+    let mut failure = Failure::from(error);
+    if failure.number().0 == Code::ExceededMemoryLimit as i32 {
+        failure.message.push_str(" (a 16th of --memory, from 1 to 64 MiB)");
+    }
+    failure
+}
+
+fn put_row(row: &Document, fields: &Fields, out: &mut BsonWriter<'_>) -> Outcome {
+    if fields.is_all() {
+        return Ok(out.fields(&row.root(), |_name| false)?);
+    }
+    let projected = Document::from_value(&fields.project(&row.to_value(), None)?)?;
+    Ok(out.fields(&projected.root(), |_name| false)?)
+}
+
+/// Returns all rows of a query in a transaction: its cursor must not hold the transaction, which
+/// goes on to write.
+fn all(run: &Run<'_, '_>, rows: Aggregation<'_>, fields: &Fields) -> Outcome<BufferedRows> {
+    let mut listed = BufferedRows::kept_of(run.user());
+    for row in rows {
+        let row = row.map_err(of_reading)?;
+        listed.add(|out| put_row(&row, fields, out))?;
+    }
+    Ok(listed)
 }
 
 pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
@@ -160,14 +192,9 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
             output.write(run, aggregate.run()?)?;
             Box::new(BufferedRows::new(Vec::new()))
         }
-        (None, None) => Box::new(Piped { rows: aggregate.run()?, current: None }),
+        (None, None) => Box::new(Piped::new(aggregate.run()?, Fields::default())),
         (None, Some(tx)) => {
-            let mut listed = BufferedRows::new(Vec::new());
-            for row in aggregate.transaction(tx).run()? {
-                let row = row.map_err(of_reading)?;
-                listed.add(|out| put_row(&row, out))?;
-            }
-            Box::new(listed)
+            Box::new(all(run, aggregate.transaction(tx).run()?, &Fields::default())?)
         }
     };
     let name = match &namespace {
@@ -291,12 +318,12 @@ fn stages_of(args: &Args<'_>, filter: &str) -> Outcome<Vec<Value>> {
     Ok(stages)
 }
 
-/// Runs stages over a collection, and passes each row to `visit`.
-fn run_stages<'t>(
-    run: &'t Run<'_, '_>,
+/// Returns stages over a collection, which are to be run.
+fn prepared(
+    run: &Run<'_, '_>,
     stages: Vec<Value>,
     collection: Option<&flagstone::Collection>,
-) -> Outcome<Aggregation<'t>> {
+) -> Outcome<Aggregate<'static>> {
     let variables = Variables::parse(&run.args(), "let")?;
     let (db, stages) = (&run.service.db, Value::Array(stages));
     let aggregate = Aggregate::with_variables(db, collection, stages, variables.values())?;
@@ -304,7 +331,16 @@ fn run_stages<'t>(
         Some(collection) => super::filter::hint(&run.args(), collection, Filter::everything())?.0,
         None => Filter::everything(),
     };
-    let aggregate = aggregate.matching(hinted);
+    Ok(aggregate.matching(hinted))
+}
+
+/// Runs stages over a collection.
+fn run_stages<'t>(
+    run: &'t Run<'_, '_>,
+    stages: Vec<Value>,
+    collection: Option<&flagstone::Collection>,
+) -> Outcome<Aggregation<'t>> {
+    let aggregate = prepared(run, stages, collection)?;
     Ok(match &run.transaction {
         Some(tx) => aggregate.transaction(tx).run()?,
         None => aggregate.run()?,
@@ -320,14 +356,12 @@ pub(super) fn find(
     let args = run.args();
     super::read::check_numbers(&args)?;
     let fields = Fields::parse(&args, "projection", &Variables::parse(&args, "let")?)?;
-    let stages = stages_of(&args, "filter")?;
-    let mut listed = BufferedRows::new(Vec::new());
-    for row in run_stages(run, stages, collection)? {
-        let row = row.map_err(of_reading)?;
-        let projected = Document::from_value(&fields.project(&row.to_value(), None)?)?;
-        listed.add(|out| put_row(&projected, out))?;
-    }
-    super::read::answer(run, namespace, Box::new(listed))
+    let aggregate = prepared(run, stages_of(&args, "filter")?, collection)?;
+    let rows: Box<dyn Rows> = match &run.transaction {
+        None => Box::new(Piped::new(aggregate.run()?, fields)),
+        Some(tx) => Box::new(all(run, aggregate.transaction(tx).run()?, &fields)?),
+    };
+    super::read::answer(run, namespace, rows)
 }
 
 /// Counts the documents of a filter that has expressions.

@@ -8,6 +8,7 @@ use super::service::Service;
 use crate::session::clock::CHANGES;
 use flagstone::changes::Happened;
 use flagstone::{Database, Space};
+use std::sync::PoisonError;
 
 /// How the names of dropped collections begin. Such collections are hidden: see `Namespace`.
 const DROPPED: &str = "system.dropped.";
@@ -16,8 +17,15 @@ const POSITION: &str = "d";
 /// The most dropped collections whose changes are kept: each takes some memory.
 const DROPPED_MAX: usize = 256;
 
-/// Drops a collection. Returns whether there was one.
+/// Drops a collection, but not while another one takes its place: that would bring back what was
+/// dropped, if it failed. Returns whether there was one.
 pub(super) fn discard(service: &Service, keyspace: &str) -> flagstone::Result<bool> {
+    let _meanwhile = service.replacing.read().unwrap_or_else(PoisonError::into_inner);
+    discard_alone(service, keyspace)
+}
+
+/// As [`discard`], for who holds `Service::replacing`.
+pub(super) fn discard_alone(service: &Service, keyspace: &str) -> flagstone::Result<bool> {
     let db = &service.db;
     if !service.keeps_changes {
         return db.drop_keyspace(keyspace);
@@ -108,4 +116,47 @@ fn purge_one(
         positions.delete(&key)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{Service, ServiceOptions};
+    use flagstone::{Database, Document};
+    use std::time::Duration;
+
+    /// While a collection was away from its place, the tool's `rename` took that: neither the new
+    /// one nor the old one could have it then. What was dropped meanwhile could come back.
+    #[test]
+    fn nothing_comes_or_goes_while_a_collection_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        for name in ["a", "b", "c", "d"] {
+            db.collection(&format!("test.{name}")).unwrap();
+        }
+        let service = Service::new(db, ServiceOptions::default()).unwrap();
+        for command in [
+            r#"{"flagstone":"rename","collection":"a","toDatabase":"test","to":"new"}"#,
+            r#"{"renameCollection":"test.b","to":"test.other"}"#,
+            r#"{"flagstone":"drop","collection":"c"}"#,
+            r#"{"drop":"d"}"#,
+            r#"{"flagstone":"create","collection":"e"}"#,
+            r#"{"insert":"f","documents":[{"_id":1}]}"#,
+            // It would find no documents.
+            r#"{"find":"away"}"#,
+            r#"{"dropDatabase":1}"#,
+        ] {
+            let parsed = Document::from_json(command).unwrap();
+            let database = if command.contains("renameCollection") { "admin" } else { "test" };
+            let mut client = service.client("here".to_owned(), "here".to_owned(), true);
+            let replacing = service.replacing.write().unwrap();
+            let reply = std::thread::scope(|scope| {
+                let thread = scope.spawn(|| service.run(&mut client, database, &parsed).unwrap());
+                std::thread::sleep(Duration::from_millis(50));
+                assert!(!thread.is_finished(), "{command}");
+                drop(replacing);
+                thread.join().unwrap()
+            });
+            assert_eq!(reply.float("ok"), Some(1.0), "{command}: {reply}");
+        }
+    }
 }

@@ -138,6 +138,11 @@ impl Fields {
         Ok(Self { projection })
     }
 
+    /// Returns whether everything is returned as it is.
+    pub(super) const fn is_all(&self) -> bool {
+        self.projection.is_none()
+    }
+
     /// Returns the projection that the library does while it reads.
     pub(crate) fn plain(&self) -> Option<Projection> {
         self.projection.as_ref().and_then(FindProjection::plain)

@@ -1,5 +1,6 @@
 //! Names: collection `orders` of database `shop` is the keyspace `shop.orders`. A keyspace whose
-//! name has no dot belongs to the database `main`.
+//! name has no dot belongs to the database `main`. One that this spells in no way, such as
+//! `main.x`, is not shown: nobody could ask for it.
 
 use crate::failure::{Code, Failure, Outcome};
 use std::fmt;
@@ -66,14 +67,11 @@ impl Namespace {
         }
     }
 
-    /// Returns the namespace that a keyspace is, unless it belongs to the server.
+    /// Returns the namespace whose keyspace has this name. None has one of the server, or one that
+    /// was created without a server by a name that drivers cannot spell.
     pub(crate) fn of_keyspace(name: &str) -> Option<Self> {
         let (database, collection) = name.split_once('.').unwrap_or((MAIN, name));
-        let is_hidden = collection.starts_with(SYSTEM)
-            || database.is_empty()
-            || (database, collection) == MARKS;
-        (!is_hidden)
-            .then(|| Self { database: database.to_owned(), collection: collection.to_owned() })
+        Self::new(database, collection).ok().filter(|namespace| namespace.keyspace() == name)
     }
 
     /// Returns the name of the keyspace.
@@ -116,5 +114,17 @@ mod tests {
         assert_eq!(Namespace::of_keyspace("flagstone.loads"), None);
         let other = Namespace::new("flagstone", "other").unwrap();
         assert_eq!(Namespace::of_keyspace(&other.keyspace()), Some(other));
+    }
+
+    /// `main.x` was listed as a collection in which nothing was found: that is `x`.
+    #[test]
+    fn what_is_listed_is_found_by_its_name() {
+        let long = format!("a.{}", "x".repeat(NAMESPACE_BYTES_MAX));
+        for unspelled in ["main.x", "main.x.y", "a b.c", "a.$b", "a..b", ".a", "a.", "", &long] {
+            assert_eq!(Namespace::of_keyspace(unspelled), None, "{unspelled:?}");
+        }
+        for name in ["x", "main", "shop.orders", "shop.orders.old"] {
+            assert_eq!(Namespace::of_keyspace(name).unwrap().keyspace(), name);
+        }
     }
 }

@@ -119,6 +119,8 @@ pub(super) fn note(service: &Service, events: impl IntoIterator<Item = Map>) -> 
         return Ok(());
     }
     let db = &service.db;
+    // What it tells of may have taken long, such as the build of an index.
+    service.clock.mark(db);
     let (notes, expiry) = (db.keyspace(CHANGES)?, db.now().after(LIFE));
     let mut batch = db.batch();
     for event in events {

@@ -4,7 +4,7 @@
 //! there: after a failure that one is as it was. `$merge` commits a chunk of rows at a time.
 
 use super::args::FORMS;
-use super::dropped::discard;
+use super::dropped::discard_alone;
 use super::id;
 use super::index::index_of;
 use super::name::Namespace;
@@ -41,7 +41,8 @@ pub(super) fn clean(db: &Database) -> flagstone::Result<()> {
         let Some((database, collection)) = keyspace.name.split_once('.') else { continue };
         let replaced = collection.strip_prefix(REPLACED).and_then(|rest| rest.split_once('.'));
         if let Some((_identity, name)) = replaced {
-            let name = format!("{database}.{name}");
+            let (database, collection) = (database.to_owned(), name.to_owned());
+            let name = Namespace { database, collection }.keyspace();
             if !db.keyspaces().iter().any(|there| there.name == name) {
                 db.rename_keyspace(&keyspace.name, &name)?;
                 continue;
@@ -61,7 +62,8 @@ pub(super) fn put_in_place(service: &Service, from: &str, into: &Namespace) -> O
     let db = &service.db;
     let name = into.keyspace();
     let _alone = service.replacing.write().unwrap_or_else(PoisonError::into_inner);
-    if service.existing(into)?.is_none() {
+    service.clock.mark(db);
+    if db.space(&name).existing().collection()?.is_none() {
         return Ok(db.rename_keyspace(from, &name)?);
     }
     let Namespace { database, collection } = into;
@@ -71,7 +73,7 @@ pub(super) fn put_in_place(service: &Service, from: &str, into: &Namespace) -> O
         db.rename_keyspace(&old, &name)?;
         return Err(error.into());
     }
-    discard(service, &old)?;
+    discard_alone(service, &old)?;
     Ok(())
 }
 
@@ -182,7 +184,6 @@ impl Output {
         run: &mut Run<'_, '_>,
         rows: impl Iterator<Item = Result<Document, PipelineError>>,
     ) -> Outcome {
-        run.service.clock.mark(&run.service.db);
         match self {
             Self::Out(into) => replace(run, into, rows),
             Self::Merge(merge) => merge.write(run, rows),
@@ -319,7 +320,7 @@ fn in_chunks(
         }
     };
     for row in rows {
-        let row = row?;
+        let row = row.map_err(super::aggregate::of_rows)?;
         bytes += row.as_bytes().len();
         chunk.push(row.to_value());
         if chunk.len() == CHUNK_ROWS || bytes >= CHUNK_BYTES {

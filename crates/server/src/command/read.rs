@@ -15,8 +15,8 @@ use crate::session::cursors::{Cursor, CursorSlot, FIRST_BATCH, Rows};
 use flagstone::doc::Map;
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The documents that a find returns.
@@ -57,9 +57,9 @@ impl Found<'_> {
     }
 }
 
-/// Returns all documents of a query.
-fn all(mut found: Found<'_>) -> Outcome<BufferedRows> {
-    let mut listed = BufferedRows::new(Vec::new());
+/// Returns all documents of a query in a transaction of this user.
+fn all(mut found: Found<'_>, user: Option<String>) -> Outcome<BufferedRows> {
+    let mut listed = BufferedRows::kept_of(user);
     while found.advance()? {
         listed.add(|out| found.put(out))?;
     }
@@ -83,8 +83,8 @@ impl Rows for Found<'static> {
 /// Rows that are there already: documents of BSON.
 pub(super) struct BufferedRows {
     documents: VecDeque<Vec<u8>>,
-    bytes: usize,
     current: Vec<u8>,
+    kept: Kept,
 }
 
 /// The most bytes that a query in a transaction returns, whose rows are read before it goes on, and
@@ -92,20 +92,74 @@ pub(super) struct BufferedRows {
 const LISTED_BYTES_MAX: usize = 64 << 20;
 const ALL_LISTED_BYTES_MAX: usize = 256 << 20;
 
-/// The bytes of all such rows that were not sent yet.
-static ALL_LISTED: AtomicUsize = AtomicUsize::new(0);
+/// The bytes of such rows that were not sent yet, by the users of the queries.
+static ALL_KEPT: Mutex<BTreeMap<Option<String>, usize>> = Mutex::new(BTreeMap::new());
 
-impl Drop for BufferedRows {
+/// The bytes of the rows of a query among [`ALL_KEPT`].
+#[derive(Default)]
+struct Kept {
+    user: Option<String>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn all() -> MutexGuard<'static, BTreeMap<Option<String>, usize>> {
+        ALL_KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps more, unless the user would have more than all others have left: so that cursors that
+    /// one user does not read to their ends leave as much to the next one.
+    fn add(&mut self, bytes: usize) -> Outcome {
+        let mut all = Self::all();
+        let others = all.iter().filter(|(user, _)| **user != self.user);
+        let left = ALL_LISTED_BYTES_MAX.saturating_sub(others.map(|(_, bytes)| bytes).sum());
+        let own = all.get(&self.user).copied().unwrap_or_default() + bytes;
+        if self.bytes + bytes > LISTED_BYTES_MAX || own > left / 2 {
+            let text = format!(
+                "expected at most {LISTED_BYTES_MAX} bytes of documents that a query in a \
+                 transaction returns, and at most {} of all such queries of its user that are not \
+                 read to their ends",
+                left / 2
+            );
+            return Err(Failure::new(Code::ExceededMemoryLimit, text));
+        }
+        match all.get_mut(&self.user) {
+            Some(kept) => *kept = own,
+            None => drop(all.insert(self.user.clone(), own)),
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    fn release(&mut self, bytes: usize) {
+        let bytes = bytes.min(self.bytes);
+        if bytes == 0 {
+            return;
+        }
+        self.bytes -= bytes;
+        let mut all = Self::all();
+        let Some(kept) = all.get_mut(&self.user) else { return };
+        *kept = kept.saturating_sub(bytes);
+        if *kept == 0 {
+            all.remove(&self.user);
+        }
+    }
+}
+
+impl Drop for Kept {
     fn drop(&mut self) {
-        ALL_LISTED.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.release(self.bytes);
     }
 }
 
 impl BufferedRows {
     pub(super) fn new(documents: Vec<Vec<u8>>) -> Self {
-        let bytes = documents.iter().map(Vec::len).sum();
-        ALL_LISTED.fetch_add(bytes, Ordering::AcqRel);
-        Self { documents: documents.into(), bytes, current: Vec::new() }
+        Self { documents: documents.into(), current: Vec::new(), kept: Kept::default() }
+    }
+
+    /// Returns no rows yet, of a query in a transaction of this user.
+    pub(super) fn kept_of(user: Option<String>) -> Self {
+        Self { kept: Kept { user, bytes: 0 }, ..Self::new(Vec::new()) }
     }
 
     /// Adds the document that `put` writes.
@@ -115,13 +169,7 @@ impl BufferedRows {
         out.begin();
         put(&mut out)?;
         out.end()?;
-        self.bytes += bson.len();
-        let all = ALL_LISTED.fetch_add(bson.len(), Ordering::AcqRel) + bson.len();
-        if self.bytes > LISTED_BYTES_MAX || all > ALL_LISTED_BYTES_MAX {
-            let text = "a query in a transaction returns more than 64 MiB, or all together more \
-                        than 256 MiB";
-            return Err(Failure::new(Code::ExceededMemoryLimit, text));
-        }
+        self.kept.add(bson.len())?;
         self.documents.push_back(bson);
         Ok(())
     }
@@ -136,6 +184,7 @@ impl Rows for BufferedRows {
         let next = self.documents.pop_front();
         let has_next = next.is_some();
         self.current = next.unwrap_or_default();
+        self.kept.release(self.current.len());
         Ok(has_next)
     }
 
@@ -273,7 +322,8 @@ pub(super) fn find(run: &mut Run<'_, '_>) -> Outcome {
             Some(tx) => {
                 let begin = |filter| tx.find(&collection, filter);
                 let (find, fields, matcher) = query(&args, &collection, begin)?;
-                Box::new(all(Found { cursor: find.run()?, fields, matcher, key: Vec::new() })?)
+                let found = Found { cursor: find.run()?, fields, matcher, key: Vec::new() };
+                Box::new(all(found, run.user())?)
             }
         },
     };
@@ -360,13 +410,11 @@ pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     let namespace = format!("{}.{collection}", run.command.database);
     let most = args.count("batchSize")?.filter(|size| *size > 0);
     let user = run.user();
-    let mut cursor = run.service.cursors.take(id, user.as_deref(), &namespace)?;
-    let read = next_batch(run, &mut cursor, collection, most);
-    match read {
-        Ok(true) => run.service.cursors.give_back(id, cursor),
-        Ok(false) | Err(_) => drop(run.service.cursors.kill(id, user.as_deref())),
+    let (mut cursor, place) = run.service.cursors.take(id, user.as_deref(), &namespace)?;
+    let has_more = next_batch(run, &mut cursor, collection, most)?;
+    if has_more {
+        place.give_back(cursor);
     }
-    let has_more = read?;
     run.reply.long("id", if has_more { id } else { 0 })?;
     run.reply.text("ns", &namespace)?;
     Ok(run.reply.end()?)
@@ -610,6 +658,28 @@ pub(super) fn batch_size(args: &Args<'_>) -> Outcome<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Cursors in transactions that one user did not read on held all there was for the others.
+    #[test]
+    fn the_rows_that_a_user_does_not_read_leave_room_for_others() {
+        let query = |user: &str| Kept { user: Some(user.to_owned()), bytes: 0 };
+        let (mut first, mut second, mut more) = (query("ada"), query("ada"), query("ada"));
+        first.add(LISTED_BYTES_MAX).unwrap();
+        let refused = first.add(1).unwrap_err().message;
+        assert!(refused.contains("at most 67108864 bytes of documents"), "{refused}");
+        second.add(LISTED_BYTES_MAX).unwrap();
+        let refused = more.add(1 << 20).unwrap_err().message;
+        assert!(refused.contains("at most 134217728 of all such queries of its user"), "{refused}");
+        let mut other = query("bob");
+        other.add(LISTED_BYTES_MAX - (1 << 20)).unwrap();
+        // What was sent is kept no more.
+        second.release(2 << 20);
+        more.add(1 << 20).unwrap_err();
+        drop(other);
+        more.add(1 << 20).unwrap();
+        drop((first, second, more));
+        assert!(Kept::all().keys().all(|user| user.as_deref() != Some("ada")));
+    }
 
     /// Drivers got maps instead of patterns from `distinct`.
     #[test]

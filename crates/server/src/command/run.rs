@@ -379,6 +379,8 @@ impl<'r> Run<'r, '_> {
                 Err(failure) if failure.code == Code::WriteConflict => continue,
                 done => done?,
             };
+            // A command that makes many commits may take long.
+            self.service.clock.mark(&self.service.db);
             match transaction.commit() {
                 Ok(()) => return Ok(done),
                 Err(error) if error.kind() == ErrorKind::Conflict => {}

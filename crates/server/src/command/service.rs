@@ -95,7 +95,8 @@ pub struct Service {
     pub(crate) loads: Loads,
     /// The room of what commands are parsed into.
     pub(crate) parsed: Arc<Room>,
-    /// Held while one collection takes the place of another, and shared by what creates some.
+    /// Held while one collection takes the place of another, and shared by what creates, renames
+    /// or drops some, and by who finds none of a name.
     pub(crate) replacing: RwLock<()>,
     request: AtomicI32,
     clients: AtomicU64,
@@ -452,7 +453,7 @@ impl Service {
             None => None,
             Some(millis) => command.began.checked_add(Duration::from_millis(millis)),
         };
-        if entry.writes() {
+        if entry.name == "commitTransaction" {
             self.clock.mark(&self.db);
         }
         run.reply.begin();
@@ -556,7 +557,13 @@ impl Service {
 
     /// Returns a collection if there is one.
     pub(crate) fn existing(&self, namespace: &Namespace) -> Outcome<Option<Collection>> {
-        Ok(self.db.space(&namespace.keyspace()).existing().collection()?)
+        let look = || self.db.space(&namespace.keyspace()).existing().collection();
+        if let Some(found) = look()? {
+            return Ok(Some(found));
+        }
+        // Before another one takes its place there is none for a moment.
+        let _meanwhile = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(look()?)
     }
 
     /// Returns a collection, and creates it if there is none: with what change streams need, if
@@ -610,7 +617,7 @@ impl Service {
     }
 
     /// Refuses what the client may not do. Where no users are, everything is allowed to those who
-    /// come from this machine.
+    /// come from this machine. Who is allowed to write will, so that this marks the clock.
     pub(crate) fn check_access(
         &self,
         client: &Client,
@@ -618,12 +625,16 @@ impl Service {
         database: &str,
         name: &str,
     ) -> Outcome {
-        if need == Need::Nothing || client.is_root || !self.users.exist() && client.is_local {
-            return Ok(());
-        }
+        let is_free = client.is_root || !self.users.exist() && client.is_local;
         let text = match &client.user {
+            _ if need == Need::Nothing => return Ok(()),
+            user if is_free || user.as_ref().is_some_and(|user| user.may(need, database)) => {
+                if need == Need::Write {
+                    self.clock.mark(&self.db);
+                }
+                return Ok(());
+            }
             None => format!("command {name} requires authentication"),
-            Some(user) if user.may(need, database) => return Ok(()),
             Some(user) => {
                 format!("not authorized on {database} to execute command {name} as {}", user.name)
             }

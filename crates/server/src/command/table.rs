@@ -116,8 +116,8 @@ table! {
         is [InApi],
         "Aborts a transaction.";
     "aggregate" Read aggregate::aggregate,
-        ["pipeline", "cursor", "explain", "let", "collation"],
-        ignores ["allowDiskUse", "hint", "bypassDocumentValidation", "bypassEmptyTsReplacement"],
+        ["pipeline", "cursor", "explain", "let", "hint", "collation"],
+        ignores ["allowDiskUse", "bypassDocumentValidation", "bypassEmptyTsReplacement"],
         is [InTransaction, ReadConcern, WriteConcern],
         "Runs a pipeline.";
     "buildInfo" Nothing connection::build_info, [], "Returns the version of the server.";
@@ -382,5 +382,13 @@ mod tests {
         assert_eq!(of("bulkWrite"), (false, true, false, OperationKind::Write));
         assert_eq!(of("compact"), (false, true, true, OperationKind::Command));
         assert_eq!(of("commitTransaction"), (false, true, false, OperationKind::Command));
+    }
+
+    /// The hint of an aggregate was documented as ignored, and chooses the index.
+    #[test]
+    fn no_command_ignores_a_hint() {
+        for entry in TABLE {
+            assert!(!entry.ignored.contains(&"hint"), "{}", entry.name);
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::filter;
 use super::id;
+use super::run::Run;
 use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
@@ -11,7 +12,7 @@ use flagstone::{Collection, Cursor, Document, Filter, Find, Transaction, Value};
 use flagstone_pipeline::Condition;
 
 /// The most bytes of keys that a statement in a transaction keeps.
-const KEYS_BYTES_MAX: usize = 64 << 20;
+const KEYS_BYTES_MAX: usize = if cfg!(test) { 16 << 10 } else { 64 << 20 };
 
 /// The documents of a filter, in an order.
 pub(super) struct Target<'a> {
@@ -104,20 +105,47 @@ impl<'a> Target<'a> {
     }
 
     /// Returns the keys of all documents.
-    pub(super) fn all(&self, tx: &Transaction) -> Outcome<Vec<Value>> {
+    fn all(&self, tx: &Transaction) -> Outcome<Vec<Value>> {
         let mut cursor = self.find_in(tx).run()?;
         let (mut keys, mut bytes) = (Vec::new(), 0);
         while cursor.advance().map_err(Failure::of_reading)? {
+            if !self.holds(&mut cursor)? {
+                continue;
+            }
             bytes += cursor.key_bytes().len() + size_of::<Value>();
             if bytes > KEYS_BYTES_MAX {
-                let text = "more documents match than a transaction can change";
+                let text = format!(
+                    "more documents match than a transaction can change: expected keys of at most \
+                     {KEYS_BYTES_MAX} bytes"
+                );
                 return Err(Failure::new(Code::ExceededMemoryLimit, text));
             }
-            if self.holds(&mut cursor)? {
-                keys.push(cursor.key()?);
-            }
+            keys.push(cursor.key()?);
         }
         Ok(keys)
+    }
+
+    /// Calls `work` with the keys of all documents, one by one. A transaction that the client has
+    /// open finds all before the first changes; outside of one nothing is kept.
+    pub(super) fn each<'r, 'o>(
+        &self,
+        run: &mut Run<'r, 'o>,
+        mut work: impl FnMut(&mut Run<'r, 'o>, &Value) -> Outcome,
+    ) -> Outcome {
+        run.has_one_commit = false;
+        if let Some(tx) = &run.transaction {
+            let keys = self.all(tx)?;
+            return keys.iter().try_for_each(|key| work(run, key));
+        }
+        let mut cursor = self.find(self.collection.find(self.filter.clone())).run()?;
+        while cursor.advance().map_err(Failure::of_reading)? {
+            if self.holds(&mut cursor)? {
+                let key = cursor.key()?;
+                cursor.park();
+                work(run, &key)?;
+            }
+        }
+        Ok(())
     }
 
     /// Reads the document of a key, if it is one of the target.
@@ -129,5 +157,64 @@ impl<'a> Target<'a> {
         };
         let matches = matches && self.holds_for(key, &document)?;
         Ok(matches.then_some(document))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::{Service, ServiceOptions};
+    use flagstone::doc::{JsonMode, JsonOptions};
+    use flagstone::{Database, Document};
+
+    /// All documents that were looked at counted, and outside of transactions, too: a `deleteMany`
+    /// by an expression failed that matched one.
+    #[test]
+    fn the_documents_that_match_are_bounded_in_a_transaction_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let service = Service::new(db, ServiceOptions::default()).unwrap();
+        let mut client = service.client("here".to_owned(), "here".to_owned(), true);
+        let mut run = |command: String| {
+            let options = JsonOptions::new().mode(JsonMode::Extended);
+            let command = Document::from_json_with(&command, options).unwrap();
+            service.run(&mut client, "test", &command).unwrap()
+        };
+        let documents: Vec<_> = (0..1000).map(|n| format!(r#"{{"_id":{n},"n":{n}}}"#)).collect();
+        run(format!(r#"{{"insert":"c","documents":[{}]}}"#, documents.join(",")));
+        let transaction = r#","lsid":{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}},
+            "startTransaction":true,"autocommit":false,"txnNumber":{"$numberLong":"#;
+        let delete = |condition: &str, rest: &str| {
+            format!(
+                r#"{{"delete":"c","deletes":[{{"q":{{"$expr":{condition}}},"limit":0}}]{rest}}}"#
+            )
+        };
+        let update = |condition: &str, rest: &str| {
+            format!(
+                r#"{{"update":"c","updates":[{{"q":{{"$expr":{condition}}},
+                    "u":{{"$set":{{"x":1}}}},"multi":true}}]{rest}}}"#
+            )
+        };
+        for (at, (command, refused)) in [
+            (delete(r#"{"$eq":["$n",900]}"#, transaction), false),
+            (update(r#"{"$eq":["$n",900]}"#, transaction), false),
+            (delete("true", transaction), true),
+            (update("true", transaction), true),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let reply = run(command.replace(transaction, &format!(r#"{transaction}"{at}"}}"#)));
+            if refused {
+                assert_eq!(reply.int("code"), Some(146), "{reply}");
+                assert!(reply.str("errmsg").unwrap().contains("at most 16384 bytes"), "{reply}");
+            } else {
+                assert_eq!(reply.int("n"), Some(1), "{reply}");
+            }
+        }
+        // Ends the last transaction.
+        run(r#"{"killSessions":[{"id":{"$uuid":"00000000-0000-4000-8000-000000000001"}}]}"#
+            .to_owned());
+        assert_eq!(run(update("true", "")).int("nModified"), Some(1000));
+        assert_eq!(run(delete("true", "")).int("n"), Some(1000));
     }
 }

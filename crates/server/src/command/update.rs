@@ -331,30 +331,12 @@ fn update_all(
     target: &Target<'_>,
     done: &mut Done,
 ) -> Outcome {
-    run.has_one_commit = false;
-    let keys = match &run.transaction {
-        Some(tx) => Some(target.all(tx)?),
-        None => None,
-    };
-    match keys {
-        Some(keys) => {
-            for key in &keys {
-                if let Some(changed) = run.atomically(|_run, tx| change.one(tx, target, key))? {
-                    done.note(changed);
-                }
-            }
+    target.each(run, |run, key| {
+        if let Some(changed) = run.atomically(|_run, tx| change.one(tx, target, key))? {
+            done.note(changed);
         }
-        None => {
-            let mut cursor = target.find(target.collection.find(target.filter.clone())).run()?;
-            while cursor.advance().map_err(Failure::of_reading)? {
-                let key = cursor.key()?;
-                cursor.park();
-                if let Some(changed) = run.atomically(|_run, tx| change.one(tx, target, &key))? {
-                    done.note(changed);
-                }
-            }
-        }
-    }
+        Ok(())
+    })?;
     if done.matched == 0
         && change.is_upsert
         && let Some(changed) = run.atomically(|_run, tx| change.first(tx, target))?

@@ -517,9 +517,7 @@ impl Removal<'_> {
 
 /// Removes all documents of a target one by one.
 fn delete_by_expression(run: &mut Run<'_, '_>, target: &Target<'_>, removed: &mut u64) -> Outcome {
-    run.has_one_commit = false;
-    let keys = run.atomically(|_run, tx| target.all(tx))?;
-    for key in &keys {
+    target.each(run, |run, key| {
         *removed += run.atomically(|_run, tx| {
             if target.read(tx, key)?.is_none() {
                 return Ok(0);
@@ -527,6 +525,6 @@ fn delete_by_expression(run: &mut Run<'_, '_>, target: &Target<'_>, removed: &mu
             tx.delete(target.collection, key)?;
             Ok(1)
         })?;
-    }
-    Ok(())
+        Ok(())
+    })
 }

@@ -461,6 +461,8 @@ impl Running {
                 }
             };
             let is_last = matches!(piece, Some(Piece::End | Piece::Cut(_)));
+            // Its documents are of this second, or of a later one.
+            told.service.clock.mark(&told.service.db);
             match piece.map(|piece| pieces.send_deadline(piece, told.next)) {
                 None => {}
                 Some(Err(SendTimeoutError::Timeout(piece))) => ahead = Some(piece),

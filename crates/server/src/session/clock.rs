@@ -88,8 +88,8 @@ fn key(seconds: u32) -> Vec<u8> {
 /// Tells the time.
 pub(crate) struct Clock {
     last: Mutex<Mark>,
-    /// The second whose mark was written, or is being.
-    claimed: AtomicU32,
+    /// The second whose mark was written.
+    marked: AtomicU32,
     /// How many marks were written. Held by the thread that writes one.
     written: Mutex<u32>,
 }
@@ -102,11 +102,7 @@ impl Clock {
             None => None,
         };
         let last = last.unwrap_or(Mark { seconds: now().0, seqno: visible(db), millis: None });
-        Ok(Self {
-            last: Mutex::new(last),
-            claimed: AtomicU32::default(),
-            written: Mutex::default(),
-        })
+        Ok(Self { last: Mutex::new(last), marked: AtomicU32::default(), written: Mutex::default() })
     }
 
     fn last(&self) -> Mark {
@@ -120,19 +116,21 @@ impl Clock {
         last.time(visible(db))
     }
 
-    /// Lets what is written from here on have the present second.
+    /// Lets what is written from here on have the present second. Who comes while another thread
+    /// writes its mark waits for that: what it writes before could have a time of long ago.
     pub(crate) fn mark(&self, db: &Database) {
         let (seconds, millis) = now();
-        let claimed = self.claimed.load(Ordering::Relaxed);
-        let order = Ordering::Relaxed;
-        if seconds <= claimed
-            || self.claimed.compare_exchange(claimed, seconds, order, order).is_err()
-        {
+        let is_marked = || seconds <= self.marked.load(Ordering::Acquire);
+        if is_marked() {
             return;
         }
-        let Ok(mut written) = self.written.try_lock() else { return };
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_marked() {
+            return;
+        }
         // If there is no room for it, writes have the second before.
         let _unmarked = self.put(db, seconds, millis);
+        self.marked.store(seconds, Ordering::Release);
         if written.is_multiple_of(PRUNE_EVERY) {
             let _later = prune(db);
         }
@@ -289,6 +287,31 @@ mod tests {
                 assert_eq!(mark_of(&db, time).unwrap(), Some(mark));
                 assert_eq!(mark.seqno_of(time), seqno);
             }
+        }
+    }
+
+    /// Of writers that came at once, one wrote the mark and the others did not wait for it: they
+    /// had the time of the mark before, which may be of long ago.
+    #[test]
+    fn no_write_of_those_that_come_at_once_is_before_the_mark() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let other = db.keyspace("other").unwrap();
+        for round in 0..200 {
+            let (clock, start) = (Clock::open(&db).unwrap(), std::sync::Barrier::new(4));
+            let write = |n: u8| {
+                start.wait();
+                clock.mark(&db);
+                other.put([n], "").unwrap();
+                other.get_versioned([n]).unwrap().unwrap().0.seqno().get()
+            };
+            let write = &write;
+            let written: Vec<u64> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|n| scope.spawn(move || write(n))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            let mark = clock.last().seqno;
+            assert!(written.iter().all(|seqno| *seqno > mark), "{round}: {written:?}, {mark}");
         }
     }
 }

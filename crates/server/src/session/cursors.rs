@@ -167,6 +167,33 @@ impl CursorSlot<'_> {
     }
 }
 
+/// The place of a cursor that a call reads from. It is free when this is dropped, also by a panic.
+pub(crate) struct InUse<'c> {
+    cursors: &'c Cursors,
+    /// `None` once the cursor is back.
+    id: Option<i64>,
+}
+
+impl InUse<'_> {
+    /// Gives the cursor back, unless it was killed meanwhile.
+    pub(crate) fn give_back(mut self, cursor: Cursor) {
+        let Some(id) = self.id.take() else { return };
+        let mut open = self.cursors.open();
+        if let Some(found) = open.get_mut(&id) {
+            found.cursor = Some(cursor);
+            found.used = Instant::now();
+        }
+    }
+}
+
+impl Drop for InUse<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            let _place = self.cursors.open().remove(&id);
+        }
+    }
+}
+
 struct Open {
     /// `None` while a call reads from it.
     cursor: Option<Cursor>,
@@ -208,7 +235,12 @@ impl Cursors {
     }
 
     /// Takes a cursor to read from it. Until it is given back, others see it as in use.
-    pub(crate) fn take(&self, id: i64, user: Option<&str>, namespace: &str) -> Outcome<Cursor> {
+    pub(crate) fn take(
+        &self,
+        id: i64,
+        user: Option<&str>,
+        namespace: &str,
+    ) -> Outcome<(Cursor, InUse<'_>)> {
         let mut open = self.open();
         let found = open.get_mut(&id).filter(|found| !found.is_idle());
         let Some(found) = found else { return Err(not_found(id)) };
@@ -220,18 +252,11 @@ impl Cursors {
             let text = format!("cursor id {id} was not opened by this user");
             return Err(Failure::new(Code::Unauthorized, text));
         }
-        found.cursor.take().ok_or_else(|| {
-            Failure::new(Code::OperationFailed, format!("cursor id {id} is already in use"))
-        })
-    }
-
-    /// Gives a cursor back that was taken, unless it was killed meanwhile.
-    pub(crate) fn give_back(&self, id: i64, cursor: Cursor) {
-        let mut open = self.open();
-        if let Some(found) = open.get_mut(&id) {
-            found.cursor = Some(cursor);
-            found.used = Instant::now();
-        }
+        let Some(cursor) = found.cursor.take() else {
+            let text = format!("cursor id {id} is already in use");
+            return Err(Failure::new(Code::OperationFailed, text));
+        };
+        Ok((cursor, InUse { cursors: self, id: Some(id) }))
     }
 
     /// Ends a cursor. Returns false if there is none of this number and user.
@@ -292,4 +317,41 @@ fn random_id() -> i64 {
     use std::hash::BuildHasher;
     // Each has keys of its own, drawn from the system's randomness.
     (std::collections::hash_map::RandomState::new().hash_one(Instant::now()) >> 1) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    struct Breaks;
+
+    impl Rows for Breaks {
+        fn advance(&mut self) -> Outcome<bool> {
+            panic!("a test")
+        }
+
+        fn write(&mut self, _out: &mut BsonWriter<'_>) -> Outcome {
+            Ok(())
+        }
+    }
+
+    /// The place of the cursor was in use for ever.
+    #[test]
+    fn a_panic_while_a_cursor_is_read_ends_it() {
+        let cursors = Cursors::new(1);
+        let cursor = Cursor::new("a.b".to_owned(), None, Box::new(Breaks));
+        let id = cursors.place().unwrap().keep(cursor);
+        let (cursor, place) = cursors.take(id, None, "a.b").unwrap();
+        assert!(cursors.take(id, None, "a.b").is_err());
+        place.give_back(cursor);
+        let broken = catch_unwind(AssertUnwindSafe(|| {
+            let (mut cursor, place) = cursors.take(id, None, "a.b").unwrap();
+            let mut out = Vec::new();
+            let _never = cursor.batch("nextBatch", None, &mut BsonWriter::new(&mut out));
+            place.give_back(cursor);
+        }));
+        assert!(broken.is_err());
+        assert_eq!(cursors.len(), 0);
+    }
 }

@@ -11,7 +11,9 @@ use crate::command::output;
 use crate::command::read::{BufferedRows, FirstBatch, batch_size, put_count};
 use crate::command::run::Run;
 use crate::failure::{Code, Failure, Outcome};
+use flagstone::internal::{interrupt_check, interrupted};
 use flagstone::{Collection, Space, Value};
+use std::ops::ControlFlow;
 
 /// Returns what identifies a collection for clients: no other one has had it.
 fn uuid_of(collection: &Collection) -> [u8; 16] {
@@ -303,8 +305,13 @@ pub(in crate::command) fn compact(run: &mut Run<'_, '_>) -> Outcome {
         let text = "compact.freeSpaceTargetMB: expected 1 or more";
         return Err(Failure::new(Code::BadValue, text));
     }
-    run.required(&namespace)?;
-    // The trees of a database share their threads: all are compacted.
-    run.service.db.compact()?;
+    let collection = run.required(&namespace)?;
+    let done = flagstone::internal::compact(&collection, |_progress| match interrupt_check() {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_over) => ControlFlow::Break(()),
+    })?;
+    if done.is_break() {
+        return Err(interrupted().into());
+    }
     put_count(&mut run.reply, "bytesFreed", 0)
 }

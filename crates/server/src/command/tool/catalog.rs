@@ -7,10 +7,11 @@ use super::refused::Done;
 use crate::access::Need;
 use crate::failure::{Code, Failure};
 use flagstone::admin::Backups;
-use flagstone::internal::drop_unwritten;
 use flagstone::internal::summary::{self, KnownIndex};
+use flagstone::internal::{drop_unwritten, interrupt_check};
 use flagstone::{Error, ErrorKind, Filter, Index, Space};
 use std::ops::ControlFlow;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 /// Tells whether a collection is there, and the names of others and of indexes for messages.
@@ -149,14 +150,11 @@ pub(super) fn create_index(run: &mut Run<'_, '_>) -> Done {
     }
     let is_known = collection.indexes().iter().any(|known| known.name == name && known.is_ready);
     let (mut documents, mut entries) = (0, 0);
-    let service = run.service;
     let created = collection.create_index_with(name, index, |progress| {
         (documents, entries) = (progress.documents, progress.entries);
-        // A server that stops does not wait for it: the rest is built when it is asked for again.
-        if service.check_open().is_err() {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
+        match interrupt_check() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_over) => ControlFlow::Break(()),
         }
     })?;
     if created.is_break() {
@@ -182,7 +180,7 @@ pub(super) fn drop_collection(run: &mut Run<'_, '_>) -> Done {
         drop_unwritten(&run.service.db, &collection)?;
         return Ok(());
     }
-    super::super::dropped::discard(run.service, &collection.name())?;
+    super::super::dropped::discard(run.service, &run.asked_namespace()?.keyspace())?;
     Ok(())
 }
 
@@ -191,8 +189,10 @@ pub(super) fn rename(run: &mut Run<'_, '_>) -> Done {
     let (database, name) = (args.required_text("toDatabase")?, args.required_text("to")?);
     run.require(Need::Write, database)?;
     let to = Namespace::new(database, name)?;
-    let collection = run.asked_collection()?;
-    run.service.db.rename_keyspace(&collection.name(), &to.keyspace())?;
+    let from = run.asked_namespace()?;
+    run.required(&from)?;
+    let _meanwhile = run.service.replacing.read().unwrap_or_else(PoisonError::into_inner);
+    run.service.db.rename_keyspace(&from.keyspace(), &to.keyspace())?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use super::{Fixture, parse};
 use flagstone::admin::Environment;
 use flagstone::internal::env::names::FileKind;
 use flagstone::internal::env::{Effect, Failure, Fault, FaultDisk, MemDisk, Op};
-use flagstone::{Database, Document, Options};
+use flagstone::{Database, Document, Options, Space, doc};
 use flagstone_server::command::{Service, ServiceOptions};
 use std::sync::Arc;
 
@@ -100,6 +100,33 @@ fn a_start_puts_back_what_was_not_replaced_and_drops_only_what_is_hidden() {
     assert_eq!(names, ["shop.a.system.out.b", "shop.kept", "shop.orders"]);
 }
 
+/// A collection of the database `main` came back as the keyspace `main.orders`, in which drivers
+/// look for nothing.
+#[test]
+fn a_start_puts_back_what_was_not_replaced_in_the_database_main() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Database::open(dir.path()).unwrap();
+    // The server ended before the new one came, and after that.
+    for (name, text) in [
+        ("main.system.old.01.orders", "old"),
+        ("main.system.out.02", "new"),
+        ("main.system.old.03.items", "old"),
+        ("items", "new"),
+    ] {
+        db.collection(name).unwrap().put(1, doc!({ "t": text })).unwrap();
+    }
+    let service = Service::new(db.clone(), ServiceOptions::default()).unwrap();
+    let mut client = service.client("here".to_owned(), "here".to_owned(), true);
+    let mut run = |command: &str| service.run(&mut client, "main", &parse(command)).unwrap();
+    for (name, text) in [("orders", "old"), ("items", "new")] {
+        let found = run(&format!(r#"{{"find":"{name}"}}"#));
+        assert_eq!(found.str("cursor.firstBatch.0.t"), Some(text), "{name}: {found}");
+    }
+    let listed = run(r#"{"listCollections":1,"nameOnly":true}"#).to_json().unwrap();
+    assert_eq!(listed.matches(r#""name""#).count(), 2, "{listed}");
+    assert!(db.keyspaces().iter().all(|keyspace| !keyspace.name.starts_with("main.")));
+}
+
 /// A write that created the collection between its removal and the new one's arrival left the new
 /// one hidden, and the old one gone.
 #[test]
@@ -147,4 +174,28 @@ fn the_copies_of_variables_are_bounded() {
         format!(r#"{{"find":"c","filter":{{}},"let":{{"x":"{text}"}},"projection":{{{fields}}}}}"#);
     let reply = service.run(&mut client, "test", &parse(&find)).unwrap();
     assert_eq!(reply.int("code"), Some(146), "{reply}");
+}
+
+/// The rows of a window are in memory. The error did not say what the limit comes from.
+#[test]
+fn the_limit_of_a_window_is_named_with_its_flag() {
+    let mut options = Options::new();
+    options.memory_budget = 16 << 20;
+    let mut fixture = Fixture::with(options);
+    let text = "x".repeat(1 << 18);
+    for n in 0..6 {
+        let insert = format!(r#"{{"insert":"c","documents":[{{"_id":{n},"t":"{text}"}}]}}"#);
+        run(&mut fixture, &insert);
+    }
+    for last in ["", r#",{"$out":"d"}"#] {
+        let window = format!(
+            r#"{{"aggregate":"c","cursor":{{}},"pipeline":[{{"$setWindowFields":
+                {{"sortBy":{{"_id":1}},"output":{{"n":{{"$sum":1}}}}}}}}{last}]}}"#
+        );
+        let reply = run(&mut fixture, &window);
+        assert_eq!(reply.int("code"), Some(146), "{reply}");
+        let said = reply.str("errmsg").unwrap();
+        assert!(said.contains("at most the 1048576 bytes of memory"), "{said}");
+        assert!(said.contains("(a 16th of --memory, from 1 to 64 MiB)"), "{said}");
+    }
 }

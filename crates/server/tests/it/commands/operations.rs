@@ -113,6 +113,13 @@ fn an_index_build_is_ended_and_leaves_nothing() {
     assert_eq!(ended.int("code"), Some(50), "{ended}");
     let listed = fixture.run("test", r#"{"listIndexes":"c"}"#);
     assert!(listed.get("cursor.firstBatch.1").is_none(), "{listed}");
+    // One that the tool has asked for was built to its end.
+    let of_tool = r#"{"flagstone":"createIndex","collection":"c","name":"n","fields":["n"]"#;
+    let ended = fixture.run("test", &format!(r#"{of_tool},"maxTimeMS":1}}"#));
+    assert_eq!(ended.int("code"), Some(50), "{ended}");
+    assert_eq!(ended.str("errmsg"), Some("stopped: there is no index n"), "{ended}");
+    let listed = fixture.run("test", r#"{"listIndexes":"c"}"#);
+    assert!(listed.get("cursor.firstBatch.1").is_none(), "{listed}");
     let created = fixture.run("test", &format!("{create}}}"));
     assert_eq!(created.int("numIndexesAfter"), Some(2), "{created}");
 }

@@ -147,3 +147,33 @@ fn the_seconds_of_an_index_are_changed_and_a_change_that_was_interrupted_is_comp
     collection.create_index("at", Index::on("at").sparse()).unwrap();
     set(5, None);
 }
+
+/// All collections of all databases were compacted, by whoever may write in one.
+#[test]
+fn one_collection_is_compacted_with_its_indexes() {
+    let mut fixture = Fixture::new();
+    let database = fixture.service.database().clone();
+    for name in ["shop", "stock"] {
+        fixture.run(name, r#"{"insert":"c","documents":[{"_id":1,"n":1},{"_id":2,"n":2}]}"#);
+        let index = r#"{"createIndexes":"c","indexes":[{"key":{"n":1},"name":"n_1"}]}"#;
+        fixture.run(name, index);
+    }
+    database.flush().unwrap();
+    for name in ["shop", "stock"] {
+        let removed = fixture.run(name, r#"{"delete":"c","deletes":[{"q":{},"limit":0}]}"#);
+        assert_eq!(removed.int("n"), Some(2), "{removed}");
+    }
+    let reply = fixture.run("shop", r#"{"compact":"c"}"#);
+    assert_eq!(reply.float("ok"), Some(1.0), "{reply}");
+    let bytes = |wanted: &str| -> Vec<u64> {
+        let all = database
+            .stats()
+            .keyspaces
+            .into_iter()
+            .filter(|one| one.info.name == wanted || one.info.owner.as_deref() == Some(wanted));
+        all.map(|one| one.levels.iter().map(|level| level.bytes).sum()).collect()
+    };
+    assert_eq!(bytes("shop.c"), [0, 0]);
+    let other = bytes("stock.c");
+    assert!(other.len() == 2 && other.iter().all(|bytes| *bytes > 0), "{other:?}");
+}

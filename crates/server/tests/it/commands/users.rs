@@ -220,3 +220,15 @@ fn to_log_out_of_a_database_without_users_changes_nothing() {
     assert_eq!(fixture.run("admin", r#"{"logout":1}"#).float("ok"), Some(1.0));
     assert_eq!(fixture.client.user(), None);
 }
+
+/// Who may do everything saw no database once there were users.
+#[test]
+fn root_without_a_user_sees_all_databases() {
+    let mut fixture = Fixture::new();
+    fixture.run("shop", r#"{"insert":"c","documents":[{"_id":1}]}"#);
+    fixture.run("admin", r#"{"createUser":"ada","pwd":"p","roles":["root"]}"#);
+    fixture.client.become_root();
+    let listed = fixture.run("admin", r#"{"listDatabases":1,"nameOnly":true}"#);
+    let expected = r#"{"databases":[{"name":"admin"},{"name":"shop"}],"ok":1.0}"#;
+    assert_eq!(listed.to_json().unwrap(), expected);
+}

@@ -4,7 +4,8 @@ use super::{ADA, BOB, Connection, Serving};
 use flagstone::changes::ChangeRetention;
 use flagstone::{Document, Options};
 use flagstone_server::net::ServeOptions;
-use std::time::Duration;
+use std::io::Write;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// An event: what it is, its id, and its data.
 #[derive(Debug, Default, PartialEq)]
@@ -223,4 +224,43 @@ fn a_dropped_collection_ends_its_stream() {
     assert_eq!(event(&mut connection).kind, "drop");
     assert_eq!(event(&mut connection).kind, "invalidate");
     assert_eq!(block(&mut connection), None);
+}
+
+/// Only commands of drivers wrote the marks by which events have times: those of other writes had
+/// the time of the last such command, and a stream from a later time on left them out.
+#[test]
+fn writes_of_requests_have_the_time_at_which_they_are_done() {
+    let serving = Serving::of(keeping(), ServeOptions::default());
+    let create = r#"{"db":"shop","command":{"insert":"things","documents":[{"_id":0}]}}"#;
+    assert_eq!(serving.ask("POST /v1/command", "", create).status, 200);
+    let now = || {
+        // Times may be ahead of the clock by a second.
+        std::thread::sleep(Duration::from_millis(2200));
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+    };
+    let inserted_since = |seconds: u64| {
+        let stream = format!(
+            r#"{{"db":"shop","command":{{"aggregate":"things","cursor":{{"batchSize":0}},
+                "pipeline":[{{"$changeStream":{{"startAtOperationTime":
+                {{"$timestamp":{{"t":{seconds},"i":1}}}}}}}}]}}}}"#
+        );
+        let reply = serving.ask("POST /v1/command", "", &stream).document();
+        let more = format!(
+            r#"{{"db":"shop","command":{{"getMore":{{"$numberLong":"{}"}},
+                "collection":"things","maxTimeMS":1000}}}}"#,
+            reply.int("cursor.id").unwrap()
+        );
+        let reply = serving.ask("POST /v1/command", "", &more).document();
+        reply.int("cursor.nextBatch.0.documentKey._id")
+    };
+    let since = now();
+    assert_eq!(serving.ask("PUT /v1/shop/things/1", "", r#"{"n":1}"#).status, 201);
+    assert_eq!(inserted_since(since), Some(1));
+    // A load has the time at which its documents come, not that of its begin.
+    let mut connection = serving.connect();
+    connection.send("POST /v1/shop/things/load", "Transfer-Encoding: chunked\r\n", "");
+    let since = now();
+    connection.stream.write_all(b"8\r\n{\"id\":2}\r\n0\r\n\r\n").unwrap();
+    assert_eq!(connection.reply(false).unwrap().status, 200);
+    assert_eq!(inserted_since(since), Some(2));
 }
