@@ -2,12 +2,14 @@
 //! may change or go at any time.
 
 use crate::changes::{Change, ChangeBatch};
-use crate::collection::{BuildProgress, Collection, index, query};
+use crate::collection::query::WriteIn;
+use crate::collection::{BuildProgress, Collection, index, query, write};
 use crate::database::Database;
 use crate::index::Index;
 use crate::keyspace::Keyspace;
 use crate::space::{Key, Space};
 use crate::spill::{self, SortOptions};
+use crate::transaction::Transaction;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
 use flagstone_base::{Result, SeqNo};
 use flagstone_doc::Value;
@@ -40,6 +42,15 @@ pub mod summary {
 /// As [`Database::drop_keyspace`].
 pub fn drop_unwritten(database: &Database, collection: &Collection) -> Result<bool> {
     database.drop_unwritten(collection)
+}
+
+/// Ends the marks of loads into `collection` that were stopped, as a part of a transaction. For
+/// those who remove documents by key that a filter of their own has found.
+///
+/// # Errors
+/// As [`Transaction::delete`].
+pub fn end_loads(transaction: &mut Transaction, collection: &Collection) -> Result<()> {
+    write::end_loads_in(&collection.0, WriteIn::own(transaction))
 }
 
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
