@@ -111,6 +111,11 @@ pub fn database(collection: &Collection) -> Database {
     Database::of(collection.0.engine().clone())
 }
 
+/// Returns about how many keys without a live entry scans have walked over.
+pub fn dead_keys(database: &Database) -> u64 {
+    database.engine().dead_keys()
+}
+
 /// Returns the SeqNo of the newest write that reads see.
 pub fn visible(database: &Database) -> SeqNo {
     database.engine().visible()
