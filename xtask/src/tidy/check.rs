@@ -1,7 +1,7 @@
 //! Runs all rules over the files of the repository and prints the findings.
 
 use super::files::{Files, Finding};
-use super::{arrows, layers, links, text};
+use super::{arrows, borders, layers, links, text};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -30,7 +30,8 @@ fn print(files: &Files, findings: &[Finding], out: &mut dyn Write) -> io::Result
 /// Returns all findings, in the order of files and lines.
 fn findings(files: &Files) -> Vec<Finding> {
     let texts = [text::columns, text::places, text::claims];
-    let rules = [arrows::check, layers::check, links::check].into_iter().chain(texts);
+    let structure = [arrows::check, borders::check, layers::check, links::check];
+    let rules = structure.into_iter().chain(texts);
     let mut all: Vec<Finding> = rules.flat_map(|rule| rule(files)).collect();
     all.sort();
     all
@@ -53,6 +54,7 @@ mod tests {
             ("crates/base/src/a.rs", "use crate::b::B;"),
             ("crates/base/src/b.rs", "pub struct B;"),
             ("peers/Cargo.toml", "rust-version = \"1.90\""),
+            ("python/src/a.rs", "extern \"C\" fn f() {\n}"),
             ("notes.txt", concat!("see /wo", "rk/main")),
             ("xtask/src/long.rs", &format!("//! {}", "x".repeat(97))),
         ]);
@@ -63,6 +65,7 @@ mod tests {
             "crates/base/src/a.rs:1: crate::b::B",
             "notes.txt:1: ",
             "peers/Cargo.toml:1: Rust 1.90",
+            "python/src/a.rs:1: a panic can leave f",
             "xtask/src/long.rs:1: 101 columns",
         ];
         assert_eq!(found.len(), starts.len(), "{found:#?}");

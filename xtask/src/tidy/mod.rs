@@ -7,6 +7,7 @@ mod files;
 mod modules;
 
 mod arrows;
+mod borders;
 mod check;
 mod layers;
 mod links;
