@@ -19,23 +19,25 @@ static SCRATCH: Mutex<Option<PathBuf>> = Mutex::new(None);
 static QUESTION: Mutex<Option<Undo>> = Mutex::new(None);
 type Undo = Box<dyn FnOnce() + Send>;
 
-/// Files that are not complete. They are removed when the process ends by a signal.
-static PARTS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// What removes the files that are not complete, when the process ends by a signal.
+static PARTS: Mutex<Vec<Arc<Removal>>> = Mutex::new(Vec::new());
+type Removal = dyn Fn() + Send + Sync;
 
-/// Lets a file go if the process ends by a signal before the return value is dropped.
-pub(crate) fn remove_at_end(part: &Path) -> Result<Part, Failure> {
-    PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(part.to_owned());
-    let part = Part(part.to_owned());
+/// Calls `remove` if the process ends by a signal before the return value is dropped.
+pub(crate) fn remove_at_end(remove: impl Fn() + Send + Sync + 'static) -> Result<Part, Failure> {
+    let part = Part(Arc::new(remove));
+    PARTS.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&part.0));
     listen()?;
     Ok(part)
 }
 
 /// A file that is not complete.
-pub(crate) struct Part(PathBuf);
+pub(crate) struct Part(Arc<Removal>);
 
 impl Drop for Part {
     fn drop(&mut self) {
-        PARTS.lock().unwrap_or_else(PoisonError::into_inner).retain(|part| *part != self.0);
+        let mut parts = PARTS.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.retain(|part| !Arc::ptr_eq(part, &self.0));
     }
 }
 
@@ -55,8 +57,8 @@ pub(crate) fn while_asking<T>(
 
 /// Ends the process by a signal.
 fn end() -> ! {
-    for part in PARTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-        let _gone = std::fs::remove_file(part);
+    for remove in PARTS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        remove();
     }
     std::process::exit(130)
 }

@@ -555,6 +555,12 @@ impl Engine {
         stats::stats(self.parts())
     }
 
+    /// About how many keys without a live entry scans have walked over since the database was
+    /// opened. A dead range that was skipped counts as a few. For tests of queues.
+    pub fn dead_keys(&self) -> u64 {
+        stats::dead_keys(self.parts())
+    }
+
     /// Flushes what is only in memory, syncs, and closes for all handles.
     ///
     /// # Errors

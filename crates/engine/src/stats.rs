@@ -8,6 +8,7 @@ use crate::parts::Parts;
 use flagstone_env::sync::atomic::Ordering;
 use flagstone_wal::ChangesInfo;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A keyspace as described by the catalog.
@@ -234,17 +235,12 @@ impl fmt::Display for VerifyReport {
 }
 
 pub(crate) fn stats(parts: &Parts) -> Stats {
-    let keyspaces = parts.core.keyspaces.all_by_name().into_iter().flat_map(|core| {
-        let mut owned = core.owned_set().keyspaces.clone();
-        owned.insert(0, core);
-        owned
-    });
     let cache = &parts.core.trees.cache;
     let counted = cache.stats();
     let log = parts.core.history.log.as_ref();
     let written = log.map(flagstone_wal::Log::stats).unwrap_or_default();
     Stats {
-        keyspaces: keyspaces.map(|core| keyspace_stats(parts, &core)).collect(),
+        keyspaces: all(parts).map(|core| keyspace_stats(parts, &core)).collect(),
         cache: CacheReport {
             capacity_bytes: cache.capacity(),
             used_bytes: cache.used_bytes(),
@@ -277,6 +273,21 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
             damaged: parts.scrubber.counters.damaged.load(Ordering::Relaxed),
         },
     }
+}
+
+/// About how many keys without a live entry scans have walked over.
+pub(crate) fn dead_keys(parts: &Parts) -> u64 {
+    let trees = all(parts).flat_map(|core| core.trees().to_vec());
+    trees.map(|tree| tree.stats().counters.dead_keys).sum()
+}
+
+/// All keyspaces in the order of their names. Those that a keyspace owns follow it.
+fn all(parts: &Parts) -> impl Iterator<Item = Arc<KeyspaceCore>> {
+    parts.core.keyspaces.all_by_name().into_iter().flat_map(|core| {
+        let mut owned = core.owned_set().keyspaces.clone();
+        owned.insert(0, core);
+        owned
+    })
 }
 
 fn changes(parts: &Parts) -> Option<ChangesReport> {

@@ -3,7 +3,8 @@
 
 use crate::changes::{Change, ChangeBatch};
 pub use crate::collection::query::ValuePart;
-use crate::collection::{BuildProgress, Collection, index, query};
+use crate::collection::query::WriteIn;
+use crate::collection::{BuildProgress, Collection, index, query, write};
 use crate::database::Database;
 use crate::index::Index;
 use crate::keyspace::Keyspace;
@@ -54,6 +55,15 @@ pub fn compact(
     watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
     collection.0.engine().compact_keyspace(collection.0.bytes(), watch)
+}
+
+/// Ends the marks of loads into `collection` that were stopped, as a part of a transaction. For
+/// those who remove documents by key that a filter of their own has found.
+///
+/// # Errors
+/// As [`Transaction::delete`].
+pub fn end_loads(transaction: &mut Transaction, collection: &Collection) -> Result<()> {
+    write::end_loads_in(&collection.0, WriteIn::own(transaction))
 }
 
 /// Counts a writer of `key` as one that had to wait for others. For tests of splits by load.
@@ -213,6 +223,11 @@ pub fn change_at(batch: &ChangeBatch, index: usize) -> Option<Change<'_>> {
 /// Returns the database of a collection.
 pub fn database(collection: &Collection) -> Database {
     Database::of(collection.0.engine().clone())
+}
+
+/// Returns about how many keys without a live entry scans have walked over.
+pub fn dead_keys(database: &Database) -> u64 {
+    database.engine().dead_keys()
 }
 
 /// Returns the SeqNo of the newest write that reads see.

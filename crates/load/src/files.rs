@@ -75,17 +75,21 @@ fn number_of(path: &Path) -> Option<i32> {
 #[cfg(unix)]
 const LINKS_MAX: usize = 40;
 
-/// Syncs the directory of a file: its name stays after a power cut. Directories that cannot be
-/// synced are left.
+/// Syncs the directory of a file: its name stays after a power cut.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+    sync_folder(File::open(folder_of(path)))
+}
+
+/// Syncs a directory. One that cannot be opened or synced is left.
 ///
 /// # Errors
 /// When the directory cannot be written.
-pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+pub fn sync_folder(opened: io::Result<File>) -> io::Result<()> {
     use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
     if cfg!(not(unix)) {
         return Ok(());
     }
-    match File::open(folder_of(path)).and_then(|folder| folder.sync_all()) {
+    match opened.and_then(|folder| folder.sync_all()) {
         Err(error) if !matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported) => {
             Err(error)
         }

@@ -77,7 +77,7 @@ mod bad_files;
 
 pub use bad_documents::BadDocuments;
 pub use error::LoadError;
-pub use files::{check_outside, descriptor_of, sync_folder_of};
+pub use files::{check_outside, descriptor_of, sync_folder};
 pub use ids::new_key;
 pub use input::{Format, Input, MakeLines};
 pub use job::Mode;

@@ -34,11 +34,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The most dead ranges of one tree. Each takes its two keys and about 150 bytes: a megabyte if all
-/// keys are as long as can be.
+/// The most dead ranges of one tree. Each takes about 150 bytes beside its two keys.
 const RANGES_MAX: usize = 1024;
-/// Ranges between longer keys are not recorded.
-const KEY_MAX: usize = 512;
+/// The most bytes of the keys of the dead ranges of one tree: eight ranges, if all keys are as long
+/// as can be.
+const KEY_BYTES_MAX: usize = 1 << 20;
 /// A range that was cut and has fewer dead keys is not worth a seek. Under assertions any is.
 const KEYS_MIN: u64 = if cfg!(debug_assertions) { 1 } else { 8 };
 /// The most walks that watch one tree at the same time.
@@ -60,6 +60,8 @@ pub(crate) struct DeadRanges {
 struct Known {
     /// By their first keys. They do not overlap.
     ranges: BTreeMap<Vec<u8>, DeadRange>,
+    /// The bytes of the keys of the ranges.
+    key_bytes: usize,
     watches: Vec<Watched>,
     next_watch: u64,
 }
@@ -210,6 +212,7 @@ impl DeadRanges {
         let mut guard = self.known.lock();
         if let Some(known) = guard.as_deref_mut().filter(|_| is_foreign) {
             known.ranges.clear();
+            known.key_bytes = 0;
             known.watches.iter_mut().for_each(|watch| watch.is_broken = true);
         }
         let published = publish();
@@ -222,6 +225,7 @@ impl DeadRanges {
         let mut guard = self.known.lock();
         if let Some(known) = guard.as_deref_mut() {
             known.ranges.retain(|_, dead| std::mem::take(&mut dead.is_fresh));
+            known.key_bytes = known.ranges.iter().map(|(start, dead)| dead.key_bytes(start)).sum();
         }
         self.settle(&mut guard);
     }
@@ -331,6 +335,11 @@ impl DeadRange {
         self.end.as_deref().is_none_or(|end| key < end)
     }
 
+    /// The bytes of its keys, the first of which is `start`.
+    fn key_bytes(&self, start: &[u8]) -> usize {
+        start.len() + self.end.as_ref().map_or(0, Vec::len)
+    }
+
     fn holds(&self, at: SeqNo, moment: Moment) -> bool {
         self.at <= at && self.moment <= moment
     }
@@ -420,31 +429,22 @@ impl Known {
     /// Takes `key` out of the dead range that has it.
     fn cut(&mut self, key: &[u8]) {
         let range = (Bound::Unbounded, Bound::Included(key));
-        let Some((start, dead)) = self.ranges.range_mut::<[u8], _>(range).next_back() else {
-            return;
-        };
-        if !dead.reaches(key) {
-            return;
-        }
+        let before = self.ranges.range::<[u8], _>(range).next_back();
+        let Some((start, _)) = before.filter(|(_, dead)| dead.reaches(key)) else { return };
+        let start = start.clone();
+        let Some(dead) = self.remove(&start) else { return };
         // Where in the range its dead keys are is not known. Those who put one key after another
         // behind a queue, whose end is a dead range, halve the rest until it is gone.
-        dead.keys /= 2;
-        let is_worth = dead.keys >= KEYS_MIN && key.len() <= KEY_MAX;
-        let after = successor(key);
-        let rest = (is_worth && dead.reaches(&after)).then(|| DeadRange {
-            end: dead.end.take(),
-            at: dead.at,
-            moment: dead.moment,
-            keys: dead.keys,
-            is_fresh: dead.is_fresh,
-        });
-        dead.end = Some(key.to_vec());
-        if start.as_slice() == key || !is_worth {
-            let start = start.clone();
-            self.ranges.remove(&start);
+        let keys = dead.keys / 2;
+        if keys < KEYS_MIN {
+            return;
         }
-        if let Some(rest) = rest {
-            self.insert(after, rest);
+        let after = successor(key);
+        if start != key {
+            self.insert(start, DeadRange { end: Some(key.to_vec()), keys, ..dead });
+        }
+        if dead.reaches(&after) {
+            self.insert(after, DeadRange { keys, ..dead });
         }
     }
 
@@ -452,9 +452,6 @@ impl Known {
     fn add(&mut self, watched: Watched, found: &Finding<'_>) {
         let direction = watched.direction;
         let (start, end) = watched.range(found.until);
-        if start.len() > KEY_MAX || end.as_ref().is_some_and(|end| end.len() > KEY_MAX) {
-            return;
-        }
         let mut pieces = Vec::new();
         let mut from = start.clone();
         let mut known: Vec<Vec<u8>> = Vec::new();
@@ -475,7 +472,7 @@ impl Known {
             let is_inside = other >= start && ends_by(dead.end.as_deref(), end.as_deref());
             if is_inside && !dead.holds(found.at, found.moment) {
                 // For later readers than the new one.
-                self.ranges.remove(&other);
+                self.remove(&other);
                 continue;
             }
             if from < other {
@@ -504,7 +501,7 @@ impl Known {
 
     /// Joins the dead range at `start` with its neighbours on the side from which the walk came, as
     /// long as these are not much larger. So the oldest one stays valid for readers that are late,
-    /// and there are few.
+    /// and there are few. If there are many all the same, as of many queues, it joins all.
     fn join(&mut self, start: &[u8], direction: Direction) {
         let mut start = start.to_vec();
         loop {
@@ -521,30 +518,41 @@ impl Known {
             let Some((other, dead)) = left.map(|(start, dead)| (start.clone(), dead)) else {
                 return;
             };
-            if dead.keys > size.saturating_mul(2) {
+            if dead.keys > size.saturating_mul(2) && !self.is_crowded() {
                 return;
             }
             let (low, high) = match direction {
                 Direction::Forward => (other, start),
                 Direction::Reverse => (start, other),
             };
-            let (Some(first), Some(second)) = (self.ranges.remove(&low), self.ranges.remove(&high))
-            else {
+            let (Some(first), Some(second)) = (self.remove(&low), self.remove(&high)) else {
                 return;
             };
-            self.ranges.insert(low.clone(), second.with(&first));
+            self.insert(low.clone(), second.with(&first));
             start = low;
         }
     }
 
+    /// Returns whether there are so many ranges that one queue must not have several.
+    fn is_crowded(&self) -> bool {
+        self.ranges.len() > RANGES_MAX / 2 || self.key_bytes > KEY_BYTES_MAX / 2
+    }
+
     fn insert(&mut self, start: Vec<u8>, dead: DeadRange) {
+        let _replaced = self.remove(&start);
+        self.key_bytes += dead.key_bytes(&start);
         self.ranges.insert(start, dead);
-        if self.ranges.len() > RANGES_MAX {
+        while self.ranges.len() > RANGES_MAX || self.key_bytes > KEY_BYTES_MAX {
             let least = self.ranges.iter().min_by_key(|(_, dead)| (dead.keys, dead.is_fresh));
-            if let Some(least) = least.map(|(start, _)| start.clone()) {
-                self.ranges.remove(&least);
-            }
+            let Some(least) = least.map(|(start, _)| start.clone()) else { return };
+            self.remove(&least);
         }
+    }
+
+    fn remove(&mut self, start: &[u8]) -> Option<DeadRange> {
+        let dead = self.ranges.remove(start)?;
+        self.key_bytes -= dead.key_bytes(start);
+        Some(dead)
     }
 }
 
@@ -714,6 +722,62 @@ mod tests {
         assert_eq!(skip(&ranges, b"b", Direction::Forward, 10), Skip::To(b"f".to_vec()));
         ranges.forget_idle();
         assert_eq!(ranges.list().len(), 1);
+        ranges.forget_idle();
+        assert!(!ranges.is_used());
+    }
+
+    /// Each queue had several ranges, so those of many had no room, and each take walked over a
+    /// fourth of what was taken before.
+    #[test]
+    fn takes_of_many_queues_in_turn_walk_over_few_dead_keys() {
+        const QUEUES: u64 = 1000;
+        const JOBS: u64 = 1000;
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let ranges = Arc::<DeadRanges>::default();
+            let key = |queue: u64, n: u64| (queue << 32 | n).to_be_bytes().to_vec();
+            let number = |key: &[u8]| u64::from_be_bytes(key[..8].try_into().unwrap()) as u32;
+            let mut walked = 0;
+            for at in 0..QUEUES * JOBS {
+                let (queue, n) = (at % QUEUES, at / QUEUES);
+                // Jobs 1 to n are taken, from the front or from the back.
+                let (from, until) = match direction {
+                    Direction::Forward => (key(queue, 1), key(queue, n + 1)),
+                    Direction::Reverse => (successor(&key(queue, JOBS)), key(queue, JOBS - n)),
+                };
+                let reached = match skip(&ranges, &from, direction, at) {
+                    Skip::Not => from,
+                    Skip::To(key) => key,
+                    Skip::All => panic!("a live key was skipped"),
+                };
+                let dead = u64::from(number(&until).abs_diff(number(&reached)));
+                walked += dead;
+                if dead >= 64 {
+                    record(&ranges, (&reached, &until), at, direction);
+                }
+            }
+            let each = walked / (QUEUES * JOBS);
+            assert!(each < 64, "{each} {direction:?}");
+        }
+    }
+
+    #[test]
+    fn the_keys_of_all_ranges_take_a_bounded_number_of_bytes() {
+        let ranges = Arc::<DeadRanges>::default();
+        for (len, count) in [(60_000, 100_u64), (600, 3000), (8, 3000)] {
+            let key = |n: u64| [&n.to_be_bytes()[..], &vec![b'k'; len]].concat();
+            for n in 0..count {
+                record(&ranges, (&key(2 * n), &key(2 * n + 1)), 10, Direction::Forward);
+                ranges.note(&key(n / 2));
+            }
+            let bytes = |(start, end, _): &(Vec<u8>, Option<Vec<u8>>, u64)| {
+                start.len() + end.as_ref().map_or(0, Vec::len)
+            };
+            let list = ranges.list();
+            let held: usize = list.iter().map(bytes).sum();
+            assert_eq!(ranges.known.lock().as_ref().unwrap().key_bytes, held);
+            assert!(held <= KEY_BYTES_MAX && list.len() <= RANGES_MAX && list.len() >= 8);
+        }
+        ranges.forget_idle();
         ranges.forget_idle();
         assert!(!ranges.is_used());
     }

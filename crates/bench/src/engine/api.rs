@@ -49,6 +49,18 @@ pub trait Engine: Send + Sync {
     fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8]))
     -> Outcome<usize>;
 
+    /// Sets `key` to the last key in the order of the keys. Returns false if there is none. An error
+    /// unless the engine reads backwards here.
+    fn last(&self, _key: &mut Vec<u8>) -> Outcome<bool> {
+        Err(format!("{} does not read backwards here", self.version()).into())
+    }
+
+    /// Holds all entries as they are now, until the value is dropped. An error unless the engine
+    /// has snapshots here.
+    fn snapshot(&self) -> Outcome<Box<dyn Send + '_>> {
+        Err(format!("{} has no snapshots here", self.version()).into())
+    }
+
     /// Runs `body` in a transaction and commits it, again after each conflict. Returns the number
     /// of tries. The store was opened for transactions. An error unless the engine has them.
     fn transact(&self, _isolation: Isolation, _body: Body<'_>) -> Outcome<u64> {

@@ -86,6 +86,11 @@ impl CommentStore for Comments {
             }
         }
     }
+
+    fn take_first(&self) -> Outcome<bool> {
+        let first = self.collection()?.delete_many(Filter::everything()).sort("created_utc");
+        Ok(first.one().run().map_err(flagstone::Error::from)?.modified > 0)
+    }
 }
 
 /// Passes the stored bytes of the documents to `each`.

@@ -78,4 +78,10 @@ pub trait CommentStore: Send + Sync {
 
     /// Passes the rows of the answer to `each`, and returns their number.
     fn ask(&self, question: Question<'_>, each: EachRow<'_>) -> Outcome<u64>;
+
+    /// Removes the comment with the least `created_utc`. Returns false if there is none. An error
+    /// unless the engine has a call for it.
+    fn take_first(&self) -> Outcome<bool> {
+        Err("this engine takes no first comment".into())
+    }
 }

@@ -199,6 +199,18 @@ impl Engine for FlagstoneEngine {
         Ok(count)
     }
 
+    fn last(&self, key: &mut Vec<u8>) -> Outcome<bool> {
+        let mut scan = self.keyspace.scan(..).rev();
+        let is_there = scan.advance()?;
+        key.clear();
+        key.extend_from_slice(scan.key());
+        Ok(is_there)
+    }
+
+    fn snapshot(&self) -> Outcome<Box<dyn Send + '_>> {
+        Ok(Box::new(self.database.snapshot()))
+    }
+
     fn transact(&self, isolation: Isolation, body: Body<'_>) -> Outcome<u64> {
         let isolation = match isolation {
             Isolation::Snapshot => flagstone::Isolation::Snapshot,

@@ -65,11 +65,15 @@ impl FilledStore {
 
     /// `123 records, compacted; bytes by level: 0 / 0 / 5000`.
     pub(super) fn state(&self, what: &str) -> String {
-        let levels: Vec<String> =
-            self.opened.engine.gauges().level_bytes.iter().map(u64::to_string).collect();
-        let levels = if levels.is_empty() { "not told".into() } else { levels.join(" / ") };
-        format!("{} records, {what}; bytes by level: {levels}", self.records)
+        state(&*self.opened.engine, self.records, what)
     }
+}
+
+/// The state of a store of `records`.
+pub(super) fn state(engine: &dyn Engine, records: u64, what: &str) -> String {
+    let levels: Vec<String> = engine.gauges().level_bytes.iter().map(u64::to_string).collect();
+    let levels = if levels.is_empty() { "not told".into() } else { levels.join(" / ") };
+    format!("{records} records, {what}; bytes by level: {levels}")
 }
 
 /// Refuses a directory on a disk with less than `wanted` bytes free.

@@ -235,8 +235,8 @@ pub const WORKLOADS: &[Workload] = &[
         name: "dequeue",
         about: "A queue whose first entry is taken and removed until it is empty or the time is \
                 over\n\n\
-                The first entry is the one with the least key. An operation is an entry that was \
-                removed.",
+                An operation is an entry that was removed.",
+        takes: &[&["records", "take", "snapshot"], ENTRIES, STORE, TIME],
         refuses: &["closing-sync"],
         defaults: &[("threads", "1,4"), ("records", "1000,32000,1000000"), ("value-size", "100")],
         run: Run::Alone(dequeues),

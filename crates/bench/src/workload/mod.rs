@@ -41,7 +41,7 @@ pub use keys::{KeyOrder, Keys, mix64, random};
 pub use list::{Series, WORKLOADS, Workload};
 pub use mix::{Mix, burn_like, run_mix, run_yardstick};
 pub use options::{
-    Asks, DataOptions, Distribution, DocumentOptions, Options, Pattern, PostedBy, UpdateHow,
+    Asks, DataOptions, Distribution, DocumentOptions, Options, Pattern, PostedBy, Take, UpdateHow,
 };
 pub use sequential::SEQUENTIAL_PHASES;
 pub use stage::{Case, Opened, Stage, StoreDir, Trials};

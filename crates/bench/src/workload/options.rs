@@ -37,6 +37,12 @@ pub struct Options {
     /// What becomes garbage
     #[arg(long, value_name = "HOW", value_enum, default_value = "random")]
     pub pattern: Pattern,
+    /// Which entry is taken
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "first")]
+    pub take: Take,
+    /// A snapshot of all records is held meanwhile
+    #[arg(long)]
+    pub snapshot: bool,
     /// What transactions promise beside each other
     #[arg(long, value_name = "LEVEL", value_enum, default_value = "snapshot")]
     pub isolation: Isolation,
@@ -236,6 +242,18 @@ pub enum Pattern {
     Random,
     /// Each thread puts a new record and deletes its oldest one, by turns
     Queue,
+}
+
+/// Which entry of a queue is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Take {
+    /// That with the least key
+    First,
+    /// That with the greatest key
+    Last,
+    /// Of documents the one with the least value, by an index
+    Index,
 }
 
 /// Which records are drawn.

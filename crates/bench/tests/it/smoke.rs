@@ -6,7 +6,7 @@ use flagstone_bench::record::read_dir;
 use flagstone_bench::workload::WORKLOADS;
 
 /// The commands and the numbers of their trials; `{s}` is the seconds of a trial.
-const COMMANDS: [(&str, usize); 32] = [
+const COMMANDS: [(&str, usize); 33] = [
     ("put-heavy --partitions 1,2 --threads 1,2 --closing-sync --seconds {s} --resume", 2 * 2),
     ("get-heavy --threads 2 --telling-deletes --seconds {s}", 1),
     ("get-heavy --partitions 1,2 --threads 1 --seconds {s}", 2),
@@ -27,6 +27,7 @@ const COMMANDS: [(&str, usize); 32] = [
     ("short-scan --records 5000 --as-written --seconds {s}", 1),
     ("overwrite --records 5000 --pattern random,queue --seconds {s}", 2),
     ("dequeue --records 1000,5000 --seconds {s}", 2 * 2),
+    ("dequeue --records 3000 --take first,last,index --snapshot --seconds {s}", 3 * 2),
     ("transactions --records 5000 --seconds {s}", 2 * 2 * 2),
     ("ingest-beside-writes --records 5000 --ingest-records 20000 --seconds {s}", 1),
     ("sizes --size 2MB,4MB --seconds {s}", 2),

@@ -6,8 +6,8 @@ use flagstone_bench::engine::{Outcome, open_flagstone};
 use flagstone_bench::options::{Isolation, Routed};
 use flagstone_bench::record::{OpKind, Summary, read_file};
 use flagstone_bench::workload::{
-    DeviceOptions, Distribution, Options, Pattern, SEQUENTIAL_PHASES, Series, Stage, UpdateHow,
-    ValueKind, Workload,
+    DeviceOptions, Distribution, Options, Pattern, SEQUENTIAL_PHASES, Series, Stage, Take,
+    UpdateHow, ValueKind, Workload,
 };
 use std::path::Path;
 use std::time::Duration;
@@ -136,6 +136,11 @@ fn each_entry_of_a_queue_is_taken_once() {
     let some = Options { records: 5000, ..self::options(1, 2000) };
     let summary = run("dequeue", &some, stage(&place, None));
     assert_eq!((summary.ops, summary.figures["left"]), (2000, 3000.0));
+    for take in [Take::First, Take::Last, Take::Index] {
+        let held = Options { records: 3000, take, snapshot: true, ..self::options(2, 2500) };
+        let summary = run("dequeue", &held, stage(&place, None));
+        assert_eq!((summary.ops, summary.figures["left"]), (2500, 500.0), "{take:?}");
+    }
 }
 
 #[test]

@@ -490,6 +490,78 @@ fn a_load_through_a_server_continues() {
     }
 }
 
+/// A server removes by key what its expressions have found, which kept the marks: the load went on
+/// behind the documents that were gone.
+#[test]
+fn removals_by_filters_of_drivers_end_the_marks_of_a_load() {
+    let place = Place::new();
+    let served = Served::new(&place, "");
+    let url = format!("mongodb://{}", served.address);
+    let session = [
+        r#""lsid":{"id":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAAA==","subType":"04"}}}"#,
+        r#""txnNumber":{"$numberLong":"N"},"autocommit":false"#,
+    ];
+    let session = session.join(",");
+    let first = r#""startTransaction":true"#;
+    let delete = |q: &str, limit: u32| {
+        format!(r#"{{"delete":"c","deletes":[{{"q":{q},"limit":{limit}}}]}}"#)
+    };
+    let bulk = |rest: &str| {
+        let space = r#""nsInfo":[{"ns":"shop.c"}]"#;
+        format!(r#"{{"bulkWrite":1,"ops":[{{"delete":0,{rest}}}],{space}}}"#)
+    };
+    let (by_expression, by_value) = (r#"{"$expr":{"$lte":["$n",2]}}"#, r#"{"n":{"$lte":2}}"#);
+    let in_session = |command: String, rest: &str| {
+        command.strip_suffix('}').unwrap().to_owned() + "," + &session + rest + "}"
+    };
+    let deleted = |q: &str, limit: u32| vec![("shop", delete(q, limit))];
+    let committed = |command: String, database: &'static str| {
+        let commit = in_session(r#"{"commitTransaction":1}"#.to_owned(), "");
+        vec![(database, in_session(command, &format!(",{first}"))), ("admin", commit)]
+    };
+    // The commands, how many documents they leave, and how many there are after the rest of the
+    // load.
+    let ways = [
+        (deleted(by_expression, 0), 1, 4),
+        (deleted(by_expression, 1), 2, 4),
+        (deleted(by_value, 0), 1, 4),
+        (deleted(by_value, 1), 2, 4),
+        (committed(delete(by_expression, 0), "shop"), 1, 4),
+        (committed(delete(by_value, 0), "shop"), 1, 4),
+        (committed(delete(by_value, 1), "shop"), 2, 4),
+        (vec![("admin", bulk(&format!(r#""filter":{by_expression},"multi":true"#)))], 1, 4),
+        (vec![("admin", bulk(&format!(r#""filter":{by_value},"multi":false"#)))], 2, 4),
+        (vec![("shop", r#"{"findAndModify":"c","query":{"n":1},"remove":true}"#.to_owned())], 2, 4),
+        (
+            vec![(
+                "shop",
+                r#"{"aggregate":"c","pipeline":[{"$match":{"n":1}},{"$out":"c"}],"cursor":{}}"#
+                    .to_owned(),
+            )],
+            1,
+            4,
+        ),
+        // By their keys they stay removed.
+        (deleted(r#"{"_id":1}"#, 0), 2, 3),
+        (vec![("admin", bulk(r#""filter":{"_id":1},"multi":false"#))], 2, 3),
+    ];
+    let lines = "{\"id\":1,\"n\":1}\n{\"id\":2,\"n\":2}\n{\"id\":3,\"n\":3}\n";
+    let count = || place.ok(&format!("count {url} shop.c"));
+    for (number, (commands, left, after)) in ways.into_iter().enumerate() {
+        place.file("in.jsonl", format!("{lines}{{\n"));
+        place.run(&format!("drop {url} shop.c"));
+        place.fails(&format!("load {url} shop.c in.jsonl --resume"), 2, "in.jsonl:4:2");
+        for (database, command) in &commands {
+            let command = command.replace("\"N\"", &format!("\"{number}\""));
+            place.ok(&format!("command {url}/{database} {command}"));
+        }
+        assert_eq!(count(), format!("{left}\n"), "{commands:?}");
+        place.file("in.jsonl", format!("{lines}{{\"id\":4,\"n\":4}}\n"));
+        place.ok(&format!("load {url} shop.c in.jsonl --resume"));
+        assert_eq!(count(), format!("{after}\n"), "{commands:?}");
+    }
+}
+
 #[test]
 fn what_a_server_cannot_do_is_refused_by_name() {
     let both = Both::new();

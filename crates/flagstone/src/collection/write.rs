@@ -149,7 +149,7 @@ pub(crate) fn end_loads(stored: &Stored) -> Result<()> {
 }
 
 /// As [`end_loads`], by a transaction.
-pub(super) fn end_loads_in(stored: &Stored, own: Own<'_>) -> Result<()> {
+pub(crate) fn end_loads_in(stored: &Stored, own: Own<'_>) -> Result<()> {
     let id = stored.bytes().id();
     let Some(marks) = loads::marks_of(stored.engine(), id)? else { return Ok(()) };
     own.transaction.write(&marks, Kind::Delete, &loads::range_of(id).0, b"")

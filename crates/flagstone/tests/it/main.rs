@@ -44,6 +44,7 @@ mod matrix;
 mod origin;
 mod patches;
 mod queries;
+mod queues;
 mod repair;
 mod repair_divided;
 mod scrub;

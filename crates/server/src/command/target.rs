@@ -7,6 +7,7 @@ use super::run::Run;
 use super::variables::Variables;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
+use flagstone::internal::end_loads;
 use flagstone::query::{Hint, Matcher, SortSpec};
 use flagstone::{Collection, Cursor, Document, Filter, Find, Transaction, Value};
 use flagstone_pipeline::Condition;
@@ -146,6 +147,15 @@ impl<'a> Target<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Removes a document of the target. One that was found by more than its key ends the marks of
+    /// loads, as in the library.
+    pub(super) fn remove(&self, tx: &mut Transaction, key: &Value) -> Outcome {
+        if self.key.is_none() {
+            end_loads(tx, self.collection)?;
+        }
+        Ok(tx.delete(self.collection, key)?)
     }
 
     /// Reads the document of a key, if it is one of the target.

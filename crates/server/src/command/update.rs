@@ -421,7 +421,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
 fn remove_first(tx: &mut Transaction, target: &Target<'_>) -> Outcome<Option<Changed>> {
     let Some(key) = target.first(tx)? else { return Ok(None) };
     let Some(document) = target.read(tx, &key)? else { return Ok(None) };
-    tx.delete(target.collection, &key)?;
+    target.remove(tx, &key)?;
     let old = Some(id::shown(&key, &document)?);
     Ok(Some(Changed { key, is_inserted: false, is_changed: true, old, new: None }))
 }

@@ -487,7 +487,7 @@ impl Removal<'_> {
                 if target.read(tx, &key)?.is_none() {
                     return Ok(0);
                 }
-                tx.delete(collection, &key)?;
+                target.remove(tx, &key)?;
                 run.note(tx, number, || Ok(Vec::new()))?;
                 Ok(1)
             })?;
@@ -522,7 +522,7 @@ fn delete_by_expression(run: &mut Run<'_, '_>, target: &Target<'_>, removed: &mu
             if target.read(tx, key)?.is_none() {
                 return Ok(0);
             }
-            tx.delete(target.collection, key)?;
+            target.remove(tx, key)?;
             Ok(1)
         })?;
         Ok(())

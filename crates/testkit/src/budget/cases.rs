@@ -20,7 +20,7 @@ const fn case(name: &'static str, parts: &'static [(&'static str, Part)]) -> Cas
 }
 
 /// All cases. The first child of `recovery` is killed when it reports that the log is full.
-pub(super) static CASES: [Case; 7] = [
+pub(super) static CASES: [Case; 8] = [
     case("writers", &[("writers", large::writers)]),
     case(
         "recovery",
@@ -30,11 +30,13 @@ pub(super) static CASES: [Case; 7] = [
     case("documents", &[("documents", documents::documents)]),
     case("ranges", &[("ranges", large::ranges)]),
     case("keyspaces", &[("keyspaces", large::keyspaces)]),
+    case("transaction", &[("transaction", large::transaction)]),
     case("large", &[("large", large::large)]),
 ];
 
 /// The names of all cases.
-pub const NAMES: &str = "writers, recovery, snapshots, documents, ranges, keyspaces, large";
+pub const NAMES: &str =
+    "writers, recovery, snapshots, documents, ranges, keyspaces, transaction, large";
 
 /// Runs the part `name` in this process. Returns false if there is no such part.
 pub fn run_child(name: &str, dir: &Path, scale: f64) -> bool {

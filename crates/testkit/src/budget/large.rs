@@ -1,5 +1,5 @@
 //! Much data under a small budget: one writer or two, or 32 over 16 partitions; many deleted
-//! ranges; many keyspaces.
+//! ranges; many keyspaces; a transaction of many writes.
 
 use super::meter::Meter;
 use super::work::{Place, VALUE, entries, get_some, hashed, key, noise, number, put_all, share};
@@ -140,4 +140,30 @@ pub(super) fn keyspaces(place: &Place, meter: &mut Meter) {
     meter.phase("read all", || {
         all.iter().for_each(|kv| assert_eq!(kv.count().expect("a count"), 100));
     });
+}
+
+/// What a transaction holds for each of its smallest writes.
+const BYTES_PER_WRITE: u64 = 180;
+
+/// A transaction takes as many writes as it can, and commits them.
+pub(super) fn transaction(place: &Place, meter: &mut Meter) {
+    let db = place.open();
+    let kv = hashed(&db, "kv", 4);
+    // A quarter of the budget, in which each counts as 32 bytes and its key.
+    let expected = place.budget / 4 / 35;
+    let mut transaction = db.begin().expect("a transaction");
+    let mut writes: u64 = 0;
+    meter.hold(expected * BYTES_PER_WRITE);
+    meter.phase("write", || {
+        while transaction.put(&kv, &writes.to_be_bytes()[5..], "").is_ok() {
+            writes += 1;
+        }
+    });
+    println!("note {writes} writes");
+    assert!(writes > expected / 2 && writes <= expected, "{writes} of {expected}");
+    meter.phase("commit", || transaction.commit().expect("a commit"));
+    meter.hold(0);
+    meter.phase("count", || assert_eq!(kv.count().expect("a count"), writes));
+    drop(kv);
+    meter.phase("close", || db.close().expect("a close"));
 }

@@ -26,7 +26,17 @@ fn walked(tree: &BenchTree) -> u64 {
 
 /// Takes all entries of a queue of `jobs`, calls `between` after every tenth, and returns how many
 /// dead keys each take has walked over on average.
-fn take_all(jobs: u64, direction: Direction, mut between: impl FnMut(&mut BenchTree, u64)) -> u64 {
+fn take_all(jobs: u64, direction: Direction, between: impl FnMut(&mut BenchTree, u64)) -> u64 {
+    take_all_named(jobs, direction, key, between)
+}
+
+/// As [`take_all`], of entries with these keys.
+fn take_all_named(
+    jobs: u64,
+    direction: Direction,
+    key: impl Fn(u64) -> String,
+    mut between: impl FnMut(&mut BenchTree, u64),
+) -> u64 {
     let mut tree = BenchTree::new(small_options());
     for n in 0..jobs {
         tree.put(&key(n), "job");
@@ -50,6 +60,23 @@ fn a_take_of_a_queue_walks_over_few_dead_keys_at_either_end() {
         let (few, many) =
             (take_all(200, direction, |_, _| ()), take_all(4000, direction, |_, _| ()));
         assert!(many <= 2 * few && many < 40, "{few} of 200, {many} of 4,000");
+    }
+}
+
+/// Ranges between keys of more than 512 bytes were not recorded.
+#[test]
+fn a_take_of_a_queue_with_long_keys_walks_over_few_dead_keys() {
+    for (len, few, many) in [(600, 200, 4000), (60_000, 50, 400)] {
+        // Keys that differ before, and behind, what they have in common.
+        for front in [0, len] {
+            let key = |n: u64| format!("{}{n:06}{}", "k".repeat(front), "k".repeat(len - front));
+            for direction in [Direction::Forward, Direction::Reverse] {
+                let take = |jobs| take_all_named(jobs, direction, key, |_, _| ());
+                let (few, many) = (take(few), take(many));
+                let text = format!("{few} and {many} of {len} bytes {direction:?}");
+                assert!(many <= 2 * few && many < 40, "{text}");
+            }
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Filled {
 }
 
 /// Returns the comments of `engine`.
-pub(super) fn comments_of(engine: &dyn Engine) -> Outcome<&dyn CommentStore> {
+pub(in super::super) fn comments_of(engine: &dyn Engine) -> Outcome<&dyn CommentStore> {
     Ok(engine.comments().ok_or("this engine keeps no comments: see flagstone-peers list")?)
 }
 

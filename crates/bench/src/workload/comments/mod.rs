@@ -13,5 +13,6 @@ mod write;
 
 pub(super) use ask::Questions;
 pub(super) use build::builds;
+pub(super) use fill::comments_of;
 pub(super) use postings::postings;
 pub(super) use write::writes;
