@@ -60,6 +60,10 @@ cargo xtask COMMAND
                   of crates/server/tests/page/page.mjs
   targets         compiles for macOS, Windows and Linux on aarch64, those of them that rustup has
                   installed, and fails if there is none; nothing is linked or run
+  targets --run [ARGUMENTS]
+                  runs tests for Linux on aarch64 under qemu and for Windows under Wine, where these
+                  are installed; what is missing is named. ARGUMENTS are for cargo test, such as
+                  -p PACKAGE; without, the crates up to flagstone are tested
   tidy            checks the house rules that the compiler and clippy do not know: arrows between
                   crates, the order of modules and circles of them, links, width of lines
   peers [--quick] [--without-rocksdb] [OPTIONS]
@@ -156,6 +160,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["quick"] => quick::run(root),
         ["packages", ref options @ ..] => packages::run(root, options),
         ["targets"] => targets::run(root).0,
+        ["targets", "--run", ref words @ ..] => targets::emulate(root, words),
         ["tidy"] => tidy::run(root),
         ["counts"] => counts::run(root),
         ["deny"] => deny::run(root),

@@ -76,16 +76,23 @@ impl Sample {
 
 /// Returns the bytes of the tables and of the log in `dir`. Skips files that vanish meanwhile.
 fn bytes(dir: &Path) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
     let Ok(entries) = fs::read_dir(dir) else { return (0, 0) };
     entries.flatten().fold((0, 0), |(tables, log), entry| {
-        let bytes = entry.metadata().map_or(0, |found| found.blocks() * 512);
+        let bytes = entry.metadata().map_or(0, |found| on_disk(&found));
         match entry.path().extension().and_then(|extension| extension.to_str()) {
             Some("sst") => (tables + bytes, log),
             Some("wal") => (tables, log + bytes),
             _ => (tables, log),
         }
     })
+}
+
+/// Returns the bytes that a file takes on the disk; where the system does not tell, its length.
+fn on_disk(file: &fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    return std::os::unix::fs::MetadataExt::blocks(file) * 512;
+    #[cfg(not(unix))]
+    return file.len();
 }
 
 /// Returns user and system time from the text of `/proc/PID/stat`, which counts ticks of 10 ms.

@@ -2,8 +2,6 @@
 //! and mounted again, and the database is compared. Sometimes the file system runs full before, and
 //! gets room again.
 
-#![allow(unsafe_code, reason = "the shutdown of a file system has no safe wrapper")]
-
 use super::batch::Source;
 use super::compare::Expected;
 use super::parent::{Asked, Report, Workplace, source};
@@ -40,20 +38,8 @@ impl Mounted {
 
     /// Shuts the file system down. Nothing more reaches the device, not even the journal.
     fn cut_power(&self) -> Result<(), String> {
-        use rustix::ioctl::{Setter, ioctl, opcode};
-        /// `EXT4_IOC_SHUTDOWN`, and `EXT4_GOING_FLAGS_NOLOGFLUSH`.
-        const SHUTDOWN: rustix::ioctl::Opcode = opcode::read::<u32>(b'X', 125);
-        const WITHOUT_LOG_FLUSH: u32 = 2;
         let dir = File::open(&self.at).map_err(|error| error.to_string())?;
-        // SAFETY: the kernel reads one u32 through the pointer, which `Setter` holds while the call
-        // lasts.
-        let done = unsafe { ioctl(&dir, Setter::<SHUTDOWN, u32>::new(WITHOUT_LOG_FLUSH)) };
-        done.map_err(|error| format!("EXT4_IOC_SHUTDOWN: {error}"))
-    }
-
-    fn free_bytes(&self) -> u64 {
-        let stat = rustix::fs::statvfs(&self.at).unwrap();
-        stat.f_bavail * stat.f_frsize
+        system::shut_down(&dir).map_err(|error| format!("EXT4_IOC_SHUTDOWN: {error}"))
     }
 }
 
@@ -92,7 +78,7 @@ fn make(image: &Path) -> Result<(), String> {
 /// # Errors
 /// The reason why it does not.
 fn try_out(image: &Path, at: &Path) -> Result<(), String> {
-    if !rustix::process::geteuid().is_root() {
+    if !system::is_root() {
         return Err("only root may mount file systems".into());
     }
     make(image)?;
@@ -189,7 +175,7 @@ fn fill_and_free(mounted: &Mounted, place: &Workplace) -> Result<(), String> {
     let ballast = mounted.at.join(BALLAST);
     // The child may take some of the bytes that were free a moment ago.
     let allocate = || {
-        let bytes = mounted.free_bytes().saturating_sub(LEFT_BYTES).max(1);
+        let bytes = system::free_bytes(&mounted.at).saturating_sub(LEFT_BYTES).max(1);
         succeeds(Command::new("fallocate").arg("-l").arg(bytes.to_string()).arg(&ballast))
     };
     (0..20).find_map(|_| allocate().ok()).map_or_else(allocate, Ok)?;
@@ -214,4 +200,52 @@ fn counts(place: &Workplace) -> (u64, u64) {
     let read =
         (0..place.threads).map(|thread| super::ledger::read(&place.ledger, thread, u64::MAX));
     read.fold((0, 0), |sum, read| (sum.0 + read.done, sum.1 + read.full))
+}
+
+#[cfg(unix)]
+mod system {
+    #![expect(unsafe_code, reason = "the shutdown of a file system has no safe wrapper")]
+
+    use rustix::io::Errno;
+    use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
+    use std::fs::File;
+    use std::path::Path;
+
+    /// `EXT4_IOC_SHUTDOWN`, and `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+    const SHUTDOWN: Opcode = opcode::read::<u32>(b'X', 125);
+    const WITHOUT_LOG_FLUSH: u32 = 2;
+
+    pub(super) fn is_root() -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    pub(super) fn shut_down(dir: &File) -> Result<(), Errno> {
+        // SAFETY: the kernel reads one u32 through the pointer, which `Setter` holds while the call
+        // lasts.
+        unsafe { ioctl(dir, Setter::<SHUTDOWN, u32>::new(WITHOUT_LOG_FLUSH)) }
+    }
+
+    pub(super) fn free_bytes(at: &Path) -> u64 {
+        let stat = rustix::fs::statvfs(at).unwrap();
+        stat.f_bavail * stat.f_frsize
+    }
+}
+
+/// Elsewhere nobody is root, so nothing is mounted or shut down.
+#[cfg(not(unix))]
+mod system {
+    use std::fs::File;
+    use std::path::Path;
+
+    pub(super) fn is_root() -> bool {
+        false
+    }
+
+    pub(super) fn shut_down(_dir: &File) -> Result<(), &'static str> {
+        Err("only Linux has it")
+    }
+
+    pub(super) fn free_bytes(_at: &Path) -> u64 {
+        0
+    }
 }
