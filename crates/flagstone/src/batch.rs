@@ -164,7 +164,7 @@ impl Batch {
     /// As [`Batch::put`].
     #[inline]
     pub fn delete_range<S: Unindexed>(&mut self, space: &S, range: impl KeyRange<S>) -> Result<()> {
-        self.inner.delete_keys(space.bytes(), range.key_range()?)
+        self.inner.delete_keys(space.engine_keyspace()?, range.key_range()?)
     }
 
     /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
@@ -195,7 +195,7 @@ impl Batch {
         key: impl Key<S>,
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.inner.merge(space.bytes(), key.key_bytes()?, operand.as_ref())
+        self.inner.merge(space.engine_keyspace()?, key.key_bytes()?, operand.as_ref())
     }
 
     /// Changes the document of `key` in `collection` by `patch` without reading it; after the first
@@ -277,7 +277,7 @@ impl Batch {
         key: impl Key<S>,
         expected: Expect,
     ) -> Result<()> {
-        self.inner.expect(space.bytes(), key.key_bytes()?, expected)
+        self.inner.expect(space.engine_keyspace()?, key.key_bytes()?, expected)
     }
 
     /// Returns the number of writes in the batch. Conditions do not count.

@@ -47,19 +47,23 @@ pub fn drop_unwritten(database: &Database, collection: &Collection) -> Result<bo
 /// # Errors
 /// InvalidInput for what cannot be a key.
 pub fn note_wait<S: Space>(space: &S, key: impl Key<S>) -> Result<()> {
-    space.bytes().note_wait(key.key_bytes()?.as_ref());
+    space.engine_keyspace()?.note_wait(key.key_bytes()?.as_ref());
     Ok(())
 }
 
 /// Returns a handle of the stored bytes of `space`: of a collection sort keys and binary documents.
 /// Bytes that are written through it reach no index.
-pub fn stored<S: Space>(space: &S) -> Keyspace {
-    Keyspace(space.bytes().clone())
+///
+/// # Errors
+/// Unsupported for a collection of a cluster.
+pub fn stored<S: Space>(space: &S) -> Result<Keyspace> {
+    Ok(Keyspace(space.engine_keyspace()?.clone()))
 }
 
-/// Returns the table of a collection's field names. A document with ids of this table is put
+/// Returns the table of a collection's field names; `None` where each document has its own, in a
+/// cluster. A document with ids of this table is put
 /// without being encoded again.
-pub fn names(collection: &Collection) -> Arc<document::Names> {
+pub fn names(collection: &Collection) -> Option<Arc<document::Names>> {
     collection.0.shared_names()
 }
 

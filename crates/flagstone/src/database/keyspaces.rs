@@ -152,7 +152,7 @@ impl Database {
     /// not after a crash; until that is settled, writes to it return Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
         let collection = self.space(name).existing().collection();
-        let collection = collection.ok().flatten().map(|c| c.0.bytes().id());
+        let collection = collection.ok().flatten().map(|c| flagstone_base::KeyspaceId(c.0.id()));
         let is_dropped = self.0.drop_keyspace(name)?;
         if let Some(id) = collection {
             loads::forget(&self.0, id)?;
@@ -162,7 +162,7 @@ impl Database {
 
     /// See [`crate::internal::drop_unwritten`].
     pub(crate) fn drop_unwritten(&self, collection: &Collection) -> Result<bool> {
-        let keyspace = collection.0.bytes();
+        let keyspace = collection.0.keyspace()?;
         let is_dropped = self.0.drop_unwritten(keyspace)?;
         if is_dropped {
             loads::forget(&self.0, keyspace.id())?;
