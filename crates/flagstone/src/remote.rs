@@ -426,3 +426,47 @@ impl RemoteRows {
         self.scan.as_ref().map_or(&self.nothing, |scan| scan.value())
     }
 }
+
+/// For tests that run over several stores: the collections of an open database are elsewhere.
+#[cfg(feature = "doubles")]
+mod double {
+    use super::{Collection, Database, Result};
+    use std::collections::HashMap;
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    /// Returns the collection of a name; the second says whether it is created if there is none.
+    pub type Collections = Arc<dyn Fn(&str, bool) -> Result<Option<Collection>> + Send + Sync>;
+
+    static ELSEWHERE: Mutex<Option<HashMap<usize, Collections>>> = Mutex::new(None);
+
+    /// The address of what only one open database has.
+    fn address(database: &Database) -> usize {
+        Arc::as_ptr(database.engine().scratch()) as usize
+    }
+
+    /// Lets the collections of an open database be those of `collections`, or its own again.
+    pub fn redirect(database: &Database, collections: Option<Collections>) {
+        let mut elsewhere = ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner);
+        let elsewhere = elsewhere.get_or_insert_with(HashMap::new);
+        match collections {
+            Some(collections) => _ = elsewhere.insert(address(database), collections),
+            None => _ = elsewhere.remove(&address(database)),
+        }
+    }
+
+    pub(crate) fn redirected(
+        database: &Database,
+        name: &str,
+        creates: bool,
+    ) -> Option<Result<Option<Collection>>> {
+        let elsewhere = ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner);
+        let collections = Arc::clone(elsewhere.as_ref()?.get(&address(database))?);
+        drop(elsewhere);
+        Some(collections(name, creates))
+    }
+}
+
+#[cfg(feature = "doubles")]
+pub(crate) use double::redirected;
+#[cfg(feature = "doubles")]
+pub use double::{Collections, redirect};

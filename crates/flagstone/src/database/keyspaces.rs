@@ -317,6 +317,10 @@ impl<'a> OpenSpace<'a> {
     /// # Errors
     /// As [`OpenSpace::keyspace`].
     pub fn collection(self) -> Result<Collection> {
+        #[cfg(feature = "doubles")]
+        if let Some(made) = crate::remote::redirected(self.database, self.name, true) {
+            return made?.ok_or_else(|| flagstone_base::Error::invalid("no collection was made"));
+        }
         Collection::new(&self.database.0, self.open(&contents::documents())?)
     }
 
@@ -397,6 +401,10 @@ impl ExistingSpace<'_> {
     /// # Errors
     /// As [`ExistingSpace::keyspace`].
     pub fn collection(self) -> Result<Option<Collection>> {
+        #[cfg(feature = "doubles")]
+        if let Some(found) = crate::remote::redirected(self.0.database, self.0.name, false) {
+            return found;
+        }
         let found = self.open(&contents::documents())?;
         found.map(|keyspace| Collection::new(&self.0.database.0, keyspace)).transpose()
     }
