@@ -3,9 +3,10 @@
 use crate::batch::Batch;
 use crate::collection::write::{self, Destination};
 use crate::collection::{AnyPatch, Collection, Patched, Stored};
+use crate::remote::{RemoteBatch, Row};
 use crate::sort_keys;
 use flagstone_base::hash::key_hash;
-use flagstone_base::{Error, ErrorKind, Malformed, Moment};
+use flagstone_base::{Error, ErrorKind, Malformed, Moment, Slice};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, Value, View, sort_key};
 use flagstone_engine::{CONDITION_OVERHEAD, Expect, OP_OVERHEAD};
 use std::fmt;
@@ -205,6 +206,10 @@ impl ParsedDocument<'_> {
         more: usize,
     ) -> Result<(), Refused> {
         self.check_room(batch, more)?;
+        if let Some(remote) = self.stored.remote() {
+            let row = Row { document: Slice::copy_of(self.document), expiry };
+            return RemoteBatch::put(batch, remote, self.key, row).map_err(Refused::Batch);
+        }
         let change = write::Change::Put(self.document, expiry);
         write::in_batch(self.stored, &mut batch.inner, self.key, change).map_err(Refused::Batch)
     }
@@ -215,8 +220,8 @@ impl ParsedDocument<'_> {
     /// # Errors
     /// As [`ParsedDocument::put`].
     pub fn insert(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
-        self.put_with(batch, expiry, self.key.len() + CONDITION_OVERHEAD)?;
         let keyspace = self.stored.keyspace().map_err(Refused::Batch)?;
+        self.put_with(batch, expiry, self.key.len() + CONDITION_OVERHEAD)?;
         batch.inner.expect(keyspace, self.key, Expect::Absent).map_err(Refused::Batch)
     }
 

@@ -17,6 +17,7 @@
 //!
 //! Nothing here is for users: the functions and types may change at any time.
 
+use crate::batch::Batch;
 use crate::collection::{Collection, Stored};
 use crate::database::Database;
 use crate::index::{
@@ -141,6 +142,12 @@ pub trait Remote: Send + Sync {
 
     /// Ends the marks of loads that were stopped, whose documents are removed.
     fn end_loads(&self) -> Result<()>;
+
+    /// Returns the mark of a load.
+    fn mark(&self, key: &[u8]) -> Result<Option<Slice>>;
+
+    /// Sets or removes marks, after all that was written before.
+    fn put_marks(&self, marks: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Result<()>;
 
     /// Removes all documents. The indexes stay.
     fn clear(&self) -> Result<()>;
@@ -371,6 +378,73 @@ pub fn collection(remote: Arc<dyn Remote>, scratch: &Database) -> Collection {
 /// Returns what holds the collection, if that is no embedded database.
 pub fn of(collection: &Collection) -> Option<&Arc<dyn Remote>> {
     collection.0.remote()
+}
+
+/// Documents that a load puts into a collection of a cluster, and how far it has come. They are no
+/// batch in the sense of an embedded database: an error may leave some of them put.
+pub(crate) struct RemoteBatch {
+    remote: Arc<dyn Remote>,
+    rows: Vec<(Vec<u8>, Row)>,
+    bytes: usize,
+    marks: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl RemoteBatch {
+    /// Returns the documents that `batch` has for the collection in `remote`.
+    fn of<'b>(batch: &'b mut Batch, remote: &Arc<dyn Remote>) -> Result<&'b mut Self> {
+        let found = batch.remote.get_or_insert_with(|| Self {
+            remote: Arc::clone(remote),
+            rows: Vec::new(),
+            bytes: 0,
+            marks: Vec::new(),
+        });
+        if found.remote.id() == remote.id() {
+            Ok(found)
+        } else {
+            Err(unsupported("a batch of several collections", "a batch for each"))
+        }
+    }
+
+    /// Adds a document.
+    pub(crate) fn put(
+        batch: &mut Batch,
+        remote: &Arc<dyn Remote>,
+        key: &[u8],
+        row: Row,
+    ) -> Result<()> {
+        let found = Self::of(batch, remote)?;
+        found.bytes += key.len() + row.document.len();
+        found.rows.push((key.to_vec(), row));
+        Ok(())
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Writes the documents, then the marks.
+    pub(crate) fn commit(self) -> Result<()> {
+        let Self { remote, rows, marks, .. } = self;
+        remote.put_many(rows)?;
+        if marks.is_empty() { Ok(()) } else { remote.put_marks(marks) }
+    }
+}
+
+/// Puts the mark of a load into a batch, or removes it, after the documents of the batch.
+///
+/// # Errors
+/// Unsupported for a batch of another collection.
+pub fn put_mark(
+    batch: &mut Batch,
+    remote: &Arc<dyn Remote>,
+    (key, value): (Vec<u8>, Option<Vec<u8>>),
+) -> Result<()> {
+    RemoteBatch::of(batch, remote)?.marks.push((key, value));
+    Ok(())
 }
 
 /// The rows of a range, whose scan begins when the first one is asked for.

@@ -46,7 +46,10 @@ fn a_range_of_documents_is_removed_by_the_order_of_values() {
     let snapshot = db.snapshot();
     documents.delete_range(..).unwrap();
     assert_eq!(
-        (documents.count().unwrap(), internal::stored(&documents).unwrap().scan(..).unordered().count()),
+        (
+            documents.count().unwrap(),
+            internal::stored(&documents).unwrap().scan(..).unordered().count()
+        ),
         (0, 0)
     );
     assert_eq!(snapshot.scan(&documents, ..).count(), 6);
@@ -99,7 +102,9 @@ fn a_snapshot_refuses_a_collection_of_another_database() {
         snapshot.get(&theirs, 1).map(|_| ()),
         snapshot.scan(&theirs, ..).try_for_each(|entry| entry.map(|_| ())),
         snapshot.get(&internal::stored(&theirs).unwrap(), "a").map(|_| ()),
-        snapshot.scan(&internal::stored(&theirs).unwrap(), ..).try_for_each(|entry| entry.map(|_| ())),
+        snapshot
+            .scan(&internal::stored(&theirs).unwrap(), ..)
+            .try_for_each(|entry| entry.map(|_| ())),
     ];
     for refused in kinds {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
