@@ -36,8 +36,14 @@ pub enum ErrorKind {
     Poisoned,
     /// Bytes on disk are not what was written: restore a backup, or repair.
     Corruption,
-    /// The file needs a newer or differently built flagstone: open it with that one.
+    /// The file needs a newer or differently built flagstone: open it with that one. Or a cluster
+    /// cannot do what was asked: the text says what to use instead.
     Unsupported,
+    /// The cluster cannot be reached, or too few of its nodes: try again later. Nothing was written.
+    Unavailable,
+    /// A write to a cluster was not answered, and reading did not tell whether it happened: it may
+    /// still. Read the document again before you decide.
+    Unknown,
     /// The database was closed: open it again.
     Closed,
     /// This process was forked while its parent had a database open, and can use none: fork before
@@ -61,6 +67,8 @@ impl fmt::Display for ErrorKind {
             Self::Poisoned => "poisoned",
             Self::Corruption => "corruption",
             Self::Unsupported => "unsupported",
+            Self::Unavailable => "unavailable",
+            Self::Unknown => "unknown outcome",
             Self::Closed => "closed",
             Self::Forked => "forked",
             Self::Interrupted => "interrupted",

@@ -3,6 +3,7 @@
 use crate::args::{Key, KeyRange, NewValue};
 use crate::collection::write::Change;
 use crate::collection::{Collection, update};
+use crate::remote::{RemoteBatch, unsupported};
 use crate::space::{Space, Unindexed};
 use flagstone_base::Result;
 use flagstone_doc::Patch;
@@ -57,6 +58,8 @@ use flagstone_engine::{Durability, Expect};
 #[derive(Default)]
 pub struct Batch {
     pub(crate) inner: flagstone_engine::Batch,
+    /// Documents of a load into a collection of a cluster.
+    pub(crate) remote: Option<RemoteBatch>,
     /// `None`: that of the database.
     durability: Option<Durability>,
 }
@@ -83,6 +86,14 @@ impl Batch {
     }
 
     /// Returns the durability of the batch in a database that has `usual`.
+    /// Refuses documents of a cluster where a commit does not wait.
+    pub(crate) fn check_is_here(&self) -> Result<()> {
+        match &self.remote {
+            Some(_) => Err(unsupported("a commit that does not wait", "Database::commit")),
+            None => Ok(()),
+        }
+    }
+
     pub(crate) const fn durability_or(&self, usual: Durability) -> Durability {
         match self.durability {
             Some(durability) => durability,
@@ -164,7 +175,7 @@ impl Batch {
     /// As [`Batch::put`].
     #[inline]
     pub fn delete_range<S: Unindexed>(&mut self, space: &S, range: impl KeyRange<S>) -> Result<()> {
-        self.inner.delete_keys(space.bytes(), range.key_range()?)
+        self.inner.delete_keys(space.engine_keyspace()?, range.key_range()?)
     }
 
     /// Folds `operand` into the value of `key` by the fold of the keyspace, without reading the
@@ -195,7 +206,7 @@ impl Batch {
         key: impl Key<S>,
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.inner.merge(space.bytes(), key.key_bytes()?, operand.as_ref())
+        self.inner.merge(space.engine_keyspace()?, key.key_bytes()?, operand.as_ref())
     }
 
     /// Changes the document of `key` in `collection` by `patch` without reading it; after the first
@@ -277,26 +288,26 @@ impl Batch {
         key: impl Key<S>,
         expected: Expect,
     ) -> Result<()> {
-        self.inner.expect(space.bytes(), key.key_bytes()?, expected)
+        self.inner.expect(space.engine_keyspace()?, key.key_bytes()?, expected)
     }
 
     /// Returns the number of writes in the batch. Conditions do not count.
     #[inline]
     pub fn len(&self) -> usize {
-        self.inner.len()
+        self.inner.len() + self.remote.as_ref().map_or(0, RemoteBatch::len)
     }
 
     /// Returns whether the batch holds no writes.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.inner.is_empty()
+        self.inner.is_empty() && self.remote.is_none()
     }
 
     /// Returns how many bytes the batch takes, as its limit counts them: those of its writes in the
     /// log, and those of its conditions in memory.
     #[inline]
     pub fn bytes(&self) -> usize {
-        self.inner.bytes()
+        self.inner.bytes() + self.remote.as_ref().map_or(0, RemoteBatch::bytes)
     }
 
     /// Removes all writes and conditions. The durability stays, and the memory for the next.
@@ -316,5 +327,6 @@ impl Batch {
     #[inline]
     pub fn clear(&mut self) {
         self.inner.clear();
+        self.remote = None;
     }
 }

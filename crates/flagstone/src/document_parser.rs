@@ -3,9 +3,10 @@
 use crate::batch::Batch;
 use crate::collection::write::{self, Destination};
 use crate::collection::{AnyPatch, Collection, Patched, Stored};
+use crate::remote::{RemoteBatch, Row};
 use crate::sort_keys;
 use flagstone_base::hash::key_hash;
-use flagstone_base::{Error, ErrorKind, Malformed, Moment};
+use flagstone_base::{Error, ErrorKind, Malformed, Moment, Slice};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, Value, View, sort_key};
 use flagstone_engine::{CONDITION_OVERHEAD, Expect, OP_OVERHEAD};
 use std::fmt;
@@ -88,7 +89,7 @@ impl DocumentParser {
     /// [`Refused`] says why.
     pub fn parse(&mut self, json: &[u8], key_path: &str) -> Result<ParsedDocument<'_>, Refused> {
         self.parse_text(json)?;
-        let view = View::of(&self.document, Some(self.stored.names())).map_err(malformed)?;
+        let view = View::of(&self.document, self.stored.names()).map_err(malformed)?;
         if !sort_key::extract(&view, key_path, &mut self.key).map_err(malformed)? {
             return Err(Refused::NoKey(key_path.to_owned()));
         }
@@ -123,7 +124,7 @@ impl DocumentParser {
         key_paths: &[impl AsRef<str>],
     ) -> Result<ParsedDocument<'_>, Refused> {
         self.parse_text(json)?;
-        let view = View::of(&self.document, Some(self.stored.names())).map_err(malformed)?;
+        let view = View::of(&self.document, self.stored.names()).map_err(malformed)?;
         let mut values = Vec::with_capacity(key_paths.len());
         for path in key_paths {
             let value = view.path(path.as_ref()).map_err(malformed)?;
@@ -153,7 +154,7 @@ impl DocumentParser {
         self.free_long_buffer();
         self.document.clear();
         self.key.clear();
-        let names = Some(self.stored.names());
+        let names = self.stored.names();
         self.parser.parse(json, names, &mut self.document).map_err(Refused::Json)?;
         Ok(())
     }
@@ -205,6 +206,10 @@ impl ParsedDocument<'_> {
         more: usize,
     ) -> Result<(), Refused> {
         self.check_room(batch, more)?;
+        if let Some(remote) = self.stored.remote() {
+            let row = Row { document: Slice::copy_of(self.document), expiry };
+            return RemoteBatch::put(batch, remote, self.key, row).map_err(Refused::Batch);
+        }
         let change = write::Change::Put(self.document, expiry);
         write::in_batch(self.stored, &mut batch.inner, self.key, change).map_err(Refused::Batch)
     }
@@ -215,8 +220,9 @@ impl ParsedDocument<'_> {
     /// # Errors
     /// As [`ParsedDocument::put`].
     pub fn insert(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
+        let keyspace = self.stored.keyspace().map_err(Refused::Batch)?;
         self.put_with(batch, expiry, self.key.len() + CONDITION_OVERHEAD)?;
-        batch.inner.expect(self.stored.bytes(), self.key, Expect::Absent).map_err(Refused::Batch)
+        batch.inner.expect(keyspace, self.key, Expect::Absent).map_err(Refused::Batch)
     }
 
     /// Merges `patch` into the stored document of this key: reads it, and commits the result by
@@ -233,12 +239,12 @@ impl ParsedDocument<'_> {
     /// # Errors
     /// As [`Space::get`](crate::Space::get).
     pub fn exists(&self) -> flagstone_base::Result<bool> {
-        Ok(self.stored.bytes().get(self.key)?.is_some())
+        Ok(self.stored.get(self.key)?.is_some())
     }
 
     /// Checks that a commit would take the batch with this document and `more` bytes.
     fn check_room(&self, batch: &Batch, more: usize) -> Result<(), Refused> {
-        let most = self.stored.bytes().batch_bytes_max();
+        let most = self.stored.batch_bytes_max();
         let bytes = (self.key.len() + self.document.len() + OP_OVERHEAD + more) as u64;
         if batch.bytes() as u64 + bytes <= most {
             return Ok(());

@@ -54,7 +54,7 @@ pub fn compact(
     collection: &Collection,
     watch: impl FnMut(CompactProgress) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>> {
-    collection.0.engine().compact_keyspace(collection.0.bytes(), watch)
+    collection.0.engine().compact_keyspace(collection.0.keyspace()?, watch)
 }
 
 /// Ends the marks of loads into `collection` that were stopped, as a part of a transaction. For
@@ -71,7 +71,7 @@ pub fn end_loads(transaction: &mut Transaction, collection: &Collection) -> Resu
 /// # Errors
 /// InvalidInput for what cannot be a key.
 pub fn note_wait<S: Space>(space: &S, key: impl Key<S>) -> Result<()> {
-    space.bytes().note_wait(key.key_bytes()?.as_ref());
+    space.engine_keyspace()?.note_wait(key.key_bytes()?.as_ref());
     Ok(())
 }
 
@@ -178,13 +178,17 @@ pub fn keys_written(transaction: &Transaction) -> usize {
 
 /// Returns a handle of the stored bytes of `space`: of a collection sort keys and binary documents.
 /// Bytes that are written through it reach no index.
-pub fn stored<S: Space>(space: &S) -> Keyspace {
-    Keyspace(space.bytes().clone())
+///
+/// # Errors
+/// Unsupported for a collection of a cluster.
+pub fn stored<S: Space>(space: &S) -> Result<Keyspace> {
+    Ok(Keyspace(space.engine_keyspace()?.clone()))
 }
 
-/// Returns the table of a collection's field names. A document with ids of this table is put
+/// Returns the table of a collection's field names; `None` where each document has its own, in a
+/// cluster. A document with ids of this table is put
 /// without being encoded again.
-pub fn names(collection: &Collection) -> Arc<document::Names> {
+pub fn names(collection: &Collection) -> Option<Arc<document::Names>> {
     collection.0.shared_names()
 }
 

@@ -52,6 +52,9 @@ mod scan;
 mod keyspace;
 mod loads;
 
+#[doc(hidden)]
+pub mod remote;
+
 mod ingest;
 
 mod typed;

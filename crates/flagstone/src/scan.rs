@@ -1,5 +1,6 @@
 //! Scans: the entries of a range of keys.
 
+use crate::remote::RemoteRows;
 use flagstone_base::{Error, Result, Slice};
 use flagstone_engine::TransactionScan;
 use std::iter::FusedIterator;
@@ -33,6 +34,8 @@ pub enum Source<'t> {
     Database(flagstone_engine::Scan),
     /// A transaction, with its own writes. Boxed: it is larger, and most scans are of the database.
     Transaction(Box<TransactionScan<'t>>),
+    /// A cluster.
+    Remote(RemoteRows),
     /// The scan could not begin. The error is returned once.
     Failed(Option<Error>),
 }
@@ -43,6 +46,7 @@ impl Source<'_> {
         match self {
             Self::Database(scan) => scan.advance(),
             Self::Transaction(scan) => scan.advance(),
+            Self::Remote(scan) => scan.advance(),
             Self::Failed(error) => error.take().map_or(Ok(false), Err),
         }
     }
@@ -52,6 +56,7 @@ impl Source<'_> {
         match self {
             Self::Database(scan) => scan.key(),
             Self::Transaction(scan) => scan.key(),
+            Self::Remote(scan) => scan.key(),
             Self::Failed(_) => &[],
         }
     }
@@ -61,6 +66,7 @@ impl Source<'_> {
         match self {
             Self::Database(scan) => scan.value_bytes(),
             Self::Transaction(scan) => scan.value_bytes(),
+            Self::Remote(scan) => scan.value(),
             Self::Failed(_) => &[],
         }
     }
@@ -70,6 +76,7 @@ impl Source<'_> {
         match self {
             Self::Database(scan) => scan.value(),
             Self::Transaction(scan) => scan.value(),
+            Self::Remote(scan) => scan.value().clone(),
             Self::Failed(_) => Slice::default(),
         }
     }
@@ -79,6 +86,13 @@ impl From<Result<flagstone_engine::Scan>> for Source<'_> {
     #[inline]
     fn from(scan: Result<flagstone_engine::Scan>) -> Self {
         scan.map_or_else(|error| Self::Failed(Some(error)), Self::Database)
+    }
+}
+
+impl<'t> From<Result<Self>> for Source<'t> {
+    #[inline]
+    fn from(source: Result<Self>) -> Self {
+        source.unwrap_or_else(|error| Self::Failed(Some(error)))
     }
 }
 
@@ -171,6 +185,7 @@ impl<'t, S: Entries> Scan<'t, S> {
         let source = match self.source {
             Source::Database(scan) => Source::Database(scan.rev()),
             Source::Transaction(scan) => Source::Transaction(Box::new((*scan).rev())),
+            Source::Remote(scan) => Source::Remote(scan.rev()),
             failed @ Source::Failed(_) => failed,
         };
         Self { source, ..self }
@@ -194,6 +209,7 @@ impl<'t, S: Entries> Scan<'t, S> {
     pub fn unordered(self) -> Self {
         let source = match self.source {
             Source::Database(scan) => Source::Database(scan.unordered()),
+            Source::Remote(scan) => Source::Remote(scan.unordered()),
             other => other,
         };
         Self { source, ..self }

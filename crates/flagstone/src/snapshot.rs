@@ -71,7 +71,7 @@ impl Snapshot {
     /// As the get of the space; InvalidInput for a space of another database.
     #[inline]
     pub fn get<S: Space>(&self, space: &S, key: impl Key<S>) -> Result<Option<S::Value>> {
-        let found = self.0.get(space.bytes(), key.key_bytes()?.as_ref())?;
+        let found = self.0.get(space.engine_keyspace()?, key.key_bytes()?.as_ref())?;
         found.map(|bytes| space.read(bytes)).transpose()
     }
 
@@ -109,7 +109,7 @@ impl Snapshot {
     /// ```
     #[inline]
     pub fn scan<S: Space>(&self, space: &S, range: impl KeyRange<S>) -> Scan<'static, S> {
-        let scan = range.key_range().and_then(|range| self.0.scan(space.bytes(), range));
+        let scan = range.key_range().and_then(|range| self.0.scan(space.engine_keyspace()?, range));
         Scan::new(scan, space.decoder())
     }
 }

@@ -6,8 +6,9 @@ pub use crate::collection::AnyPatch;
 use crate::collection::write::{self, Change, Destination};
 use crate::collection::{Collection, decode, update};
 use crate::keyspace::{self, Keyspace};
+use crate::remote::{Area, RemoteRows};
 pub use crate::scan::Entries;
-use crate::scan::Scan;
+use crate::scan::{Scan, Source};
 use crate::typed::Typed;
 use flagstone_base::key::check_key;
 use flagstone_base::{Moment, Result, Slice};
@@ -87,7 +88,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     fn name(&self) -> String {
-        self.bytes().name()
+        self.space_name()
     }
 
     /// Sets `key` to `value`, with the database's [`Durability`](crate::Durability). A later put of
@@ -149,7 +150,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// # Errors
     /// As [`Space`] says.
     fn expiry(&self, key: impl Key<Self>) -> Result<Option<Moment>> {
-        self.bytes().expiry(key.key_bytes()?.as_ref())
+        self.expiry_of(key.key_bytes()?.as_ref())
     }
 
     /// Returns the value of `key`, or `None` if there is none. Takes one or two microseconds if its
@@ -179,7 +180,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// that does not; Corruption if stored bytes are no document, or the codec cannot decode them.
     #[inline]
     fn get(&self, key: impl Key<Self>) -> Result<Option<Self::Value>> {
-        match self.bytes().get(key.key_bytes()?.as_ref())? {
+        match self.get_bytes(key.key_bytes()?.as_ref())? {
             Some(bytes) => self.read(bytes).map(Some),
             None => Ok(None),
         }
@@ -210,7 +211,9 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// As [`Space::get`].
     #[inline]
     fn try_get(&self, key: impl Key<Self>) -> Result<TryGet<Self::Value>> {
-        self.bytes().try_get(key.key_bytes()?.as_ref())?.and_then(|bytes| self.read(bytes))
+        self.engine_keyspace()?
+            .try_get(key.key_bytes()?.as_ref())?
+            .and_then(|bytes| self.read(bytes))
     }
 
     /// Returns the value of `key` with a token of the write that set it, for
@@ -237,7 +240,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// As [`Space::get`].
     #[inline]
     fn get_versioned(&self, key: impl Key<Self>) -> Result<Option<(VersionToken, Self::Value)>> {
-        match self.bytes().get_versioned(key.key_bytes()?.as_ref())? {
+        match self.engine_keyspace()?.get_versioned(key.key_bytes()?.as_ref())? {
             Some((version, bytes)) => Ok(Some((version, self.read(bytes)?))),
             None => Ok(None),
         }
@@ -265,12 +268,9 @@ pub trait Space: Entries + Sized + sealed::Sealed {
         &self,
         keys: impl IntoIterator<Item = K>,
     ) -> Result<Vec<Option<Self::Value>>> {
-        let snapshot = self.bytes().snapshot();
-        let get = |key: K| match snapshot.get(self.bytes(), key.key_bytes()?.as_ref())? {
-            Some(bytes) => self.read(bytes).map(Some),
-            None => Ok(None),
-        };
-        keys.into_iter().map(get).collect()
+        let keys = keys.into_iter().map(|key| key.key_bytes()).collect::<Result<Vec<_>>>()?;
+        let found = self.get_all(&keys.iter().map(AsRef::as_ref).collect::<Vec<_>>())?;
+        found.into_iter().map(|found| found.map(|bytes| self.read(bytes)).transpose()).collect()
     }
 
     /// Removes `key`, whether it is there or not. Costs as much as a put.
@@ -443,8 +443,8 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// ```
     #[inline]
     fn scan(&self, range: impl KeyRange<Self>) -> Scan<'static, Self> {
-        let range = range.key_range();
-        Scan::new(range.map(|range| self.bytes().scan_range(range)), self.decoder())
+        let source = range.key_range().and_then(|range| self.scan_source(range));
+        Scan::new(source, self.decoder())
     }
 
     /// Returns the number of keys. Reads all of them, on this thread and as many others as
@@ -465,7 +465,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// # Errors
     /// As [`Space`] says.
     fn count(&self) -> Result<u64> {
-        self.bytes().count()
+        self.count_all()
     }
 
     /// Returns about how many keys there are, from counters alone. Overwritten and expired entries
@@ -484,11 +484,55 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// ```
     #[inline]
     fn approximate_count(&self) -> u64 {
-        self.bytes().approximate_count()
+        self.count_about()
+    }
+
+    /// The keyspace of the stored bytes.
+    ///
+    /// # Errors
+    /// Unsupported for a collection of a cluster.
+    #[doc(hidden)]
+    fn engine_keyspace(&self) -> Result<&flagstone_engine::Keyspace>;
+
+    #[doc(hidden)]
+    fn space_name(&self) -> String {
+        self.engine_keyspace().map_or_else(|_remote| String::new(), |keyspace| keyspace.name())
     }
 
     #[doc(hidden)]
-    fn bytes(&self) -> &flagstone_engine::Keyspace;
+    #[inline]
+    fn get_bytes(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.engine_keyspace()?.get(key)
+    }
+
+    #[doc(hidden)]
+    fn get_all(&self, keys: &[&[u8]]) -> Result<Vec<Option<Slice>>> {
+        let keyspace = self.engine_keyspace()?;
+        let snapshot = keyspace.snapshot();
+        keys.iter().map(|key| snapshot.get(keyspace, key)).collect()
+    }
+
+    #[doc(hidden)]
+    fn expiry_of(&self, key: &[u8]) -> Result<Option<Moment>> {
+        self.engine_keyspace()?.expiry(key)
+    }
+
+    #[doc(hidden)]
+    #[inline]
+    fn scan_source(&self, range: flagstone_base::KeyRange) -> Result<Source<'static>> {
+        Ok(Source::Database(self.engine_keyspace()?.scan_range(range)))
+    }
+
+    #[doc(hidden)]
+    fn count_all(&self) -> Result<u64> {
+        self.engine_keyspace()?.count()
+    }
+
+    #[doc(hidden)]
+    #[inline]
+    fn count_about(&self) -> u64 {
+        self.engine_keyspace().map_or(0, |keyspace| keyspace.approximate_count())
+    }
 
     #[doc(hidden)]
     fn decoder(&self) -> Self::Decoder;
@@ -548,9 +592,9 @@ macro_rules! plain_writes {
         fn write(&self, to: Destination<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
             let (effect, value) = change.entry();
             match to {
-                Destination::Database => self.bytes().write_one(effect, key, value),
+                Destination::Database => self.engine_keyspace()?.write_one(effect, key, value),
                 Destination::Transaction(own) => {
-                    own.transaction.write(self.bytes(), effect, key, value)
+                    own.transaction.write(self.engine_keyspace()?, effect, key, value)
                 }
             }
         }
@@ -558,23 +602,25 @@ macro_rules! plain_writes {
         #[inline]
         fn write_in_batch(&self, batch: &mut Batch, key: &[u8], change: Change<'_>) -> Result<()> {
             let (effect, value) = change.entry();
-            batch.push(self.bytes(), effect, key, value)
+            batch.push(self.engine_keyspace()?, effect, key, value)
         }
 
         #[inline]
         fn remove_key(&self, key: &[u8]) -> Result<bool> {
-            self.bytes().remove(key)
+            self.engine_keyspace()?.remove(key)
         }
 
         fn delete_keys(&self, to: Destination<'_>, range: flagstone_base::KeyRange) -> Result<()> {
             match to {
-                Destination::Database => self.bytes().delete_keys(range),
-                Destination::Transaction(own) => own.transaction.delete_range(self.bytes(), range),
+                Destination::Database => self.engine_keyspace()?.delete_keys(range),
+                Destination::Transaction(own) => {
+                    own.transaction.delete_range(self.engine_keyspace()?, range)
+                }
             }
         }
 
         fn clear_all(&self) -> Result<()> {
-            self.bytes().clear()
+            self.engine_keyspace()?.clear()
         }
     };
 }
@@ -584,8 +630,8 @@ impl Space for Keyspace {
     type New = Option<Vec<u8>>;
 
     #[inline]
-    fn bytes(&self) -> &flagstone_engine::Keyspace {
-        &self.0
+    fn engine_keyspace(&self) -> Result<&flagstone_engine::Keyspace> {
+        Ok(&self.0)
     }
 
     #[inline]
@@ -626,8 +672,8 @@ impl<K: KeyCodec, V, C: Codec<V>> Space for Typed<K, V, C> {
     type New = Option<V>;
 
     #[inline]
-    fn bytes(&self) -> &flagstone_engine::Keyspace {
-        &self.keyspace().0
+    fn engine_keyspace(&self) -> Result<&flagstone_engine::Keyspace> {
+        Ok(&self.keyspace().0)
     }
 
     fn decoder(&self) -> Self {
@@ -641,7 +687,7 @@ impl<K: KeyCodec, V, C: Codec<V>> Space for Typed<K, V, C> {
     fn put_value(&self, key: &[u8], value: impl NewValue<Self>) -> Result<()> {
         let expiry = value.expiry();
         let mut bytes = value.value_bytes(self)?.into_owned();
-        self.bytes().put_encoded(key, (&mut bytes, expiry), None)
+        self.keyspace().0.put_encoded(key, (&mut bytes, expiry), None)
     }
 
     fn update_key(
@@ -653,9 +699,9 @@ impl<K: KeyCodec, V, C: Codec<V>> Space for Typed<K, V, C> {
         let mut is_there = false;
         let change = |old: Option<&[u8]>| self.changed(old, &mut change, &mut is_there);
         match to {
-            Destination::Database => self.bytes().read_modify_write(key, change),
+            Destination::Database => self.engine_keyspace()?.read_modify_write(key, change),
             Destination::Transaction(own) => {
-                own.transaction.read_modify_write(self.bytes(), key, change)
+                own.transaction.read_modify_write(self.engine_keyspace()?, key, change)
             }
         }?;
         Ok(is_there)
@@ -669,8 +715,49 @@ impl Space for Collection {
     type New = Result<()>;
 
     #[inline]
-    fn bytes(&self) -> &flagstone_engine::Keyspace {
-        self.0.bytes()
+    fn engine_keyspace(&self) -> Result<&flagstone_engine::Keyspace> {
+        self.0.keyspace()
+    }
+
+    fn space_name(&self) -> String {
+        self.0.name()
+    }
+
+    #[inline]
+    fn get_bytes(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.0.get(key)
+    }
+
+    fn get_all(&self, keys: &[&[u8]]) -> Result<Vec<Option<Slice>>> {
+        if let Some(remote) = self.0.remote() {
+            let rows = remote.get_many(keys)?;
+            return Ok(rows.into_iter().map(|row| row.map(|row| row.document)).collect());
+        }
+        let keyspace = self.0.keyspace()?;
+        let snapshot = keyspace.snapshot();
+        keys.iter().map(|key| snapshot.get(keyspace, key)).collect()
+    }
+
+    fn expiry_of(&self, key: &[u8]) -> Result<Option<Moment>> {
+        match self.0.remote() {
+            Some(remote) => Ok(remote.get(key)?.and_then(|row| row.expiry)),
+            None => self.0.keyspace()?.expiry(key),
+        }
+    }
+
+    fn scan_source(&self, range: flagstone_base::KeyRange) -> Result<Source<'static>> {
+        Ok(match self.0.remote() {
+            Some(remote) => Source::Remote(RemoteRows::new(remote, Area::Documents, range)),
+            None => Source::Database(self.0.keyspace()?.scan_range(range)),
+        })
+    }
+
+    fn count_all(&self) -> Result<u64> {
+        self.0.count()
+    }
+
+    fn count_about(&self) -> u64 {
+        self.0.approximate_count()
     }
 
     fn decoder(&self) -> Self::Decoder {

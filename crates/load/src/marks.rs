@@ -18,14 +18,16 @@
 use crate::error::LoadError;
 use crate::ids;
 use crate::sum::Sum;
+use flagstone::remote::{self, Remote};
 use flagstone::{
-    Batch, Collection, Database, ErrorKind, Keyspace, KeyspaceOptions, Routing, Space,
+    Batch, Collection, Database, ErrorKind, Keyspace, KeyspaceOptions, Routing, Slice, Space,
 };
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::Path;
 use std::str::{FromStr, SplitAsciiWhitespace};
+use std::sync::Arc;
 
 /// A place in the inputs: the number of the input, and an offset in its text; of tables with typed
 /// columns, a number of rows.
@@ -79,7 +81,7 @@ pub struct Continued {
 /// The marks of one load.
 #[derive(Debug)]
 pub struct Marks {
-    keyspace: Keyspace,
+    place: MarkPlace,
     /// The keys of the marks begin with it: the id of the collection.
     prefix: [u8; 4],
     load: LoadId,
@@ -92,6 +94,41 @@ pub struct Marks {
     settings: String,
     /// Whether the load was complete, and no other one has come behind its end.
     is_complete: bool,
+}
+
+/// Where the marks are.
+enum MarkPlace {
+    Keyspace(Keyspace),
+    /// With the documents, in a cluster. A batch sets them after its documents, so the documents
+    /// behind the last mark may be there, and are put once more by a load that continues.
+    Remote(Arc<dyn Remote>),
+}
+
+impl MarkPlace {
+    fn get(&self, key: &[u8]) -> flagstone::Result<Option<Slice>> {
+        match self {
+            Self::Keyspace(keyspace) => keyspace.get(key),
+            Self::Remote(remote) => remote.mark(key),
+        }
+    }
+
+    fn put(&self, batch: &mut Batch, key: Vec<u8>, value: String) -> flagstone::Result<()> {
+        match self {
+            Self::Keyspace(keyspace) => batch.put(keyspace, key, value),
+            Self::Remote(remote) => {
+                remote::put_mark(batch, remote, (key, Some(value.into_bytes())))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for MarkPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keyspace(_) => "a keyspace",
+            Self::Remote(_) => "a cluster",
+        })
+    }
 }
 
 /// The keyspace of the marks. Its name cannot be that of a collection in use: those hold documents.
@@ -124,21 +161,13 @@ impl Marks {
         settings: &[(&str, String)],
         writers: u16,
     ) -> Result<Self, LoadError> {
-        let options = KeyspaceOptions::new().routing(Routing::Hash(1));
-        let keyspace = match database.space(KEYSPACE).existing().keyspace() {
-            Ok(Some(keyspace)) => keyspace,
-            Ok(None) => database.space(KEYSPACE).options(options).keyspace()?,
-            Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                return Err(LoadError::Usage(format!(
-                    "a collection is named {KEYSPACE}, where --resume keeps how far loads came: \
-                     expected another name of it"
-                )));
-            }
-            Err(error) => return Err(error.into()),
+        let place = match remote::of(collection) {
+            Some(remote) => MarkPlace::Remote(Arc::clone(remote)),
+            None => MarkPlace::Keyspace(keyspace_of(database)?),
         };
         let lines = settings.iter().map(|(name, value)| format!("{name}\t{}\n", line(value)));
         let mut marks = Self {
-            keyspace,
+            place,
             prefix: collection.id().to_be_bytes(),
             load: LoadId::now(),
             loaded: Vec::new(),
@@ -147,8 +176,12 @@ impl Marks {
             settings: lines.collect(),
             is_complete: false,
         };
-        if let Some(head) = marks.keyspace.get(marks.prefix)?
-            && marks.take_up(&String::from_utf8_lossy(&head), &history_of(database), collection)?
+        if let Some(head) = marks.place.get(&marks.prefix)?
+            && marks.take_up(
+                &String::from_utf8_lossy(&head),
+                &marks.history_of(database),
+                collection,
+            )?
             // An index may have removed documents since.
             && !(marks.is_complete && may_expire(database, collection))
         {
@@ -156,6 +189,15 @@ impl Marks {
         }
         marks.begin(database, writers)?;
         Ok(marks)
+    }
+
+    /// The history of the database as text; of a cluster, the number of the collection, which no
+    /// other has.
+    fn history_of(&self, database: &Database) -> String {
+        match &self.place {
+            MarkPlace::Keyspace(_) => format!("{:016x}", database.snapshot().version().history()),
+            MarkPlace::Remote(_) => format!("{:016x}", u32::from_be_bytes(self.prefix)),
+        }
     }
 
     /// Begins a new load. What an earlier one has left does not belong to it.
@@ -203,16 +245,25 @@ impl Marks {
         complete: Option<Mark>,
     ) -> flagstone::Result<()> {
         let LoadId { began, number } = self.load;
-        let (history, writers) = (history_of(database), self.loaded.len());
+        let (history, writers) = (self.history_of(database), self.loaded.len());
         let complete = complete.map_or(String::new(), |Mark { place, sum }| {
             format!(" {COMPLETE} {} {} {sum}", place.input, place.offset)
         });
         let (start, end) = range_of(self.prefix);
         // What a complete load has copied stays known.
         let end = if complete.is_empty() { end } else { self.copies_key() };
-        batch.delete_range(&self.keyspace, start..end)?;
+        match &self.place {
+            MarkPlace::Keyspace(keyspace) => batch.delete_range(keyspace, start..end)?,
+            MarkPlace::Remote(remote) => {
+                let writers = (0..writers as u16).map(|writer| self.key(writer));
+                let copies = complete.is_empty().then(|| self.copies_key());
+                for key in writers.chain(copies) {
+                    remote::put_mark(batch, remote, (key, None))?;
+                }
+            }
+        }
         let first = format!("{history} {number:016x} {began} {writers}{complete}\n");
-        batch.put(&self.keyspace, self.prefix, first + &self.settings)
+        self.place.put(batch, self.prefix.to_vec(), first + &self.settings)
     }
 
     /// Reads the marks whose first value is `head`. Returns false if they do not count any more:
@@ -282,7 +333,7 @@ impl Marks {
         key: &[u8],
         parse: impl FnOnce(&mut SplitAsciiWhitespace<'_>) -> Option<T>,
     ) -> Result<Option<T>, LoadError> {
-        let Some(bytes) = self.keyspace.get(key)? else { return Ok(None) };
+        let Some(bytes) = self.place.get(key)? else { return Ok(None) };
         let text = String::from_utf8_lossy(&bytes);
         let mut words = text.split_ascii_whitespace();
         let number = words.next().and_then(|word| u64::from_str_radix(word, 16).ok());
@@ -400,13 +451,13 @@ impl Marks {
             return Ok(());
         }
         let text = format!("{:016x} {} {} {sum}", self.load.number, place.input, place.offset);
-        batch.put(&self.keyspace, self.key(writer as u16), text)
+        self.place.put(batch, self.key(writer as u16), text)
     }
 
     /// Puts into `batch` that the file of bad documents ends at `end` with it.
     pub(crate) fn put_copies(&self, batch: &mut Batch, end: CopiesEnd) -> flagstone::Result<()> {
         let text = format!("{:016x} {} {}", self.load.number, end.bytes, end.sum.value());
-        batch.put(&self.keyspace, self.copies_key(), text)
+        self.place.put(batch, self.copies_key(), text)
     }
 }
 
@@ -416,9 +467,18 @@ pub(crate) const START_OVER: &str = "without --resume the load begins at the sta
 /// The word in the first key of a load that is complete.
 const COMPLETE: &str = "complete";
 
-/// Returns the history of the database as text.
-fn history_of(database: &Database) -> String {
-    format!("{:016x}", database.snapshot().version().history())
+/// Opens the keyspace of the marks, or creates it.
+fn keyspace_of(database: &Database) -> Result<Keyspace, LoadError> {
+    let options = KeyspaceOptions::new().routing(Routing::Hash(1));
+    match database.space(KEYSPACE).existing().keyspace() {
+        Ok(Some(keyspace)) => Ok(keyspace),
+        Ok(None) => Ok(database.space(KEYSPACE).options(options).keyspace()?),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Err(LoadError::Usage(format!(
+            "a collection is named {KEYSPACE}, where --resume keeps how far loads came: expected \
+             another name of it"
+        ))),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Returns the first setting that differs: what it was, and what it is.
@@ -479,6 +539,9 @@ pub fn identity_of(path: &Path, file: &mut File) -> Result<String, LoadError> {
 /// Returns whether documents of the collection may expire: by an expiry of their own, or by an
 /// index. Then they can be gone without an end of the marks.
 pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
+    if remote::of(collection).is_some() {
+        return true;
+    }
     let name = collection.name();
     database.keyspaces().iter().any(|info| info.name == name && info.expires)
 }
@@ -489,6 +552,9 @@ pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
 /// # Errors
 /// Those of the database.
 pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadError> {
+    if let Some(remote) = remote::of(collection) {
+        return Ok(remote.end_loads()?);
+    }
     let keyspace = match database.space(KEYSPACE).existing().keyspace() {
         Ok(Some(keyspace)) => keyspace,
         Ok(None) => return Ok(()),

@@ -19,11 +19,12 @@ pub(super) fn rewrite(
     stored: &Stored,
     to: Destination<'_>,
     key: &[u8],
-    condition: impl FnOnce(&[u8]) -> Result<bool>,
-    decide: impl FnOnce(&[u8]) -> Result<Rewrite>,
+    mut condition: impl FnMut(&[u8]) -> Result<bool>,
+    mut decide: impl FnMut(&[u8]) -> Result<Rewrite>,
 ) -> Result<Outcome> {
     let mut matches = false;
     let is_changed = write::rewrite(stored, to, key, |old| {
+        matches = false;
         let Some(old) = old else { return Ok(Rewrite::Nothing) };
         matches = condition(old)?;
         if matches { decide(old) } else { Ok(Rewrite::Nothing) }

@@ -34,7 +34,7 @@ impl Documents {
         let names = Arc::new(Names::new());
         let patches = Arc::new(PatchFold {
             version: AtomicU8::new(version),
-            ..PatchFold::new(Arc::clone(&names))
+            ..PatchFold::new(Some(Arc::clone(&names)))
         });
         let fold = Arc::<PatchFold>::clone(&patches) as Arc<dyn Fold>;
         Self { names, patches: Some(patches) }.into_content(Some(fold))
@@ -43,6 +43,11 @@ impl Documents {
     /// Returns the content of a collection with another fold, or none.
     pub(crate) fn folded(fold: Option<Arc<dyn Fold>>) -> OpenContent {
         Self { names: Arc::new(Names::new()), patches: None }.into_content(fold)
+    }
+
+    /// Returns what a remote collection has: its documents have their own names.
+    pub(super) fn of_remote() -> Self {
+        Self { names: Arc::new(Names::new()), patches: None }
     }
 
     /// Returns the names of fields.
@@ -87,14 +92,15 @@ impl DefinitionStore for NameTable {
 /// The fold applies patches of all versions. Its own version says which ones may be written: a
 /// flagstone that knows the fold by the name in the catalog must be able to apply them.
 pub(crate) struct PatchFold {
-    names: Arc<Names>,
+    /// `None` where each document has its own names.
+    names: Option<Arc<Names>>,
     version: AtomicU8,
     refused: AtomicU64,
 }
 
 impl PatchFold {
     /// Creates the newest fold for documents with these names.
-    pub(crate) const fn new(names: Arc<Names>) -> Self {
+    pub(crate) const fn new(names: Option<Arc<Names>>) -> Self {
         let version = AtomicU8::new(PATCH_FOLDS.len() as u8);
         Self { names, version, refused: AtomicU64::new(0) }
     }
@@ -111,7 +117,7 @@ impl PatchFold {
 
     /// Applies one patch. Returns false if it does not apply.
     pub(crate) fn apply(&self, patch: &[u8], document: &mut Option<Vec<u8>>) -> bool {
-        with_patcher(|patcher| patcher.apply(patch, document, Some(&self.names)))
+        with_patcher(|patcher| patcher.apply(patch, document, self.names.as_deref()))
     }
 }
 
@@ -137,7 +143,7 @@ impl Fold for PatchFold {
     }
 
     fn fold(&self, _key: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Option<Vec<u8>> {
-        let names = Some(&*self.names);
+        let names = self.names.as_deref();
         let (document, refused) = with_patcher(|patcher| patcher.fold(base, operands, names));
         if refused > 0 {
             self.refused.fetch_add(refused, Ordering::Relaxed);
@@ -165,7 +171,7 @@ mod tests {
         };
         let one = encoded(flagstone_doc::Patch::new().upsert().inc("n", 1));
         let wrong = encoded(flagstone_doc::Patch::new().push("n", 1));
-        let fold = PatchFold::new(Arc::clone(&names));
+        let fold = PatchFold::new(Some(Arc::clone(&names)));
         assert_eq!(fold.fold(b"k", None, &[&wrong, b"junk"]), None);
         assert_eq!(fold.refused(), 2);
         let folded = fold.fold(b"k", None, &[&one, &wrong, &one]).unwrap();

@@ -4,7 +4,6 @@ use super::stored::Stored;
 use flagstone_base::{Error, Malformed, Result, Slice};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{Document, Value, View};
-use std::sync::Arc;
 
 /// The name of stored bytes in errors.
 const DOCUMENT: &str = "a stored document";
@@ -14,8 +13,7 @@ const DOCUMENT: &str = "a stored document";
 /// # Errors
 /// Corruption if the bytes are not a document, here and in the functions below.
 pub(crate) fn document(stored: &Stored, bytes: Slice) -> Result<Document> {
-    let names = Arc::clone(&stored.documents().names);
-    Document::from_bytes(bytes, Some(names))
+    Document::from_bytes(bytes, stored.shared_names())
         .map_err(|malformed| stored.corrupt(DOCUMENT, malformed))
 }
 
@@ -33,7 +31,7 @@ pub(crate) fn sort_key(stored: &Stored, key: &[u8]) -> Result<Value> {
 
 /// Returns a view of a stored document.
 pub(crate) fn view<'a>(stored: &'a Stored, bytes: &'a [u8]) -> Result<View<'a>> {
-    View::of(bytes, Some(stored.names())).map_err(|malformed| corrupt(stored, malformed))
+    View::of(bytes, stored.names()).map_err(|malformed| corrupt(stored, malformed))
 }
 
 /// Returns the error of a stored document that cannot be decoded.
@@ -48,7 +46,7 @@ pub(crate) fn look<R>(
     bytes: &[u8],
     read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
 ) -> Result<R> {
-    let root = View::of(bytes, Some(stored.names()));
+    let root = View::of(bytes, stored.names());
     root.and_then(|root| read(&root)).map_err(|malformed| stored.corrupt(DOCUMENT, malformed))
 }
 
@@ -59,7 +57,7 @@ pub(crate) fn rust_value<T: serde::de::DeserializeOwned>(
     bytes: &[u8],
 ) -> Result<T> {
     use flagstone_base::ErrorKind;
-    let root = View::of(bytes, Some(stored.names()));
+    let root = View::of(bytes, stored.names());
     let root = root.map_err(|malformed| Error::new(ErrorKind::Corruption, malformed.to_string()));
     root.and_then(|root| root.to())
         .map_err(|error| error.context(format_args!("{DOCUMENT} of {:?}", stored.name())))

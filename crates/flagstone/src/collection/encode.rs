@@ -12,11 +12,11 @@ use std::cell::RefCell;
 /// # Errors
 /// InvalidInput for a document that is too long, here and in the functions below.
 pub(crate) fn document<'d>(stored: &Stored, document: &'d Document) -> Result<Cow<'d, [u8]>> {
-    if is_of(document, stored.names()) {
+    if stored.names().is_some_and(|names| is_of(document, names)) {
         return stored.check_size(document.as_bytes()).map(Cow::Borrowed);
     }
     let mut out = Vec::new();
-    let names = Some(stored.names());
+    let names = stored.names();
     encoders::for_collections(|encoder| encoder.encode_view(&document.root(), names, &mut out))?;
     stored.check_size(out).map(Cow::Owned)
 }
@@ -24,7 +24,7 @@ pub(crate) fn document<'d>(stored: &Stored, document: &'d Document) -> Result<Co
 /// Returns the stored form of a value. A value that is nested too deep is refused.
 pub(crate) fn value(stored: &Stored, value: &Value) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    let names = Some(stored.names());
+    let names = stored.names();
     encoders::for_collections(|encoder| encoder.encode(value, names, &mut out))?;
     stored.check_size(out)
 }
@@ -36,7 +36,7 @@ pub(crate) fn rust_value<T: serde::Serialize + ?Sized>(
     value: &T,
 ) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    let names = Some(stored.names());
+    let names = stored.names();
     encoders::for_collections(|encoder| encoder.encode_serialize(value, names, &mut out))?;
     stored.check_size(out)
 }
@@ -56,7 +56,7 @@ pub(crate) fn json(stored: &Stored, json: &[u8]) -> Result<Vec<u8>> {
                 &mut parser.insert((bytes_max, JsonParser::new(options))).1
             }
         };
-        parser.parse(json, Some(stored.names()), &mut out)
+        parser.parse(json, stored.names(), &mut out)
     })?;
     Ok(out)
 }
@@ -64,7 +64,7 @@ pub(crate) fn json(stored: &Stored, json: &[u8]) -> Result<Vec<u8>> {
 /// Returns the merge operand of a patch.
 pub(crate) fn patch(stored: &Stored, patch: &Patch) -> Result<Vec<u8>> {
     let mut operand = Vec::with_capacity(64);
-    let names = Some(stored.names());
+    let names = stored.names();
     encoders::for_collections(|encoder| patch.encode(encoder, names, &mut operand))?;
     stored.check_size(operand)
 }

@@ -65,7 +65,7 @@ impl Collection {
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     pub fn id(&self) -> u32 {
-        self.0.bytes().id().0
+        self.0.id()
     }
 
     /// Returns the document of `key` as a Rust value, or `None` if there is none. Fields that the
@@ -90,7 +90,7 @@ impl Collection {
     /// else as [`Space::get`](crate::Space::get).
     #[cfg(feature = "serde")]
     pub fn get_as<T: serde::de::DeserializeOwned>(&self, key: impl Key<Self>) -> Result<Option<T>> {
-        let found = self.0.bytes().get(key.key_bytes()?)?;
+        let found = self.0.get(key.key_bytes()?.as_ref())?;
         found.map(|bytes| decode::rust_value(&self.0, &bytes)).transpose()
     }
 
@@ -178,10 +178,12 @@ impl Collection {
         key: impl Key<Self>,
         read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<Option<R>> {
-        self.0
-            .bytes()
-            .look(key.key_bytes()?, |bytes| decode::look(&self.0, bytes, read))?
-            .transpose()
+        let key = key.key_bytes()?;
+        if let Some(remote) = self.0.remote() {
+            let row = remote.get(key.as_ref())?;
+            return row.map(|row| decode::look(&self.0, &row.document, read)).transpose();
+        }
+        self.0.keyspace()?.look(key, |bytes| decode::look(&self.0, bytes, read))?.transpose()
     }
 
     /// Calls `read` with a view of the stored document of `key` from memory alone, as
@@ -207,7 +209,7 @@ impl Collection {
         read: impl FnOnce(&View<'_>) -> Result<R, Malformed>,
     ) -> Result<TryGet<R>> {
         let look = |bytes: &[u8]| decode::look(&self.0, bytes, read);
-        let found = self.0.bytes().try_look(key.key_bytes()?, look)?;
+        let found = self.0.keyspace()?.try_look(key.key_bytes()?, look)?;
         found.and_then(|read| read)
     }
 }

@@ -65,22 +65,22 @@ impl Collection {
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     pub fn keeps_old_documents(&self) -> bool {
-        self.0.bytes().keeps_old()
+        self.0.keyspace().is_ok_and(|keyspace| keyspace.keeps_old())
     }
 }
 
 fn unmark(stored: &Stored) -> Result<()> {
     let is_it = |one: &KeyspaceCore| one.name() == NAME && index_of(one).is_none();
-    stored.engine().drop_owned(stored.bytes(), is_it).map(|_was_there| ())
+    stored.engine().drop_owned(stored.keyspace()?, is_it).map(|_was_there| ())
 }
 
 fn mark(stored: &Stored) -> Result<()> {
     let options = KeyspaceOptions::new().routing(Routing::Range(Vec::new()));
     let content = KeyspaceContent::of(OLD_VALUES);
     let wanted = WantedOwned { name: NAME, content, options: &options, note: b"" };
-    match stored.engine().create_owned(stored.bytes(), &wanted) {
+    match stored.engine().create_owned(stored.keyspace()?, &wanted) {
         // Another call may have marked it since this one looked.
-        Err(error) if !stored.bytes().keeps_old() => Err(error),
+        Err(error) if !stored.keyspace()?.keeps_old() => Err(error),
         _ => Ok(()),
     }
 }

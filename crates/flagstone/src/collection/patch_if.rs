@@ -113,7 +113,7 @@ impl AnyPatch for &JsonPatch {
         patched_whole(stored, to, key, |patcher, old| {
             let Some(old) = old else { return Ok(None) };
             let bytes_max = stored.document_bytes_max();
-            patcher.apply_json_patch(self, old, Some(stored.names()), bytes_max).map(Some)
+            patcher.apply_json_patch(self, old, stored.names(), bytes_max).map(Some)
         })
     }
 }
@@ -124,7 +124,7 @@ impl AnyPatch for &MergePatch {
             if old.is_none() && !self.is_upsert() {
                 return Ok(None);
             }
-            patcher.apply_merge_patch(self, old, Some(stored.names())).map(Some)
+            patcher.apply_merge_patch(self, old, stored.names()).map(Some)
         })
     }
 }
@@ -134,7 +134,7 @@ fn patched_whole(
     stored: &Stored,
     to: Destination<'_>,
     key: &[u8],
-    change: impl FnOnce(&mut Patcher, Option<&[u8]>) -> Result<Option<Vec<u8>>>,
+    mut change: impl FnMut(&mut Patcher, Option<&[u8]>) -> Result<Option<Vec<u8>>>,
 ) -> Result<Patched> {
     decided(stored, to, key, |old| {
         let changed = with_defining_patcher(|patcher| change(patcher, old));
@@ -152,12 +152,15 @@ fn decided(
     stored: &Stored,
     to: Destination<'_>,
     key: &[u8],
-    decide: impl FnOnce(Option<&[u8]>) -> Result<Option<Rewrite>>,
+    mut decide: impl FnMut(Option<&[u8]>) -> Result<Option<Rewrite>>,
 ) -> Result<Patched> {
     let mut outcome = Patched::Unchanged;
     let is_changed = write::rewrite(stored, to, key, |old| {
         let error = match decide(old) {
-            Ok(Some(rewrite)) => return Ok(rewrite),
+            Ok(Some(rewrite)) => {
+                outcome = Patched::Unchanged;
+                return Ok(rewrite);
+            }
             Ok(None) => {
                 outcome = Patched::NoDocument;
                 return Ok(Rewrite::Nothing);

@@ -2,21 +2,33 @@
 //! them share.
 
 use super::core::Documents;
-use flagstone_base::{Error, ErrorKind, Malformed, Result};
+use crate::remote::{Area, Remote, unsupported};
+use flagstone_base::key::KeyRange;
+use flagstone_base::{Error, ErrorKind, Malformed, Result, Slice};
 use flagstone_doc::Names;
-use flagstone_engine::{Engine, Keyspace};
+use flagstone_engine::{Engine, Keyspace, Scratch};
 use std::sync::Arc;
 
-/// The keyspace of a collection, with what is needed to encode and decode its documents. A clone
+/// Where the documents of a collection are, with what is needed to encode and decode them. A clone
 /// counts one reference: each query makes several, and threads contend for the counts.
 #[derive(Clone)]
 pub struct Stored(Arc<Parts>);
 
 struct Parts {
+    /// The database of the collection, or the one whose directory takes what its queries spill.
     engine: Engine,
-    keyspace: Keyspace,
+    place: Place,
     documents: Arc<Documents>,
 }
+
+/// What holds a collection.
+enum Place {
+    Keyspace(Keyspace),
+    Remote(Arc<dyn Remote>),
+}
+
+/// The most bytes that one write of a remote collection takes: what one partition takes well.
+const REMOTE_BATCH_BYTES_MAX: u64 = 8 << 20;
 
 impl Stored {
     /// Returns what handles of the collection in `keyspace` hold.
@@ -26,7 +38,8 @@ impl Stored {
     pub(super) fn new(engine: &Engine, keyspace: Keyspace) -> Result<Self> {
         match Arc::clone(keyspace.attachment()).downcast() {
             Ok(documents) => {
-                Ok(Self(Arc::new(Parts { engine: engine.clone(), keyspace, documents })))
+                let (engine, place) = (engine.clone(), Place::Keyspace(keyspace));
+                Ok(Self(Arc::new(Parts { engine, place, documents })))
             }
             Err(_other) => {
                 Err(Error::invalid(format!("{:?} is not a collection", keyspace.name())))
@@ -34,14 +47,101 @@ impl Stored {
         }
     }
 
-    pub(super) fn name(&self) -> String {
-        self.bytes().name()
+    /// Returns what handles of a remote collection hold. `engine` is an empty database, in whose
+    /// directory queries spill.
+    pub(crate) fn remote_of(remote: Arc<dyn Remote>, engine: &Engine) -> Self {
+        let (engine, place) = (engine.clone(), Place::Remote(remote));
+        Self(Arc::new(Parts { engine, place, documents: Arc::new(Documents::of_remote()) }))
+    }
+
+    pub(crate) fn name(&self) -> String {
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.name(),
+            Place::Remote(remote) => remote.name(),
+        }
+    }
+
+    /// Returns a number that no other collection of the database has, nor one of its indexes.
+    pub(crate) fn id(&self) -> u32 {
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.id().0,
+            Place::Remote(remote) => remote.id(),
+        }
     }
 
     /// Returns the engine's keyspace of the stored bytes.
+    ///
+    /// # Errors
+    /// Unsupported for a remote collection: whoever calls this has no other way than the engine's.
     #[inline]
-    pub(crate) fn bytes(&self) -> &Keyspace {
-        &self.0.keyspace
+    pub(crate) fn keyspace(&self) -> Result<&Keyspace> {
+        match &self.0.place {
+            Place::Keyspace(keyspace) => Ok(keyspace),
+            Place::Remote(_) => Err(unsupported(
+                "this (it reads or writes several documents as of one moment, or reads no disk)",
+                "calls of the collection for one document, find or update_many",
+            )),
+        }
+    }
+
+    /// Returns what holds a remote collection.
+    #[inline]
+    pub(crate) fn remote(&self) -> Option<&Arc<dyn Remote>> {
+        match &self.0.place {
+            Place::Keyspace(_) => None,
+            Place::Remote(remote) => Some(remote),
+        }
+    }
+
+    /// Returns the stored document of a stored key.
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.get(key),
+            Place::Remote(remote) => Ok(remote.get(key)?.map(|row| row.document)),
+        }
+    }
+
+    /// About how many documents there are.
+    pub(crate) fn approximate_count(&self) -> u64 {
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.approximate_count(),
+            Place::Remote(remote) => remote.about(Area::Documents),
+        }
+    }
+
+    /// Counts the documents.
+    pub(crate) fn count(&self) -> Result<u64> {
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.count(),
+            Place::Remote(remote) => remote.count(Area::Documents, &KeyRange::ALL),
+        }
+    }
+
+    /// Returns a number that differs once indexes were created or dropped.
+    pub(crate) fn index_epoch(&self) -> u64 {
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.owned_set().epoch,
+            Place::Remote(remote) => remote.catalog().version,
+        }
+    }
+
+    /// Returns where queries spill.
+    pub(crate) fn scratch(&self) -> &Arc<Scratch> {
+        self.0.engine.scratch()
+    }
+
+    /// The most bytes that one commit takes.
+    pub(crate) fn batch_bytes_max(&self) -> u64 {
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.batch_bytes_max(),
+            Place::Remote(_) => REMOTE_BATCH_BYTES_MAX,
+        }
+    }
+
+    /// The memory budget of the database.
+    pub(crate) fn memory_budget(&self) -> u64 {
+        self.0.engine.options().memory_budget
     }
 
     /// Returns the database of the collection.
@@ -57,24 +157,40 @@ impl Stored {
     /// Returns whether the collection has indexes, or one that is being built.
     #[inline]
     pub(crate) fn is_indexed(&self) -> bool {
-        self.bytes().has_owned()
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.has_owned(),
+            Place::Remote(remote) => !remote.catalog().indexes().is_empty(),
+        }
     }
 
-    pub(crate) fn names(&self) -> &Names {
-        &self.0.documents.names
+    /// Returns the names of fields; `None` where each document has its own.
+    #[inline]
+    pub(crate) fn names(&self) -> Option<&Names> {
+        match &self.0.place {
+            Place::Keyspace(_) => Some(&self.0.documents.names),
+            Place::Remote(_) => None,
+        }
     }
 
-    pub(crate) fn shared_names(&self) -> Arc<Names> {
-        Arc::clone(&self.0.documents.names)
+    /// As [`Stored::names`].
+    #[inline]
+    pub(crate) fn shared_names(&self) -> Option<Arc<Names>> {
+        match &self.0.place {
+            Place::Keyspace(_) => Some(Arc::clone(&self.0.documents.names)),
+            Place::Remote(_) => None,
+        }
     }
 
     pub(crate) fn document_bytes_max(&self) -> usize {
-        self.bytes().options().document_bytes_max
+        match &self.0.place {
+            Place::Keyspace(keyspace) => keyspace.options().document_bytes_max,
+            Place::Remote(remote) => remote.document_bytes_max(),
+        }
     }
 
     /// Returns the document `old` of `key` after the merge of `operand`.
     pub(super) fn fold(&self, key: &[u8], old: Option<&[u8]>, operand: &[u8]) -> Option<Vec<u8>> {
-        match self.bytes().fold() {
+        match self.keyspace().ok().and_then(|keyspace| keyspace.fold()) {
             Some(fold) => fold.fold(key, old, &[operand]),
             None => old.map(<[u8]>::to_vec),
         }

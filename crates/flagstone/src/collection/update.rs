@@ -20,8 +20,8 @@ pub(crate) fn update(
 ) -> Result<bool> {
     let mut found = false;
     write::rewrite(stored, to, key, |old| {
+        found = old.is_some();
         let Some(old) = old else { return Ok(Rewrite::Nothing) };
-        found = true;
         changed(stored, old, &mut change)
     })?;
     Ok(found)
@@ -138,7 +138,7 @@ pub(super) fn upgrade(stored: &Stored) -> Result<bool> {
     if from == PATCH_FOLD {
         return Ok(false);
     }
-    stored.bytes().upgrade_fold(from, PATCH_FOLD)?;
+    stored.keyspace()?.upgrade_fold(from, PATCH_FOLD)?;
     fold.set_newest();
     Ok(true)
 }
@@ -146,8 +146,7 @@ pub(super) fn upgrade(stored: &Stored) -> Result<bool> {
 /// Returns the error of a patch that does not apply to the document `old`.
 #[cold]
 fn refusal(stored: &Stored, patch: &Patch, operand: &[u8], old: Option<&[u8]>) -> Error {
-    let NotApplied { part, is_condition, found } =
-        Patcher::explain(operand, old, Some(stored.names()));
+    let NotApplied { part, is_condition, found } = Patcher::explain(operand, old, stored.names());
     match part.and_then(|part| patch.part(part)) {
         Some(part) if is_condition => {
             let text = format!("the document does not meet the condition {part} of: {patch}");
@@ -166,7 +165,7 @@ pub(super) fn patch_fold(stored: &Stored) -> Arc<PatchFold> {
     if let Some(fold) = &stored.documents().patches {
         return Arc::clone(fold);
     }
-    Arc::new(PatchFold::new(Arc::clone(&stored.documents().names)))
+    Arc::new(PatchFold::new(stored.shared_names()))
 }
 
 #[cfg(test)]

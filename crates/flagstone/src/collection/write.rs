@@ -23,8 +23,10 @@ pub(super) use super::change::Rewrite;
 use super::index::{self, Own};
 use super::stored::Stored;
 use crate::loads;
+use crate::remote::{Remote, Write, unsupported};
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{Admitted, Batch, Effect};
+use std::sync::Arc;
 
 /// Documents of at least this many bytes are not copied by the commit.
 const COPIED_MAX: usize = 64 << 10;
@@ -44,7 +46,10 @@ pub(crate) fn admission_for<'a>(
     key: &[u8],
     bytes: usize,
 ) -> Result<Option<Admitted<'a>>> {
-    stored.bytes().admission_for(key, bytes.min(stored.document_bytes_max()))
+    if stored.remote().is_some() {
+        return Ok(None);
+    }
+    stored.keyspace()?.admission_for(key, bytes.min(stored.document_bytes_max()))
 }
 
 /// Returns whether a write that failed with `error` must be done again with the indexes: the first
@@ -61,13 +66,16 @@ pub(crate) fn put(
     (mut bytes, expiry): (Vec<u8>, Option<Moment>),
     admission: Option<Admitted<'_>>,
 ) -> Result<()> {
+    if let Some(remote) = stored.remote() {
+        return remote.put(key, &bytes, expiry);
+    }
     if stored.is_indexed() {
         drop(admission);
         return index::one(stored, key, (Effect::put(expiry), &bytes));
     }
     if admission.is_some() || bytes.len() >= COPIED_MAX {
         let entry = (&mut bytes, expiry);
-        return match stored.bytes().put_encoded(key, entry, admission) {
+        return match stored.keyspace()?.put_encoded(key, entry, admission) {
             Err(error) if was_indexed(stored, &error) => {
                 index::one(stored, key, (Effect::put(expiry), &bytes))
             }
@@ -79,11 +87,20 @@ pub(crate) fn put(
 
 /// Changes the document of the encoded `key`, by itself.
 pub(crate) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()> {
+    if let Some(remote) = stored.remote() {
+        return match change {
+            Change::Put(bytes, expiry) => remote.put(key, bytes, expiry),
+            Change::Delete => {
+                remote.rewrite(key, &mut |_old| Ok(Write::Delete)).map(|_was_there| ())
+            }
+            Change::Patch(_) => Err(unsupported("a patch without a read", "Collection::patch_if")),
+        };
+    }
     let entry = change.entry();
     if stored.is_indexed() {
         return index::one(stored, key, entry);
     }
-    match stored.bytes().write_one(entry.0, key, entry.1) {
+    match stored.keyspace()?.write_one(entry.0, key, entry.1) {
         Err(error) if was_indexed(stored, &error) => index::one(stored, key, entry),
         written => written,
     }
@@ -107,10 +124,10 @@ pub(crate) fn in_transaction(
     change: Change<'_>,
 ) -> Result<()> {
     // Before it is looked up: an index that is created in between is a Conflict.
-    own.transaction.note_set(stored.bytes());
+    own.transaction.note_set(stored.keyspace()?);
     if !stored.is_indexed() {
         let (effect, value) = change.entry();
-        return own.transaction.write(stored.bytes(), effect, key, value);
+        return own.transaction.write(stored.keyspace()?, effect, key, value);
     }
     match change {
         Change::Put(bytes, expiry) => own.write(stored, key, Some((bytes, expiry))),
@@ -133,7 +150,7 @@ pub(crate) fn range_in_transaction(
     range: KeyRange,
 ) -> Result<()> {
     let mut keys = Vec::new();
-    let mut scan = own.transaction.scan(stored.bytes(), range)?;
+    let mut scan = own.transaction.scan(stored.keyspace()?, range)?;
     while scan.advance()? {
         keys.push(scan.key().to_vec());
     }
@@ -145,21 +162,27 @@ pub(crate) fn range_in_transaction(
 /// Ends the marks of loads that were stopped, whose documents are removed. Called before a removal,
 /// in case that it is cut short, and after it, in case that a load has begun meanwhile.
 pub(crate) fn end_loads(stored: &Stored) -> Result<()> {
-    loads::forget(stored.engine(), stored.bytes().id())
+    if let Some(remote) = stored.remote() {
+        return remote.end_loads();
+    }
+    loads::forget(stored.engine(), stored.keyspace()?.id())
 }
 
 /// As [`end_loads`], by a transaction.
 pub(crate) fn end_loads_in(stored: &Stored, own: Own<'_>) -> Result<()> {
-    let id = stored.bytes().id();
+    let id = stored.keyspace()?.id();
     let Some(marks) = loads::marks_of(stored.engine(), id)? else { return Ok(()) };
     own.transaction.write(&marks, Kind::Delete, &loads::range_of(id).0, b"")
 }
 
 fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
+    if let Some(remote) = stored.remote() {
+        return remote.delete_range(&range);
+    }
     if stored.is_indexed() {
         return index::remove_range(stored, range);
     }
-    match stored.bytes().delete_keys(range.clone()) {
+    match stored.keyspace()?.delete_keys(range.clone()) {
         Err(error) if was_indexed(stored, &error) => index::remove_range(stored, range),
         removed => removed,
     }
@@ -168,7 +191,10 @@ fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
 /// Removes all documents. The engine empties the indexes by the same commit.
 pub(crate) fn clear(stored: &Stored) -> Result<()> {
     end_loads(stored)?;
-    stored.bytes().clear()?;
+    match stored.remote() {
+        Some(remote) => remote.clear()?,
+        None => stored.keyspace()?.clear()?,
+    }
     end_loads(stored)
 }
 
@@ -178,17 +204,45 @@ pub(super) fn rewrite(
     stored: &Stored,
     to: Destination<'_>,
     key: &[u8],
+    decide: impl FnMut(Option<&[u8]>) -> Result<Rewrite>,
+) -> Result<bool> {
+    match (to, stored.remote()) {
+        (Destination::Database, Some(remote)) => rewrite_remote(remote, key, decide),
+        (to, _) => rewrite_here(stored, to, key, decide),
+    }
+}
+
+/// As [`rewrite`], in a cluster: `decide` is called again if another write came first.
+fn rewrite_remote(
+    remote: &Arc<dyn Remote>,
+    key: &[u8],
+    mut decide: impl FnMut(Option<&[u8]>) -> Result<Rewrite>,
+) -> Result<bool> {
+    remote.rewrite(key, &mut |old| {
+        let bytes = old.map(|row| &*row.document);
+        Ok(match decide(bytes)? {
+            Rewrite::Nothing => Write::Nothing,
+            Rewrite::Delete => Write::Delete,
+            Rewrite::Put(bytes) => Write::Put(bytes, old.and_then(|row| row.expiry)),
+        })
+    })
+}
+
+fn rewrite_here(
+    stored: &Stored,
+    to: Destination<'_>,
+    key: &[u8],
     decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
 ) -> Result<bool> {
     match to {
         Destination::Transaction(mut own) => {
             // As in `in_transaction`.
-            own.transaction.note_set(stored.bytes());
+            own.transaction.note_set(stored.keyspace()?);
             if stored.is_indexed() {
                 return own.rewrite(stored, key, decide);
             }
             let change = |old: Option<&[u8]>| decide(old).map(Rewrite::entry);
-            own.transaction.read_modify_write(stored.bytes(), key, change)
+            own.transaction.read_modify_write(stored.keyspace()?, key, change)
         }
         Destination::Database if stored.is_indexed() => index::rewrite(stored, key, decide),
         Destination::Database => rewrite_plain(stored, key, decide),
@@ -205,7 +259,7 @@ fn rewrite_plain(
         Some(decide) => decide(old).map(Rewrite::entry),
         None => Ok(None),
     };
-    let written = stored.bytes().read_modify_write(key, change);
+    let written = stored.keyspace()?.read_modify_write(key, change);
     match (written, decide) {
         (Err(error), Some(decide)) if was_indexed(stored, &error) => {
             index::rewrite(stored, key, decide)

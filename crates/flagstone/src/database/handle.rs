@@ -97,7 +97,10 @@ impl Database {
     /// quarter of the memory budget, or of a dropped keyspace; OutOfSpace, Io, Poisoned, Closed. An
     /// error other than Poisoned means that nothing was written. After Poisoned this is unknown
     /// until the database is opened again.
-    pub fn commit(&self, batch: Batch) -> Result<()> {
+    pub fn commit(&self, mut batch: Batch) -> Result<()> {
+        if let Some(remote) = batch.remote.take() {
+            remote.commit()?;
+        }
         self.commit_start(batch)?.wait()
     }
 
@@ -173,6 +176,7 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn commit_start(&self, batch: Batch) -> Result<Ticket> {
+        batch.check_is_here()?;
         let durability = batch.durability_or(self.0.options().durability);
         index::start(&self.0, batch.inner, durability)
     }
@@ -204,6 +208,7 @@ impl Database {
     /// # Errors
     /// As [`Database::commit`].
     pub fn try_commit(&self, batch: &Batch) -> Result<TryCommit> {
+        batch.check_is_here()?;
         let durability = batch.durability_or(self.0.options().durability);
         index::try_start(&self.0, &batch.inner, durability)
     }

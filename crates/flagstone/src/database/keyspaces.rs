@@ -154,7 +154,7 @@ impl Database {
     /// not after a crash; until that is settled, writes to it return Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
         let collection = self.space(name).existing().collection();
-        let collection = collection.ok().flatten().map(|c| c.0.bytes().id());
+        let collection = collection.ok().flatten().map(|c| flagstone_base::KeyspaceId(c.0.id()));
         let is_dropped = self.0.drop_keyspace(name)?;
         if let Some(id) = collection {
             loads::forget(&self.0, id)?;
@@ -164,7 +164,7 @@ impl Database {
 
     /// See [`crate::internal::drop_unwritten`].
     pub(crate) fn drop_unwritten(&self, collection: &Collection) -> Result<bool> {
-        let keyspace = collection.0.bytes();
+        let keyspace = collection.0.keyspace()?;
         let is_dropped = self.0.drop_unwritten(keyspace)?;
         if is_dropped {
             loads::forget(&self.0, keyspace.id())?;
@@ -335,6 +335,10 @@ impl<M: Opening> OpenSpace<'_, M> {
     /// # Errors
     /// As [`OpenSpace::keyspace`].
     pub fn collection(self) -> Result<M::Of<Collection>> {
+        #[cfg(feature = "doubles")]
+        if let Some(found) = crate::remote::redirected(self.database, self.name, M::CREATES) {
+            return M::of(found?);
+        }
         let engine = &self.database.0;
         M::open(&self, &contents::documents(), |keyspace| Collection::new(engine, keyspace))
     }
@@ -378,6 +382,14 @@ mod opening {
         /// What is returned of what was opened.
         type Of<T>;
 
+        /// Whether a space that is missing is created.
+        #[cfg(feature = "doubles")]
+        const CREATES: bool;
+
+        /// Returns what was opened elsewhere.
+        #[cfg(feature = "doubles")]
+        fn of<T>(found: Option<T>) -> Result<Self::Of<T>>;
+
         fn open<T>(
             space: &OpenSpace<'_, Self>,
             wanted: &WantedContent<'_>,
@@ -387,6 +399,14 @@ mod opening {
 
     impl Opening for Creating {
         type Of<T> = T;
+
+        #[cfg(feature = "doubles")]
+        const CREATES: bool = true;
+
+        #[cfg(feature = "doubles")]
+        fn of<T>(found: Option<T>) -> Result<T> {
+            found.ok_or_else(|| flagstone_base::Error::invalid("no space was created"))
+        }
 
         fn open<T>(
             space: &OpenSpace<'_, Self>,
@@ -400,6 +420,14 @@ mod opening {
 
     impl Opening for Existing {
         type Of<T> = Option<T>;
+
+        #[cfg(feature = "doubles")]
+        const CREATES: bool = false;
+
+        #[cfg(feature = "doubles")]
+        fn of<T>(found: Option<T>) -> Result<Option<T>> {
+            Ok(found)
+        }
 
         fn open<T>(
             space: &OpenSpace<'_, Self>,

@@ -174,7 +174,7 @@ impl Transaction {
     /// As the get of the space; InvalidInput for a space of another database.
     #[inline]
     pub fn get<S: Space>(&self, space: &S, key: impl Key<S>) -> Result<Option<S::Value>> {
-        let found = self.inner.get(space.bytes(), key.key_bytes()?)?;
+        let found = self.inner.get(space.engine_keyspace()?, key.key_bytes()?)?;
         found.map(|bytes| space.read(bytes)).transpose()
     }
 
@@ -199,7 +199,8 @@ impl Transaction {
     /// # Ok::<(), flagstone::Error>(())
     /// ```
     pub fn scan<S: Space>(&self, space: &S, range: impl KeyRange<S>) -> Scan<'_, S> {
-        let scan = range.key_range().and_then(|range| self.inner.scan(space.bytes(), range));
+        let scan =
+            range.key_range().and_then(|range| self.inner.scan(space.engine_keyspace()?, range));
         Scan::new(scan, space.decoder())
     }
 
@@ -346,7 +347,7 @@ impl Transaction {
         operand: impl AsRef<[u8]>,
     ) -> Result<()> {
         let key = key.key_bytes()?;
-        self.inner.write(space.bytes(), Kind::Merge, key.as_ref(), operand.as_ref())
+        self.inner.write(space.engine_keyspace()?, Kind::Merge, key.as_ref(), operand.as_ref())
     }
 
     /// Checks that `key` is as `expected`, as the transaction sees it, and guards it from then on:
@@ -386,7 +387,7 @@ impl Transaction {
         key: impl Key<S>,
         expected: Expect,
     ) -> Result<()> {
-        self.inner.expect(space.bytes(), key.key_bytes()?.as_ref(), expected)
+        self.inner.expect(space.engine_keyspace()?, key.key_bytes()?.as_ref(), expected)
     }
 }
 

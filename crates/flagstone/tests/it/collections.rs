@@ -42,11 +42,14 @@ fn a_range_of_documents_is_removed_by_the_order_of_values() {
     let expected = [-3, -2, 10, 11, 12].map(Value::from);
     assert_eq!(left[..5], expected);
     assert_eq!(left[5..], [Value::from("text")]);
-    assert_eq!(internal::stored(&documents).scan(..).count(), 6);
+    assert_eq!(internal::stored(&documents).unwrap().scan(..).count(), 6);
     let snapshot = db.snapshot();
     documents.delete_range(..).unwrap();
     assert_eq!(
-        (documents.count().unwrap(), internal::stored(&documents).scan(..).unordered().count()),
+        (
+            documents.count().unwrap(),
+            internal::stored(&documents).unwrap().scan(..).unordered().count()
+        ),
         (0, 0)
     );
     assert_eq!(snapshot.scan(&documents, ..).count(), 6);
@@ -62,7 +65,7 @@ fn a_snapshot_has_documents_and_stored_bytes_as_they_were() {
     }
     let before = db.snapshot();
     let stored = |snapshot: &flagstone::Snapshot| -> Vec<(Vec<u8>, Vec<u8>)> {
-        let entries = snapshot.scan(&internal::stored(&documents), ..);
+        let entries = snapshot.scan(&internal::stored(&documents).unwrap(), ..);
         entries.map(|entry| entry.map(|(k, v)| (k.to_vec(), v.to_vec())).unwrap()).collect()
     };
     let bytes = stored(&before);
@@ -81,8 +84,8 @@ fn a_snapshot_has_documents_and_stored_bytes_as_they_were() {
     assert_eq!(scanned, [(Value::from(2), 2), (Value::from(3), 3)]);
     assert_eq!((bytes.len(), stored(&before) == bytes, stored(&after).len()), (3, true, 2));
     let (key, value) = &bytes[2];
-    assert_eq!(before.get(&internal::stored(&documents), key).unwrap().unwrap(), *value);
-    assert_eq!(internal::stored(&documents).get(key).unwrap(), None);
+    assert_eq!(before.get(&internal::stored(&documents).unwrap(), key).unwrap().unwrap(), *value);
+    assert_eq!(internal::stored(&documents).unwrap().get(key).unwrap(), None);
     let too_long = "x".repeat(70_000);
     let refused = before.get(&documents, too_long.as_str()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
@@ -98,8 +101,10 @@ fn a_snapshot_refuses_a_collection_of_another_database() {
     let kinds = [
         snapshot.get(&theirs, 1).map(|_| ()),
         snapshot.scan(&theirs, ..).try_for_each(|entry| entry.map(|_| ())),
-        snapshot.get(&internal::stored(&theirs), "a").map(|_| ()),
-        snapshot.scan(&internal::stored(&theirs), ..).try_for_each(|entry| entry.map(|_| ())),
+        snapshot.get(&internal::stored(&theirs).unwrap(), "a").map(|_| ()),
+        snapshot
+            .scan(&internal::stored(&theirs).unwrap(), ..)
+            .try_for_each(|entry| entry.map(|_| ())),
     ];
     for refused in kinds {
         assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidInput);
@@ -231,7 +236,7 @@ fn a_document_with_the_names_of_its_collection_is_put_as_it_is_and_recovered() {
     // Another order of the same names in the other table.
     others.put(0, doc!({ "b": 0, "a": 0 })).unwrap();
     let value = doc!({ "a": { "b": 1 }, "c": [1, "x"] });
-    let names = internal::names(&documents);
+    let names = internal::names(&documents).unwrap();
     let mut bytes = Vec::new();
     let mut encoder = internal::document::Encoder::new();
     encoder.encode(&value, Some(&names), &mut bytes).unwrap();
@@ -241,7 +246,7 @@ fn a_document_with_the_names_of_its_collection_is_put_as_it_is_and_recovered() {
     let mut tx = db.begin().unwrap();
     tx.put(&documents, 2, &document).unwrap();
     tx.commit().unwrap();
-    let stored = internal::stored(&documents);
+    let stored = internal::stored(&documents).unwrap();
     assert!(stored.scan(..).all(|entry| *entry.unwrap().1 == *bytes));
     drop((stored, document, documents, others));
     db.close().unwrap();

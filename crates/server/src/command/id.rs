@@ -47,7 +47,7 @@ impl Incoming {
         bson: &[u8],
         collection: &Collection,
     ) -> Outcome<(Value, Document)> {
-        self.document_with(bson, Some(names(collection)))
+        self.document_with(bson, names(collection))
     }
 
     fn document_with(

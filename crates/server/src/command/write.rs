@@ -198,7 +198,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         is_ordered: bool,
     ) -> Self {
         let (chunk, bytes, inserted, has_written) = (Vec::new(), 0, 0, false);
-        let names = names(collection).len();
+        let names = names(collection).map_or(0, |names| names.len());
         Self {
             run,
             namespace,
@@ -224,7 +224,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
             Ok((key, document)) => {
                 self.bytes += bson.len();
                 self.chunk.push(New { index, key, document });
-                let names = names(self.collection).len();
+                let names = names(self.collection).map_or(0, |names| names.len());
                 let is_full = self.chunk.len() == CHUNK_DOCUMENTS
                     || self.bytes >= CHUNK_BYTES
                     || names >= self.names + CHUNK_NAMES;

@@ -176,7 +176,7 @@ impl<'a, 'w> Build<'a, 'w> {
             part_bytes.unwrap_or(memory * PART_SORTS)
         };
         let Built { documents, entries, .. } = index.built().unwrap_or_default();
-        let documents_total = stored.bytes().approximate_count();
+        let documents_total = stored.approximate_count();
         let progress =
             BuildProgress { documents, documents_total, entries, entries_written: entries };
         Self {
@@ -199,7 +199,7 @@ impl<'a, 'w> Build<'a, 'w> {
         let snapshot = self.fill.snapshot();
         let below = self.index.built().unwrap_or_default().below;
         let rest = KeyRange { start: Bound::Included(below), end: Bound::Unbounded };
-        let mut scan = snapshot.scan(self.stored.bytes(), rest)?.with_expired();
+        let mut scan = snapshot.scan(self.stored.keyspace()?, rest)?.with_expired();
         let mut has_next = scan.advance()?;
         loop {
             let Some(sorted) = self.sorted(&mut scan, &mut has_next)? else {
@@ -225,7 +225,7 @@ impl<'a, 'w> Build<'a, 'w> {
     fn sorted(&mut self, scan: &mut Scan, has_next: &mut bool) -> Result<Option<Sorted>> {
         let memory = self.memory as usize;
         let options = SortOptions { memory, limit: None, distinct: false, share: 1 };
-        let mut sorter = Sorter::new(self.stored.bytes().scratch(), options);
+        let mut sorter = Sorter::new(self.stored.scratch(), options);
         let mut seen = self.index.seen();
         let (mut bytes, mut last) = (0, Vec::new());
         while *has_next && (bytes < self.part_bytes || !divides(&last, scan.key())) {
@@ -250,7 +250,7 @@ impl<'a, 'w> Build<'a, 'w> {
         key: &[u8],
         document: &[u8],
     ) -> Result<Option<(DocumentEntries, Option<Moment>)>> {
-        let (core, snapshot) = (self.stored.bytes(), self.fill.snapshot());
+        let (core, snapshot) = (self.stored.keyspace()?, self.fill.snapshot());
         let mut expiry = None;
         // Looked up only where entries expire at all.
         if core.expires() {
@@ -276,7 +276,7 @@ impl<'a, 'w> Build<'a, 'w> {
     /// Returns the entries of a document, if one commit can remove them together with those of all
     /// other indexes: else nothing could remove the document.
     fn fitting_entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
-        let most = self.stored.bytes().batch_bytes_max();
+        let most = self.stored.batch_bytes_max();
         let entries = self.entries_of(&self.index.definition, (key, document), Some(most))?;
         let bytes = |entries: &DocumentEntries| {
             entries.bytes() + (entries.iter().len() * REMOVAL_BYTES) as u64
@@ -284,7 +284,7 @@ impl<'a, 'w> Build<'a, 'w> {
         let mut all = bytes(&entries);
         // Few are so large that those of the others are worth a look.
         if all > most / LARGE_PARTS {
-            for other in &self.stored.bytes().owned_set().keyspaces {
+            for other in &self.stored.keyspace()?.owned_set().keyspaces {
                 if other.id() != self.owned.id()
                     && let Some(index) = index_of(other)
                 {
@@ -311,7 +311,7 @@ impl<'a, 'w> Build<'a, 'w> {
         bytes_max: Option<u64>,
     ) -> Result<DocumentEntries> {
         let damaged = |malformed| self.stored.corrupt("a stored document", malformed);
-        let root = View::of(document, Some(self.stored.names())).map_err(damaged)?;
+        let root = View::of(document, self.stored.names()).map_err(damaged)?;
         DocumentEntries::of(definition, &root, key, bytes_max).map_err(|refusal| match refusal {
             Refusal::Malformed(malformed) => damaged(malformed),
             Refusal::Unfit(error) => {
@@ -448,7 +448,7 @@ impl<'a, 'w> Build<'a, 'w> {
         key: &[u8],
         entry: &[u8],
     ) -> Result<Option<Option<Moment>>> {
-        let found = now.get_stored(self.stored.bytes(), key)?;
+        let found = now.get_stored(self.stored.keyspace()?, key)?;
         let StoredPut { value: Some(document), expiry, .. } = found else { return Ok(None) };
         let entries = self.entries_of(&self.index.definition, (key, &document), None)?;
         Ok(entries.iter().any(|(found, _)| found == entry).then_some(expiry))

@@ -104,7 +104,7 @@ pub(in crate::collection) fn rewrite(
     key: &[u8],
     decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
 ) -> Result<bool> {
-    let (core, engine) = (stored.bytes(), stored.engine());
+    let (core, engine) = (stored.keyspace()?, stored.engine());
     let hold = engine.hold(Batch::default()).key(core, key);
     let (ticket, is_written) = hold.commit(|held| {
         let found = held.get(core, key)?;
@@ -166,7 +166,7 @@ pub(in crate::collection) fn push_dated(
     key: &[u8],
     (effect, value): (Effect, &[u8]),
 ) -> Result<()> {
-    let core = stored.bytes();
+    let core = stored.keyspace()?;
     if effect.kind() != Kind::Put || !(stored.is_indexed() || batch.is_dated()) {
         return batch.push(core, effect, key, value);
     }
@@ -179,7 +179,7 @@ pub(in crate::collection) fn push_dated(
 /// index was `dropped`. What has expired gets no later moment: the clock may be far ahead, and set
 /// right later.
 pub(super) fn apply_dates(stored: &Stored, dropped: Option<&Definition>) -> Result<()> {
-    let core = stored.bytes();
+    let core = stored.keyspace()?;
     let mut scan = core.scan_range(KeyRange::ALL).with_expired();
     while scan.advance()? {
         let key = scan.key();
@@ -227,7 +227,7 @@ pub(super) fn restore_entry(
     key: &[u8],
     entry: &[u8],
 ) -> Result<bool> {
-    let (core, engine) = (stored.bytes(), stored.engine());
+    let (core, engine) = (stored.keyspace()?, stored.engine());
     let mut has_expired = false;
     let hold = engine.hold(Batch::default()).key(core, key);
     let restored = hold.commit(|held| {
@@ -246,7 +246,7 @@ pub(super) fn restore_entry(
 
 /// Removes the document of the encoded `key` if it has expired.
 pub(super) fn remove_expired(stored: &Stored, key: &[u8]) -> Result<()> {
-    let (core, engine) = (stored.bytes(), stored.engine());
+    let (core, engine) = (stored.keyspace()?, stored.engine());
     let hold = engine.hold(Batch::default()).key(core, key);
     let (ticket, ()) = hold.commit(|held| {
         let expiry = held.get_stored(core, key)?.expiry;
@@ -263,8 +263,8 @@ pub(super) fn remove_expired(stored: &Stored, key: &[u8]) -> Result<()> {
 /// step is one commit.
 pub(in crate::collection) fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
     // Half of what a batch may take: the other half is for the entries.
-    let bytes_max = (stored.bytes().batch_bytes_max() / 2).min(STEP_BYTES) as usize;
-    let mut scan = stored.bytes().scan_range(range).with_expired();
+    let bytes_max = (stored.keyspace()?.batch_bytes_max() / 2).min(STEP_BYTES) as usize;
+    let mut scan = stored.keyspace()?.scan_range(range).with_expired();
     loop {
         let (mut keys, mut bytes, mut has_more) = (Vec::new(), 0, false);
         while keys.len() < STEP_DOCUMENTS && bytes < bytes_max {
@@ -289,7 +289,7 @@ pub(in crate::collection) fn remove_range(stored: &Stored, range: KeyRange) -> R
 fn remove_all(stored: &Stored, keys: &[Vec<u8>]) -> Result<()> {
     let (engine, mut batch) = (stored.engine(), Batch::default());
     for key in keys {
-        batch.delete(stored.bytes(), key)?;
+        batch.delete(stored.keyspace()?, key)?;
     }
     let removed = start_held(engine, batch, engine.options().durability, true);
     match removed.and_then(|ticket| ticket.wait()) {

@@ -1,10 +1,11 @@
 //! Creates, lists and drops the indexes of a collection.
 
-use super::build::{Watch, build};
+use super::build::{BuildProgress, Watch, build};
 use super::commit::OwnedIndex;
 use super::commit::apply_dates;
 use crate::collection::stored::Stored;
 use crate::index::{CONTENT, Definition, Index, IndexState, Status, encode_note, index_of};
+use crate::remote::{Area, NewIndex, Remote, RemoteIndex};
 use flagstone_base::interrupt::interruptible;
 use flagstone_base::{Compression, Error, ErrorKind, Result};
 use flagstone_engine::content::KeyspaceContent;
@@ -13,6 +14,7 @@ use flagstone_engine::{
 };
 use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The bytes of a note that are left for what an index learns of its documents: how far its build
@@ -103,6 +105,15 @@ impl IndexInfo {
         }
     }
 
+    fn of_remote(index: &RemoteIndex, remote: &Arc<dyn Remote>) -> Self {
+        Self {
+            is_ready: index.is_complete(),
+            entries: remote.about(Area::Index(index.id)),
+            uses: index.state.uses(),
+            ..Self::new(&index.state.definition)
+        }
+    }
+
     fn of(owned: &Keyspace, index: &IndexState) -> Self {
         Self {
             is_ready: index.usable_from().is_some(),
@@ -116,7 +127,12 @@ impl IndexInfo {
 
 /// Returns the indexes of a collection in the order of their creation.
 pub(in crate::collection) fn list(stored: &Stored) -> Vec<IndexInfo> {
-    let owned = stored.engine().owned(stored.bytes());
+    if let Some(remote) = stored.remote() {
+        let catalog = remote.catalog();
+        return catalog.indexes().iter().map(|index| IndexInfo::of_remote(index, remote)).collect();
+    }
+    let Ok(keyspace) = stored.keyspace() else { return Vec::new() };
+    let owned = stored.engine().owned(keyspace);
     owned.iter().filter_map(|owned| Some(IndexInfo::of(owned, index_of(owned)?))).collect()
 }
 
@@ -130,6 +146,9 @@ pub(crate) fn create(
     watch: Watch<'_>,
 ) -> Result<ControlFlow<()>> {
     let definition = Definition::new(name, index)?;
+    if let Some(remote) = stored.remote() {
+        return create_remote(remote, &definition, watch);
+    }
     loop {
         let (owned, is_new) = found_or_empty(stored, &definition)?;
         let Some(index) = index_of(&owned) else { return Err(no_index(&owned)) };
@@ -160,13 +179,34 @@ pub(crate) fn create(
                     drop_one(stored, &owned, is_it).unwrap_or_default()
                 }
                 // What has failed half-way would fail again.
-                Err(_) => stored.engine().drop_owned(stored.bytes(), is_it).unwrap_or_default(),
+                Err(_) => stored.engine().drop_owned(stored.keyspace()?, is_it).unwrap_or_default(),
             };
         }
         return built.map(|is_complete| {
             if is_complete { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
     }
+}
+
+/// As [`create`], in a cluster.
+fn create_remote(
+    remote: &Arc<dyn Remote>,
+    wanted: &Definition,
+    watch: Watch<'_>,
+) -> Result<ControlFlow<()>> {
+    let new = NewIndex::of(wanted)?;
+    let catalog = remote.refresh()?;
+    let known = catalog.indexes().iter().find(|index| index.name() == wanted.name);
+    if let Some(known) = known {
+        check_same(&known.state.definition, wanted)?;
+        if known.is_complete() {
+            return Ok(ControlFlow::Continue(()));
+        }
+    }
+    let documents_total = remote.about(Area::Documents);
+    remote.create_index(&new, &mut |documents, entries| {
+        watch(BuildProgress { documents, documents_total, entries, entries_written: entries })
+    })
 }
 
 /// Returns the index of this definition, and whether it is new.
@@ -210,7 +250,7 @@ fn prepare(stored: &Stored, index: OwnedIndex<'_>, is_new: bool) -> Result<()> {
 }
 
 fn find(stored: &Stored, name: &str) -> Option<Keyspace> {
-    stored.engine().owned(stored.bytes()).into_iter().find(|owned| owned.name() == name)
+    stored.engine().owned(stored.keyspace().ok()?).into_iter().find(|owned| owned.name() == name)
 }
 
 fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
@@ -230,7 +270,7 @@ fn create_empty(stored: &Stored, definition: &Definition) -> Result<Keyspace> {
         .bottom_compression(Compression::Lz4);
     let content = KeyspaceContent::of(CONTENT);
     let wanted = WantedOwned { name: &definition.name, content, options: &options, note: &note };
-    Ok(stored.engine().create_owned(stored.bytes(), &wanted)?.keyspace)
+    Ok(stored.engine().create_owned(stored.keyspace()?, &wanted)?.keyspace)
 }
 
 #[cold]
@@ -240,12 +280,17 @@ fn no_index(owned: &Keyspace) -> Error {
 
 /// Refuses an index that is there with another definition.
 fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
-    let text = |definition: &Definition| encode_note(definition, &Status::default());
     let Some(known) = index_of(&owned) else { return Err(no_index(&owned)) };
-    if text(&known.definition)? == text(wanted)? {
-        return Ok(owned);
+    check_same(&known.definition, wanted)?;
+    Ok(owned)
+}
+
+fn check_same(known: &Definition, wanted: &Definition) -> Result<()> {
+    let text = |definition: &Definition| encode_note(definition, &Status::default());
+    if text(known)? == text(wanted)? {
+        return Ok(());
     }
-    let (known, wanted) = (IndexInfo::new(&known.definition), IndexInfo::new(wanted));
+    let (known, wanted) = (IndexInfo::new(known), IndexInfo::new(wanted));
     Err(Error::invalid(format!(
         "there is an index {:?} already, with another definition: {}; asked for: {}",
         wanted.name,
@@ -256,6 +301,9 @@ fn same(owned: Keyspace, wanted: &Definition) -> Result<Keyspace> {
 
 /// Removes the index `name`. Returns false if there is none.
 pub(in crate::collection) fn drop(stored: &Stored, name: &str) -> Result<bool> {
+    if let Some(remote) = stored.remote() {
+        return remote.drop_index(name);
+    }
     let Some(owned) = find(stored, name) else { return Ok(false) };
     drop_one(stored, &owned, |one| one.name() == name && index_of(one).is_some())
 }
@@ -267,7 +315,7 @@ fn drop_one(
     owned: &Keyspace,
     is_it: impl Fn(&KeyspaceCore) -> bool,
 ) -> Result<bool> {
-    if !stored.engine().drop_owned(stored.bytes(), is_it)? {
+    if !stored.engine().drop_owned(stored.keyspace()?, is_it)? {
         return Ok(false);
     }
     if let Some(index) = index_of(owned).filter(|index| index.definition.expires.is_some()) {

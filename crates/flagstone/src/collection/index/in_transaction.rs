@@ -93,7 +93,7 @@ impl Own<'_> {
         key: &[u8],
         new: Option<(&[u8], Option<Moment>)>,
     ) -> Result<()> {
-        let core = stored.bytes();
+        let core = stored.keyspace()?;
         self.note_set(core);
         let (value, expiry) = self.transaction.get_with_expiry(core, key)?;
         let old = match value {
@@ -160,7 +160,7 @@ impl Own<'_> {
         key: &[u8],
         operand: &[u8],
     ) -> Result<()> {
-        let core = stored.bytes();
+        let core = stored.keyspace()?;
         // Before it is looked up which paths the indexes read.
         self.note_set(core);
         // Where documents expire, a patch is a put of what it makes of the one that is there: so
@@ -191,7 +191,7 @@ impl Own<'_> {
         key: &[u8],
         decide: impl FnOnce(Option<&[u8]>) -> Result<Rewrite>,
     ) -> Result<bool> {
-        let (old, expiry) = self.transaction.get_with_expiry(stored.bytes(), key)?;
+        let (old, expiry) = self.transaction.get_with_expiry(stored.keyspace()?, key)?;
         match decide(old.as_deref())? {
             Rewrite::Nothing => return Ok(false),
             Rewrite::Delete => self.write(stored, key, None)?,
@@ -217,13 +217,13 @@ impl Own<'_> {
             if holder == change.primary_key
                 || removals.iter().any(|removal| removal.key == holder)
                 || self.transaction.get(&change.core, &change.key)?.is_some()
-                || self.transaction.get(stored.bytes(), holder)?.is_some()
+                || self.transaction.get(stored.keyspace()?, holder)?.is_some()
             {
                 continue;
             }
-            let old = self.transaction.get_stored(stored.bytes(), holder)?;
-            let mut changes = IndexChanges::new(stored.bytes().batch_bytes_max());
-            changes.add(stored.bytes(), holder, &old, None)?;
+            let old = self.transaction.get_stored(stored.keyspace()?, holder)?;
+            let mut changes = IndexChanges::new(stored.keyspace()?.batch_bytes_max());
+            changes.add(stored.keyspace()?, holder, &old, None)?;
             // The entry may be one of an earlier document, which was removed from tables before it.
             let has_it = |of: &EntryWrite| of.core.id() == change.core.id() && of.key == change.key;
             if changes.list.iter().any(has_it) {

@@ -28,6 +28,8 @@ mod statistics;
 
 mod create;
 
+mod verify_remote;
+
 mod verify;
 
 pub use build::BuildProgress;

@@ -6,6 +6,7 @@ use crate::index::{
     Definition, Ends, Flags, IndexState, Parts, Statistics, above, component_len, decode_component,
     index_of, parts, parts_inlined, range_end, range_start,
 };
+use crate::remote::{Area, Remote, RemoteIndex, RemoteRows};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Malformed, Result, SeqNo};
 use flagstone_doc::{Arrays, Value};
@@ -17,8 +18,24 @@ use std::sync::Arc;
 /// An index that is complete.
 #[derive(Clone)]
 pub(crate) struct UsableIndex {
-    core: Arc<KeyspaceCore>,
+    place: IndexPlace,
     usable_from: SeqNo,
+}
+
+/// What holds the entries of an index.
+#[derive(Clone)]
+enum IndexPlace {
+    Keyspace(Arc<KeyspaceCore>),
+    Remote(Arc<RemoteIndex>, Arc<dyn Remote>),
+}
+
+impl IndexPlace {
+    fn state(&self) -> Option<&IndexState> {
+        match self {
+            Self::Keyspace(core) => index_of(core),
+            Self::Remote(index, _) => Some(&index.state),
+        }
+    }
 }
 
 /// A range of entries.
@@ -34,17 +51,42 @@ pub(crate) enum Reader<'s, 't> {
     Transaction(&'t Transaction),
     /// The same, but not as a read of the transaction.
     Probe(&'t Transaction),
+    /// In a cluster, where this many entries are taken, if that is known.
+    Remote(Option<u64>),
 }
 
 impl UsableIndex {
     /// Returns the index in `core`; `None` if it holds none, or one that is still being built.
     pub(super) fn of(core: &Arc<KeyspaceCore>) -> Option<Self> {
         let usable_from = index_of(core)?.usable_from()?;
-        Some(Self { core: Arc::clone(core), usable_from })
+        Some(Self { place: IndexPlace::Keyspace(Arc::clone(core)), usable_from })
+    }
+
+    /// Returns an index of a cluster; `None` if it is still being built.
+    fn of_remote(index: &Arc<RemoteIndex>, remote: &Arc<dyn Remote>) -> Option<Self> {
+        let usable_from = index.state.usable_from()?;
+        let place = IndexPlace::Remote(Arc::clone(index), Arc::clone(remote));
+        Some(Self { place, usable_from })
     }
 
     fn state(&self) -> Option<&IndexState> {
-        index_of(&self.core)
+        self.place.state()
+    }
+
+    /// Returns the number of the index, which no other of the collection has.
+    pub(crate) fn id(&self) -> u32 {
+        match &self.place {
+            IndexPlace::Keyspace(core) => core.id().0,
+            IndexPlace::Remote(index, _) => index.id,
+        }
+    }
+
+    /// About how many entries there are.
+    pub(crate) fn approximate_count(&self) -> u64 {
+        match &self.place {
+            IndexPlace::Keyspace(core) => core.approximate_count(),
+            IndexPlace::Remote(index, remote) => remote.about(Area::Index(index.id)),
+        }
     }
 
     /// Returns the definition of the index.
@@ -69,9 +111,12 @@ impl UsableIndex {
         self.premise().map_or(0, |number| number.load(Ordering::Acquire))
     }
 
-    /// Returns the keyspace of the entries.
-    pub(crate) const fn core(&self) -> &Arc<KeyspaceCore> {
-        &self.core
+    /// Returns the keyspace of the entries; `None` in a cluster.
+    pub(crate) const fn core(&self) -> Option<&Arc<KeyspaceCore>> {
+        match &self.place {
+            IndexPlace::Keyspace(core) => Some(core),
+            IndexPlace::Remote(..) => None,
+        }
     }
 
     /// Returns the SeqNo from which on readers may use the index.
@@ -82,14 +127,17 @@ impl UsableIndex {
     /// Estimates how many of `total` entries are in `ranges`; returns also the size of the sample.
     /// `None` if there is none that is large enough.
     pub(crate) fn estimate(&self, ranges: &[IndexRange], total: u64) -> Option<(u64, u64)> {
-        let statistics = self.state()?.statistics(&self.core);
+        let statistics = self.statistics()?;
         let entries = statistics.entries_in(ranges.iter().map(|range| &range.0), total)?;
         Some((entries, statistics.sampled()))
     }
 
     /// Returns what a sample of the entries tells.
     pub(super) fn statistics(&self) -> Option<Arc<Statistics>> {
-        self.state().map(|state| state.statistics(&self.core))
+        match &self.place {
+            IndexPlace::Keyspace(core) => index_of(core).map(|state| state.statistics(core)),
+            IndexPlace::Remote(..) => None,
+        }
     }
 
     /// Returns where on the path of field number `field` any document ever had an array.
@@ -116,26 +164,40 @@ impl UsableIndex {
         let seqno = match reader {
             Reader::Snapshot(snapshot) => snapshot.seqno(),
             Reader::Transaction(transaction) | Reader::Probe(transaction) => transaction.seqno(),
+            Reader::Remote(_) => self.usable_from,
         };
         if seqno < self.usable_from {
             return Err(Error::invalid("a reader that is older than the index that it uses"));
         }
         let range = range.0.clone();
-        let source = match reader {
-            Reader::Snapshot(snapshot) => {
-                let scan = snapshot.scan(&self.core, range)?;
+        let source = match (reader, &self.place) {
+            (Reader::Snapshot(snapshot), IndexPlace::Keyspace(core)) => {
+                let scan = snapshot.scan(core, range)?;
                 EntryScan::Snapshot(if is_reverse { scan.rev() } else { scan })
             }
-            Reader::Transaction(transaction) | Reader::Probe(transaction) => {
+            (
+                Reader::Transaction(transaction) | Reader::Probe(transaction),
+                IndexPlace::Keyspace(core),
+            ) => {
                 let scan = match reader {
-                    Reader::Probe(_) => transaction.probe(&self.core, range)?,
-                    _ => transaction.scan(&self.core, range)?,
+                    Reader::Probe(_) => transaction.probe(core, range)?,
+                    _ => transaction.scan(core, range)?,
                 };
                 EntryScan::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
             }
+            (reader, IndexPlace::Remote(index, remote)) => {
+                let most = if let Reader::Remote(most) = reader { most } else { None };
+                let scan = RemoteRows::new(remote, Area::Index(index.id), range).most(most);
+                EntryScan::Remote(if is_reverse { scan.rev() } else { scan })
+            }
+            (Reader::Remote(_), IndexPlace::Keyspace(_)) => {
+                return Err(Error::invalid(
+                    "a reader of a cluster, of an index that is not in one",
+                ));
+            }
         };
-        let (core, place) = (Arc::clone(&self.core), EntryLayout::default());
-        Ok(IndexScan { core, source, place, first: Vec::new() })
+        let (index, layout) = (self.place.clone(), EntryLayout::default());
+        Ok(IndexScan { index, source, place: layout, first: Vec::new() })
     }
 }
 
@@ -196,6 +258,7 @@ impl IndexRange {
 enum EntryScan<'a> {
     Snapshot(Scan),
     Transaction(Box<TransactionScan<'a>>),
+    Remote(RemoteRows),
 }
 
 /// Where the parts of the current entry are.
@@ -222,7 +285,7 @@ fn note_first(first: &mut Vec<u8>, parts: &Parts<'_>) {
 
 /// A cursor over entries.
 pub(crate) struct IndexScan<'a> {
-    core: Arc<KeyspaceCore>,
+    index: IndexPlace,
     source: EntryScan<'a>,
     place: EntryLayout,
     /// The first component of the current entry, if none is cut.
@@ -232,7 +295,11 @@ pub(crate) struct IndexScan<'a> {
 impl IndexScan<'_> {
     /// Returns whether the entries are those of `index`.
     pub(crate) fn is_of(&self, index: &UsableIndex) -> bool {
-        Arc::ptr_eq(&self.core, &index.core)
+        match (&self.index, &index.place) {
+            (IndexPlace::Keyspace(own), IndexPlace::Keyspace(other)) => Arc::ptr_eq(own, other),
+            (IndexPlace::Remote(own, _), IndexPlace::Remote(other, _)) => own.id == other.id,
+            _ => false,
+        }
     }
 
     /// Releases memory while nobody reads, as [`Scan::park`]. A transaction keeps what it reads.
@@ -250,6 +317,7 @@ impl IndexScan<'_> {
         let has_next = match &mut self.source {
             EntryScan::Snapshot(scan) => scan.advance()?,
             EntryScan::Transaction(scan) => scan.advance()?,
+            EntryScan::Remote(scan) => scan.advance()?,
         };
         if has_next {
             let definition = self.definition()?;
@@ -276,8 +344,8 @@ impl IndexScan<'_> {
         most: usize,
         mut visit: impl FnMut(&Parts<'_>) -> bool,
     ) -> usize {
-        let Self { core, source, place, first } = self;
-        let (EntryScan::Snapshot(scan), Some(state)) = (source, index_of(core)) else { return 0 };
+        let Self { index, source, place, first } = self;
+        let (EntryScan::Snapshot(scan), Some(state)) = (source, index.state()) else { return 0 };
         let definition = &state.definition;
         let mut ends = Ends::default();
         let visited = scan.visit_near(most, |key, value| {
@@ -303,7 +371,7 @@ impl IndexScan<'_> {
     }
 
     fn definition(&self) -> Result<&Definition> {
-        let state = index_of(&self.core);
+        let state = self.index.state();
         Ok(&state.ok_or_else(|| Error::invalid("the keyspace of an index"))?.definition)
     }
 
@@ -311,6 +379,7 @@ impl IndexScan<'_> {
         match &self.source {
             EntryScan::Snapshot(scan) => scan.key(),
             EntryScan::Transaction(scan) => scan.key(),
+            EntryScan::Remote(scan) => scan.key(),
         }
     }
 
@@ -318,13 +387,15 @@ impl IndexScan<'_> {
         match &self.source {
             EntryScan::Snapshot(scan) => scan.value_bytes(),
             EntryScan::Transaction(scan) => scan.value_bytes(),
+            EntryScan::Remote(scan) => scan.value(),
         }
     }
 
     /// Returns the error of an entry that cannot be decoded.
     #[cold]
     pub(crate) fn corrupt(&self, malformed: Malformed) -> Error {
-        let text = format!("an entry of index {:?}, {malformed}", self.core.name());
+        let name = self.index.state().map_or("", |state| &state.definition.name);
+        let text = format!("an entry of index {name:?}, {malformed}");
         Error::new(ErrorKind::Corruption, text)
     }
 
@@ -378,18 +449,25 @@ fn decode_all(components: &[u8], definition: &Definition) -> Result<Vec<Option<V
 
 /// Returns the indexes of a collection that are complete.
 pub(crate) fn usable(stored: &Stored) -> Vec<UsableIndex> {
-    stored.bytes().owned_set().keyspaces.iter().filter_map(UsableIndex::of).collect()
+    if let Some(remote) = stored.remote() {
+        let catalog = remote.catalog();
+        let indexes = catalog.indexes().iter();
+        return indexes.filter_map(|index| UsableIndex::of_remote(index, remote)).collect();
+    }
+    let Ok(keyspace) = stored.keyspace() else { return Vec::new() };
+    keyspace.owned_set().keyspaces.iter().filter_map(UsableIndex::of).collect()
 }
 
 /// Returns all entries of the complete index `name`: values and primary keys.
 pub(crate) fn entries(stored: &Stored, name: &str) -> Result<Vec<(Vec<Option<Value>>, Value)>> {
-    let is_it = |index: &UsableIndex| index.core.name() == name;
+    let is_it = |index: &UsableIndex| index.definition().is_some_and(|it| it.name == name);
     let Some(index) = usable(stored).into_iter().find(is_it) else {
         let collection = stored.name();
         return Err(Error::invalid(format!("{collection:?} has no complete index {name:?}")));
     };
-    let snapshot = stored.bytes().snapshot();
-    let mut scan = index.scan(Reader::Snapshot(&snapshot), &IndexRange::all(), false)?;
+    let snapshot = stored.keyspace().ok().map(|keyspace| keyspace.snapshot());
+    let reader = snapshot.as_ref().map_or(Reader::Remote(None), Reader::Snapshot);
+    let mut scan = index.scan(reader, &IndexRange::all(), false)?;
     let mut entries = Vec::new();
     while scan.advance()? {
         entries.push((scan.decode()?, decode::primary_key(stored, scan.primary_key())?));

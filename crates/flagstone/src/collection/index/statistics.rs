@@ -36,13 +36,13 @@ pub(in crate::collection) fn statistics(stored: &Stored, name: &str) -> Result<I
         let collection = stored.name();
         return Err(Error::invalid(format!("{collection:?} has no complete index {name:?}")));
     };
-    let snapshot = stored.bytes().snapshot();
+    let snapshot = stored.keyspace()?.snapshot();
     let end = |is_reverse| -> Result<Vec<Option<Value>>> {
         let reader = Reader::Snapshot(&snapshot);
         let mut scan = index.scan(reader, &IndexRange::all(), is_reverse)?;
         if scan.advance()? { scan.decode() } else { Ok(Vec::new()) }
     };
-    let entries = index.core().approximate_count();
+    let entries = index.approximate_count();
     let fields = index.definition().map_or(0, |definition| definition.fields.len());
     let (mut distinct, mut distinct_error, mut sampled) = (Vec::new(), Vec::new(), 0);
     if let Some(statistics) = index.statistics() {

@@ -1,6 +1,7 @@
 //! Compares indexes with their documents, in both directions, as of one snapshot.
 
 use super::show::{shown_components, shown_key};
+use super::verify_remote;
 use crate::collection::stored::Stored;
 use crate::index::{DocumentEntries, Ends, IndexState, Refusal, index_of, parts, value_of};
 use flagstone_base::key::KeyRange;
@@ -34,15 +35,18 @@ impl fmt::Display for IndexVerifyReport {
 /// # Errors
 /// Corruption that names index, value and key for the first difference; Io, Closed.
 pub(crate) fn verify(stored: &Stored) -> Result<IndexVerifyReport> {
-    let mut report = IndexVerifyReport::default();
-    for owned in stored.engine().owned(stored.bytes()) {
+    if let Some(remote) = stored.remote() {
+        return verify_remote::verify(stored, remote);
+    }
+    let (keyspace, mut report) = (stored.keyspace()?, IndexVerifyReport::default());
+    for owned in stored.engine().owned(keyspace) {
         let Some(index) = index_of(&owned) else { continue };
         // The snapshot is taken after the index was complete.
         if index.usable_from().is_none() {
             continue;
         }
         // An index goes with its collection.
-        let is_gone = |one: &Keyspace| one.is_dropped() || stored.bytes().is_dropped();
+        let is_gone = |one: &Keyspace| one.is_dropped() || keyspace.is_dropped();
         let (snapshot, mut more) = (owned.snapshot(), report);
         match (Verify { stored, owned: &owned, index, snapshot }).run(&mut more) {
             Ok(()) => report = more,
@@ -63,7 +67,7 @@ struct Verify<'a> {
 impl Verify<'_> {
     fn run(&self, report: &mut IndexVerifyReport) -> Result<()> {
         let mut expected = 0;
-        let mut scan = self.snapshot.scan(self.stored.bytes(), KeyRange::ALL)?;
+        let mut scan = self.snapshot.scan(self.stored.keyspace()?, KeyRange::ALL)?;
         while scan.advance()? {
             expected += self.check_document(scan.key(), scan.value_bytes())?;
             report.documents += 1;
@@ -86,7 +90,7 @@ impl Verify<'_> {
     /// Checks that the index has the entries of a document. Returns how many.
     fn check_document(&self, key: &[u8], document: &[u8]) -> Result<u64> {
         let entries = self.entries_of(key, document)?;
-        let expiry = self.snapshot.expiry(self.stored.bytes(), key)?;
+        let expiry = self.snapshot.expiry(self.stored.keyspace()?, key)?;
         let mut value = Vec::new();
         for (entry, flags) in entries.iter() {
             value.clear();
@@ -105,7 +109,7 @@ impl Verify<'_> {
 
     fn entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
         let damaged = |malformed| self.stored.corrupt("a stored document", malformed);
-        let root = View::of(document, Some(self.stored.names())).map_err(damaged)?;
+        let root = View::of(document, self.stored.names()).map_err(damaged)?;
         DocumentEntries::of(&self.index.definition, &root, key, None).map_err(|refusal| {
             match refusal {
                 Refusal::Malformed(malformed) => damaged(malformed),
@@ -125,7 +129,7 @@ impl Verify<'_> {
             let parts = parts((entry, value), directions, is_unique, b"", &mut ends)
                 .map_err(|malformed| self.corrupt(format_args!("an entry, {malformed}")))?;
             let key = parts.primary_key;
-            let has_it = match self.snapshot.get(self.stored.bytes(), key)? {
+            let has_it = match self.snapshot.get(self.stored.keyspace()?, key)? {
                 None => false,
                 Some(document) => self.entries_of(key, &document)?.iter().any(|(e, _)| e == entry),
             };

@@ -426,8 +426,16 @@ impl IndexAccess {
     }
 
     /// Returns the conditions that entries in the ranges do not prove. An entry and its document
-    /// are of one commit, so a document has no need to be checked for what its entry says.
-    pub(super) fn unproven<'f>(&self, filter: &'f Filter) -> Cow<'f, Filter> {
+    /// are of one commit, so a document has no need to be checked for what its entry says, unless it
+    /// is read at another moment.
+    pub(super) fn unproven<'f>(
+        &self,
+        filter: &'f Filter,
+        source: &QuerySource<'_>,
+    ) -> Cow<'f, Filter> {
+        if !source.is_of_one_moment() && self.cover.is_none() {
+            return Cow::Borrowed(filter);
+        }
         match (self.is_exact, self.are_bounds_exact && self.fields > 0) {
             (true, _) => Cow::Owned(Filter::everything()),
             (false, true) => Cow::Owned(filter.without(|path| self.bounds(path))),
@@ -481,6 +489,7 @@ impl IndexAccess {
             QuerySource::Snapshot(snapshot) => Reader::Snapshot(snapshot),
             QuerySource::Transaction(transaction) => Reader::Transaction(transaction),
             QuerySource::Probe(transaction) => Reader::Probe(transaction),
+            QuerySource::Remote(_, most) => Reader::Remote(*most),
         }
     }
 }

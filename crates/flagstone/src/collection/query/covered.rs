@@ -71,7 +71,7 @@ impl<'t> Covered<'t> {
                 self.bytes.clear();
                 let (places, names) = (&self.cover.places, stored.names());
                 let key_of = |at: usize| places.get(at).map_or(NOTHING, |place| place.of(&entry));
-                self.composer.compose(key_of, Some(names), &mut self.bytes)?;
+                self.composer.compose(key_of, names, &mut self.bytes)?;
             }
             let is_match = match matcher {
                 Some(matcher) => decode::look(stored, &self.bytes, |root| {

@@ -294,6 +294,6 @@ impl std::iter::FusedIterator for Cursor<'_> {}
 
 impl fmt::Debug for Cursor<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cursor({:?})", self.stored.bytes().name())
+        write!(f, "Cursor({:?})", self.stored.name())
     }
 }

@@ -31,7 +31,7 @@ pub(super) fn run(
     let memory = spec.memory(stored) / 2;
     let limit = spec.last().map(|last| last.try_into().unwrap_or(usize::MAX));
     let options = SortOptions { memory, limit, distinct: true, share: 2 };
-    let mut sorter = Sorter::new(stored.bytes().scratch(), options);
+    let mut sorter = Sorter::new(stored.scratch(), options);
     let (mut seen, mut seen_bytes) = (HashSet::<Box<[u8]>>::new(), 0);
     let mut add = |key: &[u8]| {
         if key == [sort_key::MISSING] || seen.contains(key) {

@@ -22,7 +22,7 @@ impl Known<'_> {
 
     /// The keyspace of the index.
     pub(super) fn id(&self) -> u32 {
-        self.index.core().id().0
+        self.index.id()
     }
 
     /// Whether a value may be cut.

@@ -60,7 +60,7 @@ pub(super) struct SortJob<'a> {
 impl SortJob<'_> {
     /// Reads all of `rows` and sorts them.
     pub(super) fn run(mut self, mut rows: Rows<'_>) -> Result<SortedRows> {
-        let mut sorter = Sorter::new(self.stored.bytes().scratch(), self.options);
+        let mut sorter = Sorter::new(self.stored.scratch(), self.options);
         let (mut key, mut keys) = (Vec::new(), IndexKeys::new());
         let is_projected = rows.is_projected();
         let ties = self.ties.direction();

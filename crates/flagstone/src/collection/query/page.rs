@@ -37,7 +37,7 @@ pub(super) fn take(
     let next = match position {
         Some(((ties, sort_key), key)) if cursor.advance()? => Some(PageToken {
             query: spec.hash(stored),
-            history: source.history(stored),
+            history: source.history(stored)?,
             ties,
             sort_key,
             key,

@@ -17,9 +17,9 @@ impl Projector {
     }
 
     /// Returns the projection of a document, in its stored form. Defines no names.
-    pub(super) fn apply(&mut self, document: &View<'_>, names: &Names) -> Result<&[u8]> {
+    pub(super) fn apply(&mut self, document: &View<'_>, names: Option<&Names>) -> Result<&[u8]> {
         self.out.clear();
-        self.projector.apply(&self.projection, document, Some(names), &mut self.out)?;
+        self.projector.apply(&self.projection, document, names, &mut self.out)?;
         Ok(&self.out)
     }
 

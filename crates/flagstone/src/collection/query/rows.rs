@@ -9,8 +9,10 @@ use super::token::KeyPosition;
 use super::values::{IndexedValue, ValueRow};
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
+use crate::remote::Remote;
 use flagstone_base::{Result, Slice, interrupt};
 use flagstone_doc::{Matcher, View};
+use std::sync::Arc;
 
 /// How many keys are sorted at once, to read their documents in the order in which they are stored:
 /// as many as a popular value has, so that each block is read and decompressed once for all of its
@@ -18,6 +20,9 @@ use flagstone_doc::{Matcher, View};
 const BATCH: usize = 1 << 16;
 /// The bytes of a batch.
 const BATCH_BYTES: usize = 1 << 20;
+/// How many documents are fetched from a cluster at once, at first and at most.
+const AHEAD_MIN: usize = 32;
+const AHEAD_MAX: usize = 256;
 
 /// How much a query has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +68,10 @@ pub(super) struct Fetch<'t> {
     batch_len: usize,
     key: Vec<u8>,
     document: Slice,
+    /// Documents that a cluster has returned, with their keys, the next one last.
+    ahead: Vec<(Vec<u8>, Slice)>,
+    /// How many are fetched from a cluster at once.
+    ahead_len: usize,
 }
 
 impl<'t> Rows<'t> {
@@ -137,7 +146,7 @@ impl<'t> Rows<'t> {
             (RowSource::Scan(scan), matcher) => {
                 let (names, mut matched) = (stored.names(), 0);
                 let passed = scan.visit_near(most, |key, document| {
-                    let Ok(root) = View::of(document, Some(names)) else { return false };
+                    let Ok(root) = View::of(document, names) else { return false };
                     let is_match = match matcher.as_ref() {
                         Some(matcher) => matcher.matches_with_key(&root, key),
                         None => Ok(true),
@@ -279,6 +288,8 @@ impl<'t> Fetch<'t> {
             batch_len: 1,
             key: Vec::new(),
             document: Slice::EMPTY,
+            ahead: Vec::new(),
+            ahead_len: AHEAD_MIN,
         }
     }
 
@@ -288,6 +299,10 @@ impl<'t> Fetch<'t> {
     }
 
     fn advance(&mut self, stored: &Stored) -> Result<bool> {
+        if let Some(remote) = self.source.remote().filter(|_| self.reads_documents) {
+            let remote = Arc::clone(remote);
+            return self.advance_remote(stored, &remote);
+        }
         while self.next_key(stored)? {
             if self.after.as_ref().is_some_and(|after| after.has_passed(&self.key)) {
                 continue;
@@ -304,6 +319,30 @@ impl<'t> Fetch<'t> {
         Ok(false)
     }
 
+    /// As [`Fetch::advance`] in a cluster: several documents are fetched at once, ever more of them,
+    /// so that a query that stops early has fetched few in vain.
+    fn advance_remote(&mut self, stored: &Stored, remote: &Arc<dyn Remote>) -> Result<bool> {
+        loop {
+            if let Some((key, document)) = self.ahead.pop() {
+                (self.key, self.document) = (key, document);
+                return Ok(true);
+            }
+            let mut keys = Vec::new();
+            while keys.len() < self.ahead_len && self.next_key(stored)? {
+                if self.after.as_ref().is_none_or(|after| !after.has_passed(&self.key)) {
+                    keys.push(self.key.clone());
+                }
+            }
+            if keys.is_empty() {
+                return Ok(false);
+            }
+            self.ahead_len = (2 * self.ahead_len).min(AHEAD_MAX);
+            let rows = remote.get_many(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+            let found = keys.into_iter().zip(rows).rev();
+            self.ahead = found.filter_map(|(key, row)| Some((key, row?.document))).collect();
+        }
+    }
+
     fn next_key(&mut self, stored: &Stored) -> Result<bool> {
         if self.keeps_order {
             return self.keys.next(&mut self.key);
@@ -316,7 +355,9 @@ impl<'t> Fetch<'t> {
             {
                 self.batch.push(&self.key);
             }
-            self.batch.sort_by_part(|key| stored.bytes().partition_of(key));
+            let keyspace = stored.keyspace().ok();
+            self.batch
+                .sort_by_part(|key| keyspace.map_or(0, |keyspace| keyspace.partition_of(key)));
             // A query that stops early has read few keys in vain.
             self.batch_len = (2 * self.batch_len).min(BATCH);
         }

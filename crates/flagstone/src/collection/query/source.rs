@@ -1,12 +1,14 @@
-//! What a query reads: a snapshot, or a transaction.
+//! What a query reads: a snapshot, a transaction, or a cluster.
 
 use crate::collection::Stored;
 use crate::collection::index::{IndexRange, UsableIndex};
+use crate::remote::{Area, Remote, RemoteRows};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_doc::Direction;
 use flagstone_engine::{Scan, Snapshot, Transaction, TransactionScan};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Where a query is to read, before it runs.
 #[derive(Clone)]
@@ -24,15 +26,23 @@ pub(super) enum QuerySource<'t> {
     Transaction(&'t Transaction),
     /// Where plans of the transaction are compared. That is no read of it.
     Probe(&'t Transaction),
+    /// A cluster, whose rows are of several moments, and how many the query takes, if that is known.
+    Remote(Arc<dyn Remote>, Option<u64>),
 }
 
 impl<'t> Reads<'t> {
-    pub(super) fn source(&self, stored: &Stored) -> QuerySource<'t> {
-        match self {
-            Self::Now => QuerySource::Snapshot(stored.bytes().snapshot()),
-            Self::Snapshot(snapshot) => QuerySource::Snapshot(snapshot.clone()),
-            Self::Transaction(transaction) => QuerySource::Transaction(transaction),
-        }
+    /// Returns where a query reads. In a cluster, it reads the catalog again: a plan rests on the
+    /// indexes, and on what was seen in documents that were written before.
+    pub(super) fn source(&self, stored: &Stored) -> Result<QuerySource<'t>> {
+        Ok(match (self, stored.remote()) {
+            (Self::Now, Some(remote)) => {
+                let _newest = remote.refresh()?;
+                QuerySource::Remote(Arc::clone(remote), None)
+            }
+            (Self::Now, None) => QuerySource::Snapshot(stored.keyspace()?.snapshot()),
+            (Self::Snapshot(snapshot), _) => QuerySource::Snapshot(snapshot.clone()),
+            (Self::Transaction(transaction), _) => QuerySource::Transaction(transaction),
+        })
     }
 }
 
@@ -42,6 +52,15 @@ impl<'t> QuerySource<'t> {
         match self {
             Self::Snapshot(snapshot) => Self::Snapshot(snapshot.clone()),
             Self::Transaction(transaction) | Self::Probe(transaction) => Self::Probe(transaction),
+            Self::Remote(remote, most) => Self::Remote(Arc::clone(remote), *most),
+        }
+    }
+
+    /// The same, for a query that takes this many rows.
+    pub(super) fn taking(&self, most: Option<u64>) -> Self {
+        match self {
+            Self::Remote(remote, _) => Self::Remote(Arc::clone(remote), most),
+            other => other.clone(),
         }
     }
 
@@ -67,7 +86,7 @@ impl<'t> QuerySource<'t> {
     fn scan_one(&self, stored: &Stored, range: KeyRange, ordered: Ordering) -> Result<OneScan<'t>> {
         Ok(match self {
             Self::Snapshot(snapshot) => {
-                let scan = snapshot.scan(stored.bytes(), range)?;
+                let scan = snapshot.scan(stored.keyspace()?, range)?;
                 OneScan::Snapshot(match ordered {
                     Ordering::ByKey(Direction::Ascending) => scan,
                     Ordering::ByKey(Direction::Descending) => scan.rev(),
@@ -77,11 +96,19 @@ impl<'t> QuerySource<'t> {
             }
             Self::Transaction(transaction) | Self::Probe(transaction) => {
                 let scan = match self {
-                    Self::Probe(_) => transaction.probe(stored.bytes(), range)?,
-                    _ => transaction.scan(stored.bytes(), range)?,
+                    Self::Probe(_) => transaction.probe(stored.keyspace()?, range)?,
+                    _ => transaction.scan(stored.keyspace()?, range)?,
                 };
                 let is_reverse = ordered == Ordering::ByKey(Direction::Descending);
                 OneScan::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
+            }
+            Self::Remote(remote, most) => {
+                let scan = RemoteRows::new(remote, Area::Documents, range).most(*most);
+                OneScan::Remote(match ordered {
+                    Ordering::ByKey(Direction::Ascending) => scan,
+                    Ordering::ByKey(Direction::Descending) => scan.rev(),
+                    Ordering::Any | Ordering::AnyInBulk => scan.unordered(),
+                })
             }
         })
     }
@@ -89,11 +116,26 @@ impl<'t> QuerySource<'t> {
     /// Returns the stored document of a stored key.
     pub(super) fn get(&self, stored: &Stored, key: &[u8]) -> Result<Option<Slice>> {
         match self {
-            Self::Snapshot(snapshot) => snapshot.get(stored.bytes(), key),
+            Self::Snapshot(snapshot) => snapshot.get(stored.keyspace()?, key),
             Self::Transaction(transaction) | Self::Probe(transaction) => {
-                transaction.get(stored.bytes(), key)
+                transaction.get(stored.keyspace()?, key)
             }
+            Self::Remote(..) => stored.get(key),
         }
+    }
+
+    /// Returns the cluster that is read, where documents are fetched several at once.
+    pub(super) fn remote(&self) -> Option<&Arc<dyn Remote>> {
+        match self {
+            Self::Remote(remote, _) => Some(remote),
+            _ => None,
+        }
+    }
+
+    /// Returns whether the entries of an index and the documents that they lead to are read as of
+    /// one moment.
+    pub(super) const fn is_of_one_moment(&self) -> bool {
+        !matches!(self, Self::Remote(..))
     }
 
     /// The last SeqNo that is seen.
@@ -101,13 +143,15 @@ impl<'t> QuerySource<'t> {
         match self {
             Self::Snapshot(snapshot) => snapshot.seqno(),
             Self::Transaction(transaction) | Self::Probe(transaction) => transaction.seqno(),
+            // Complete indexes of a cluster serve all readers.
+            Self::Remote(..) => SeqNo::new(0),
         }
     }
 
     /// Returns whether only commits are seen.
     pub(super) fn has_no_own_writes(&self) -> bool {
         match self {
-            Self::Snapshot(_) => true,
+            Self::Snapshot(_) | Self::Remote(..) => true,
             Self::Transaction(transaction) | Self::Probe(transaction) => transaction.is_empty(),
         }
     }
@@ -115,25 +159,29 @@ impl<'t> QuerySource<'t> {
     /// Notes that what was read rests on `index`: that it is there, and on what its documents are
     /// like, whose number was `then` before that was looked at.
     pub(super) fn rest_on(&self, index: &UsableIndex, then: u64) {
-        if let (Self::Transaction(transaction), Some(premise)) = (self, index.premise()) {
-            transaction.note_premise(index.core(), (premise, then));
+        if let (Self::Transaction(transaction), Some(premise), Some(core)) =
+            (self, index.premise(), index.core())
+        {
+            transaction.note_premise(core, (premise, then));
         }
     }
 
     /// Notes that entries of `index` were read, by a probe.
     pub(super) fn note_range(&self, index: &UsableIndex, range: &IndexRange) {
-        if let Self::Transaction(transaction) = self {
-            transaction.note_range(index.core(), range.keys());
+        if let (Self::Transaction(transaction), Some(core)) = (self, index.core()) {
+            transaction.note_range(core, range.keys());
         }
     }
 
     /// The history of the database, which tokens carry.
-    pub(super) fn history(&self, stored: &Stored) -> u64 {
+    pub(super) fn history(&self, stored: &Stored) -> Result<u64> {
         let version = match self {
             Self::Snapshot(snapshot) => snapshot.version(),
-            Self::Transaction(_) | Self::Probe(_) => stored.bytes().snapshot().version(),
+            Self::Transaction(_) | Self::Probe(_) => stored.keyspace()?.snapshot().version(),
+            // The query has the number of the collection, which no other has.
+            Self::Remote(..) => return Ok(0),
         };
-        version.history()
+        Ok(version.history())
     }
 }
 
@@ -162,6 +210,7 @@ pub(super) struct SourceScan<'t> {
 enum OneScan<'t> {
     Snapshot(Scan),
     Transaction(Box<TransactionScan<'t>>),
+    Remote(RemoteRows),
 }
 
 impl SourceScan<'_> {
@@ -183,6 +232,7 @@ impl SourceScan<'_> {
                 None => return Ok(false),
                 Some(OneScan::Snapshot(scan)) => scan.advance()?,
                 Some(OneScan::Transaction(scan)) => scan.advance()?,
+                Some(OneScan::Remote(scan)) => scan.advance()?,
             };
             if has_next {
                 return Ok(true);
@@ -209,6 +259,7 @@ impl SourceScan<'_> {
             None => &[],
             Some(OneScan::Snapshot(scan)) => scan.key(),
             Some(OneScan::Transaction(scan)) => scan.key(),
+            Some(OneScan::Remote(scan)) => scan.key(),
         }
     }
 
@@ -218,6 +269,7 @@ impl SourceScan<'_> {
             None => &[],
             Some(OneScan::Snapshot(scan)) => scan.value_bytes(),
             Some(OneScan::Transaction(scan)) => scan.value_bytes(),
+            Some(OneScan::Remote(scan)) => scan.value(),
         }
     }
 
@@ -226,6 +278,7 @@ impl SourceScan<'_> {
             None => Slice::EMPTY,
             Some(OneScan::Snapshot(scan)) => scan.value(),
             Some(OneScan::Transaction(scan)) => scan.value(),
+            Some(OneScan::Remote(scan)) => scan.value().clone(),
         }
     }
 

@@ -67,7 +67,7 @@ impl Spec {
 
     /// The bytes of memory that sorts and groups may take.
     pub(super) fn memory(&self, stored: &Stored) -> usize {
-        self.memory.unwrap_or_else(|| usual_memory(stored.bytes().options().memory_budget))
+        self.memory.unwrap_or_else(|| usual_memory(stored.memory_budget()))
     }
 
     /// The number of results after which the query may stop, those that it skips included.
@@ -106,7 +106,7 @@ impl Spec {
 
     /// A hash of what decides which documents are found in which order. A page token carries it.
     pub(super) fn hash(&self, stored: &Stored) -> u64 {
-        let mut text = format!("{:?} {}", stored.bytes().id(), self.filter);
+        let mut text = format!("{:?} {}", stored.id(), self.filter);
         if let Some(sort) = &self.sort {
             // Writing to a string does not fail.
             let _infallible = write!(text, " {sort}");

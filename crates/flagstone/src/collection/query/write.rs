@@ -244,11 +244,11 @@ impl<'a> WriteMany<'a> {
         let most = self.spec.limit.unwrap_or(u64::MAX);
         let keys = plan::planned(&self.stored, || {
             let (mut keys, mut bytes) = (Vec::new(), 0);
-            let source = Reads::Transaction(&*own.transaction).source(&self.stored);
+            let source = Reads::Transaction(&*own.transaction).source(&self.stored)?;
             let mut rows = self.rows(&self.spec, &source)?;
             while (keys.len() as u64) < most && rows.advance()? {
                 bytes += rows.key().len() as u64;
-                if bytes > self.stored.bytes().batch_bytes_max() {
+                if bytes > self.stored.batch_bytes_max() {
                     return Err(Error::invalid(
                         "more documents match than a transaction can write",
                     ));
@@ -395,8 +395,8 @@ impl WriteRun<'_, '_> {
     /// Changes the documents after the last one. The outer error is one of finding them.
     fn pass(&mut self, operand: &[u8], matcher: Option<&Matcher>) -> Result<Result<()>> {
         let WriteMany { stored, spec, is_one, .. } = self.many;
-        let source = Reads::Now.source(stored);
-        let (query, history) = (spec.hash(stored), source.history(stored));
+        let source = Reads::Now.source(stored)?;
+        let (query, history) = (spec.hash(stored), source.history(stored)?);
         // A sort with a limit keeps these keys alone, of which some may not match any more.
         let most = spec.by_fields().and(spec.limit).map(|_| self.left.saturating_add(SPARE));
         let limit = most.or(spec.limit);
@@ -445,7 +445,9 @@ impl WriteRun<'_, '_> {
                 let error = error.context(format_args!("document {key}"));
                 if is_refusal && self.many.keeps_going {
                     // Where nothing can be written, the fault is not that of the document.
-                    self.many.stored.bytes().check_may_write()?;
+                    if let Ok(keyspace) = self.many.stored.keyspace() {
+                        keyspace.check_may_write()?;
+                    }
                     self.done.matched += 1;
                     self.done.refused += 1;
                     self.done.first_refusal.get_or_insert_with(|| error.to_string().into());
@@ -501,6 +503,6 @@ impl fmt::Debug for WriteMany<'_> {
             Action::Change(_) => "change".to_owned(),
             Action::Delete => "delete".to_owned(),
         };
-        write!(f, "WriteMany({:?}, {}, {action})", self.stored.bytes().name(), self.spec.filter)
+        write!(f, "WriteMany({:?}, {}, {action})", self.stored.name(), self.spec.filter)
     }
 }

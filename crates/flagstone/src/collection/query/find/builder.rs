@@ -219,6 +219,6 @@ impl<'t> Find<'t> {
 
 impl fmt::Debug for Find<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Find({:?}, {})", self.stored.bytes().name(), self.spec.filter)
+        write!(f, "Find({:?}, {})", self.stored.name(), self.spec.filter)
     }
 }

@@ -101,9 +101,9 @@ impl Find<'_> {
     }
 
     fn explained(&self, ask: &Ask) -> Result<Explain> {
-        let source = self.source();
+        let source = self.source()?;
         if let Some(token) = &self.spec.after {
-            token.check(self.spec.hash(&self.stored), source.history(&self.stored))?;
+            token.check(self.spec.hash(&self.stored), source.history(&self.stored)?)?;
         }
         let source = source.probing();
         let chooser = Chooser::new(&self.stored, &source, &self.spec, ask);

@@ -46,7 +46,7 @@ impl<'t> Find<'t> {
         self.check()?;
         self.planned(|| {
             let ask = self.ask(self.need(self.spec.after.is_some()));
-            let mut cursor = self.cursor(&self.source(), ask)?;
+            let mut cursor = self.cursor(&self.source()?, ask)?;
             cursor.look_ahead()?;
             Ok(cursor)
         })
@@ -138,7 +138,7 @@ impl<'t> Find<'t> {
             && spec.after.is_none()
             && spec.hint.is_none()
         {
-            let all = self.stored.bytes().count()?;
+            let all = self.stored.count()?;
             return Ok(all.saturating_sub(spec.skip).min(spec.limit.unwrap_or(u64::MAX)));
         }
         if spec.after.is_some() && spec.by_fields().is_some() {
@@ -150,7 +150,7 @@ impl<'t> Find<'t> {
             return Ok(count);
         }
         let ask = Ask::new(Need::Any, Wanted::Key);
-        let mut rows = plan::rows(&self.stored, &self.source(), spec, ask)?.rows;
+        let mut rows = plan::rows(&self.stored, &self.source()?, spec, ask)?.rows;
         let (mut count, last) = (0, spec.last().unwrap_or(u64::MAX));
         while count < last && rows.advance()? {
             count += 1;
@@ -257,7 +257,7 @@ impl<'t> Find<'t> {
         let mut one_more = self.clone();
         one_more.spec.limit = Some(documents.saturating_add(1));
         self.planned(|| {
-            let source = self.source();
+            let source = self.source()?;
             let ask = Ask { is_paged: true, ..one_more.ask(self.need(true)) };
             let cursor = one_more.cursor(&source, ask)?;
             page::take(cursor, documents, &self.stored, &self.spec, &source)
@@ -288,14 +288,14 @@ impl<'t> Find<'t> {
         group.check()
     }
 
-    pub(super) fn source(&self) -> QuerySource<'t> {
+    pub(super) fn source(&self) -> Result<QuerySource<'t>> {
         self.reads.source(&self.stored)
     }
 
     /// What is wanted of the documents that match, in any order.
     fn rows(&self, wanted: Wanted) -> Result<Rows<'t>> {
         let ask = Ask::new(Need::Any, wanted);
-        plan::rows(&self.stored, &self.source(), &self.spec, ask).map(|found| found.rows)
+        plan::rows(&self.stored, &self.source()?, &self.spec, ask).map(|found| found.rows)
     }
 
     /// What a cursor asks for.

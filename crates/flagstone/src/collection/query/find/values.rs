@@ -58,7 +58,7 @@ impl<'t> Find<'t> {
     pub fn values(&self, paths: &[FieldPath]) -> Result<Values<'t>> {
         self.check()?;
         self.planned(|| {
-            let source = self.source();
+            let source = self.source()?;
             let mut cursor = self.cursor(&source, self.ask_values(paths))?;
             cursor.look_ahead()?;
             Ok(Values::new(&self.stored, source, cursor))
@@ -75,7 +75,7 @@ impl<'t> Find<'t> {
         let Spec { sort, skip, limit, after, .. } = &self.spec;
         let is_whole = sort.is_none() && *skip == 0 && limit.is_none() && after.is_none();
         self.planned(|| {
-            let (source, mut ask) = (self.source(), self.ask_values(paths));
+            let (source, mut ask) = (self.source()?, self.ask_values(paths));
             ask.is_bulk = self.is_bulk();
             let is_divided = is_whole && most > 1 && source.has_no_own_writes();
             let ask = Arc::new((self.spec.clone(), ask));
@@ -111,7 +111,7 @@ impl<'t> Find<'t> {
             return Ok(None);
         }
         self.planned(|| {
-            let source = self.source();
+            let source = self.source()?;
             // Own writes may have arrays that the index has not noted.
             if !source.has_no_own_writes() {
                 return Ok(None);
@@ -133,7 +133,7 @@ impl<'t> Find<'t> {
 
     /// Returns whether a scan of all documents would drive most others out of the cache.
     fn is_bulk(&self) -> bool {
-        let core = self.stored.bytes();
+        let Ok(core) = self.stored.keyspace() else { return true };
         core.table_bytes() > core.options().memory_budget / BULK_PARTS
     }
 
@@ -171,7 +171,7 @@ impl<'t> ValuePart<'t> {
 
 impl std::fmt::Debug for ValuePart<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "ValuePart({:?})", self.stored.bytes().name())
+        write!(f, "ValuePart({:?})", self.stored.name())
     }
 }
 

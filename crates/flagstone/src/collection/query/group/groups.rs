@@ -46,7 +46,7 @@ impl Groups {
     ) -> Result<Self> {
         let memory = spec.memory(stored) / SHARE;
         let options = SortOptions { memory, limit: None, distinct: false, share: SHARE };
-        let mut sorter = Sorter::new(stored.bytes().scratch(), options);
+        let mut sorter = Sorter::new(stored.scratch(), options);
         let mut table = Table::new(group, memory);
         while rows.advance()? {
             match rows.values() {
@@ -180,7 +180,7 @@ impl Merged {
 
     /// Reads all groups and sorts them.
     fn sort(&mut self, sort: &SortSpec, options: SortOptions) -> Result<Sorted> {
-        let mut sorter = Sorter::new(self.stored.bytes().scratch(), options);
+        let mut sorter = Sorter::new(self.stored.scratch(), options);
         let (mut key, mut keys, mut document) = (Vec::new(), IndexKeys::new(), Vec::new());
         while let Some(group) = self.advance()? {
             document.clear();

@@ -12,7 +12,7 @@ pub(in crate::collection::query) fn planned<R>(
     stored: &Stored,
     mut run: impl FnMut() -> Result<R>,
 ) -> Result<R> {
-    let epoch = || stored.bytes().owned_set().epoch;
+    let epoch = || stored.index_epoch();
     for _ in 1..PLANS_MAX {
         let before = epoch();
         match run() {

@@ -42,10 +42,9 @@ impl Candidate {
         let access = Arc::new(access);
         let Planner { ask, documents, .. } = *planner;
         let has_order = ask.need == Need::Sort && access.order.is_some();
-        let total = access.index.core().approximate_count();
+        let total = access.index.approximate_count();
         let is_same = |last: &&Self| {
-            planner.spec.after.is_none()
-                && last.access.index.core().id() == access.index.core().id()
+            planner.spec.after.is_none() && last.access.index.id() == access.index.id()
         };
         let (known, entries, how) = match last.filter(is_same) {
             Some(last) => (last.known.clone(), last.entries, last.how),
@@ -105,7 +104,10 @@ impl Candidate {
         (has_order, is_only): (bool, bool),
         total: u64,
     ) -> Result<(Option<KeyList>, u64, How)> {
-        let is_probed = access.fields > 0 && !(has_order && planner.ends_early(access));
+        // A read of a cluster costs more than a wrong guess.
+        let is_probed = planner.source.is_of_one_moment()
+            && access.fields > 0
+            && !(has_order && planner.ends_early(access));
         let probe = || probe(planner.source, access, planner.ask.need);
         let counted = |keys: KeyList| {
             let count = keys.len() as u64;

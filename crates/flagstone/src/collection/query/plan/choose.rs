@@ -43,7 +43,7 @@ impl<'a, 't> Chooser<'a, 't> {
         spec: &'a Spec,
         ask: &'a Ask,
     ) -> Self {
-        let documents = stored.bytes().approximate_count();
+        let documents = stored.approximate_count();
         let (is_part, explains, work) = (false, false, 0);
         Self(Planner { stored, source, spec, ask, documents, is_part, explains, work })
     }
@@ -172,7 +172,7 @@ impl<'a, 't> Chooser<'a, 't> {
             // Entries that cover the query may lack what orders the documents, unless it is they.
             let is_other = match &tie_order {
                 TieOrder::Keys(_) => false,
-                TieOrder::Entries(index, ..) => index.core().id().0 != id(access),
+                TieOrder::Entries(index, ..) => index.id() != id(access),
             };
             if access.order.take().is_some() || is_other {
                 access.cover = None;
@@ -265,7 +265,7 @@ impl<'a, 't> Chooser<'a, 't> {
         if accesses.iter().any(|access| access.name() == *wanted) {
             return Ok(());
         }
-        let collection = self.0.stored.bytes().name();
+        let collection = self.0.stored.name();
         Err(Error::invalid(match refused.iter().find(|(name, _)| name == wanted) {
             Some((_, reason)) => format!("the hint names index {wanted:?}, but {reason}"),
             None => format!(
@@ -330,7 +330,7 @@ impl<'a, 't> Chooser<'a, 't> {
 
 /// The keyspace of an index.
 fn id(access: &IndexAccess) -> u32 {
-    access.index.core().id().0
+    access.index.id()
 }
 
 /// The plan of a filter that no document can match, as `premise` tells if the filter does not.

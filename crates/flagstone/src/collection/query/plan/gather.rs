@@ -48,7 +48,7 @@ impl<'t> Gather<'_, 't> {
     fn sorter(&self, direction: Direction, share: usize) -> KeySorter {
         let memory = self.memory / share;
         let options = SortOptions { memory, limit: None, distinct: true, share };
-        let sorter = Sorter::new(self.stored.bytes().scratch(), options);
+        let sorter = Sorter::new(self.stored.scratch(), options);
         KeySorter { sorter, direction, directed: Vec::new() }
     }
 

@@ -20,12 +20,13 @@ impl Chosen {
         match self {
             Self::Keys(keys @ (KeyAccess::All | KeyAccess::Ranges(_))) => {
                 let ranges: Vec<KeyRange> = keys.into_ranges().into();
-                let parts = parts(stored.bytes(), ranges, most);
+                let parts =
+                    parts(stored.keyspace().ok().map(|keyspace| &***keyspace), ranges, most);
                 parts.into_iter().map(|part| Self::Keys(KeyAccess::Ranges(part.into()))).collect()
             }
             Self::Index { access, has_order: false, .. } if access.cover.is_some() => {
                 let ranges = access.ranges.iter().map(|range| range.keys().clone()).collect();
-                let parts = parts(access.index.core(), ranges, most);
+                let parts = parts(access.index.core().map(|core| &**core), ranges, most);
                 let part = |ranges: Vec<KeyRange>| {
                     let ranges = ranges.into_iter().map(Into::into).collect();
                     let access = Arc::new(IndexAccess { ranges, ..IndexAccess::clone(&access) });
@@ -39,12 +40,10 @@ impl Chosen {
 }
 
 /// Divides ranges of the keys of `core` into parts; at least one.
-fn parts(core: &KeyspaceCore, ranges: Vec<KeyRange>, most: usize) -> Vec<Vec<KeyRange>> {
+fn parts(core: Option<&KeyspaceCore>, ranges: Vec<KeyRange>, most: usize) -> Vec<Vec<KeyRange>> {
     /// The keys that a bound is chosen of.
     const SAMPLED: u64 = 16;
-    if most < 2 {
-        return vec![ranges];
-    }
+    let Some(core) = core.filter(|_| most > 1) else { return vec![ranges] };
     let sample = core.sampled_keys(SAMPLED * most as u64);
     let mut keys = sample.keys;
     keys.retain(|key| ranges.iter().any(|range| range.contains(key)));

@@ -38,7 +38,7 @@ pub(in crate::collection::query) fn rows<'t>(
     ask: Ask,
 ) -> Result<Found<'t>> {
     if let Some(token) = &spec.after {
-        token.check(spec.hash(stored), source.history(stored))?;
+        token.check(spec.hash(stored), source.history(stored)?)?;
     }
     let choice = Chooser::new(stored, &source.probing(), spec, &ask).choose()?;
     choice.chosen.note_uses();
@@ -82,6 +82,9 @@ fn found<'t>(
     let matcher = |filter: &Filter| {
         if filter.is_everything() { Ok(None) } else { filter.compile_with_key().map(Some) }
     };
+    let has_order =
+        ask.need != Need::Sort || matches!(chosen, Chosen::Index { has_order: true, .. });
+    let source = &source.taking(spec.last().filter(|_| has_order));
     let everything = Filter::everything();
     let position = spec.key_position();
     let by_key = ask.need.by_key();
@@ -123,7 +126,7 @@ fn found<'t>(
             let covered =
                 cover.and_then(|cover| Covered::new(source, entries, cover, projector, position));
             let covered = covered.ok_or_else(|| Error::invalid("an index that covers a query"))?;
-            let left = access.unproven(&spec.filter);
+            let left = access.unproven(&spec.filter, source);
             let rows = Rows::covered(stored, covered, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
             Ok(Found { rows, is_sorted: has_order, order, ties })
@@ -138,7 +141,7 @@ fn found<'t>(
             let keeps_order = has_order || by_key.is_some() || !matches!(keys, Keys::Entries(..));
             let reads = ask.wanted.reads_documents() || !access.is_exact;
             let fetch = Fetch::new(source, keys, keeps_order, reads).after(position);
-            let left = access.unproven(&spec.filter);
+            let left = access.unproven(&spec.filter, source);
             let rows = Rows::fetch(stored, fetch, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
             Ok(Found { rows, is_sorted: has_order, order, ties })
