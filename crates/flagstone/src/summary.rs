@@ -157,6 +157,7 @@ pub fn stats(stats: &Stats, is_shown: impl Fn(&str) -> bool) -> Value {
         ("stalls", stats.stalls.into()),
         ("stalled_seconds", stats.stalled_for.as_secs_f64().into()),
         ("visible_seqno", stats.visible_seqno.into()),
+        ("oldest_snapshot_seconds", stats.oldest_snapshot_age.as_secs_f64().into()),
         ("changes", changes.unwrap_or(Value::Null)),
         (
             "scrub",

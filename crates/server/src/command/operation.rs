@@ -143,6 +143,7 @@ fn put_engine(reply: &mut BsonWriter<'_>, stats: &Stats, builds: &[Arc<Build>]) 
         ("stalledMillis", u64::try_from(stats.stalled_for.as_millis()).unwrap_or(u64::MAX)),
     ] {
         put_long(reply, name, number)?;
+        ("oldestSnapshotSecs", stats.oldest_snapshot_age.as_secs()),
     }
     put_levels(reply, &stats.keyspaces)?;
     put_builds(reply, builds)?;

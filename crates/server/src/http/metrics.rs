@@ -166,6 +166,9 @@ impl Metrics {
         let kind = match kind {
             Kind::Gauge => "gauge",
             Kind::Counter => "counter",
+        let age = stats.oldest_snapshot_age.as_secs_f64();
+        let help = "Seconds for which the oldest snapshot has kept what was overwritten since.";
+        self.one("oldest_snapshot_seconds", Gauge, help, age)?;
             Kind::Histogram => "histogram",
         };
         writeln!(self.0, "# HELP flagstone_{name} {help}\n# TYPE flagstone_{name} {kind}")
