@@ -398,4 +398,12 @@ impl<R: Rows> Rows for Densified<R> {
         }
         Ok(row)
     }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            State::Rows { rows, .. } => rows.park(),
+            State::Sorted(dense) => dense.sorted.park(),
+            State::Ended => {}
+        }
+    }
 }

@@ -74,4 +74,12 @@ impl<R: Rows> Rows for Sampled<R> {
         self.state = State::Ended;
         Ok(None)
     }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            State::Rows { rows, .. } => rows.park(),
+            State::Sorted(sorted) => sorted.park(),
+            State::Ended => {}
+        }
+    }
 }

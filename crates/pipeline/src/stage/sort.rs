@@ -148,4 +148,12 @@ impl<R: Rows> Rows for SortedRows<R> {
         self.state = State::Ended;
         Ok(None)
     }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            State::Unsorted { rows, .. } => rows.park(),
+            State::Sorted(sorted) => sorted.park(),
+            State::Ended => {}
+        }
+    }
 }

@@ -125,6 +125,7 @@ fn put_engine(reply: &mut BsonWriter<'_>, stats: &Stats, builds: &[Arc<Build>]) 
         ("memoryBudget", stats.memory_budget),
         ("memtableBytes", stats.memtable_bytes),
         ("cacheCapacityBytes", stats.cache.capacity_bytes),
+        ("queryBytes", stats.query_bytes),
         ("cacheBytes", stats.cache.used_bytes),
         ("cachePinnedBytes", stats.cache.pinned_bytes),
         ("scanBytes", stats.cache.scan_bytes),

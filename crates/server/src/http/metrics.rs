@@ -134,6 +134,12 @@ impl Metrics {
             ),
             ("log_syncs_total", Counter, "Syncs of the log.", stats.wal_syncs),
             ("flushes_total", Counter, "Memtables flushed.", stats.flushes),
+            (
+                "query_bytes",
+                Gauge,
+                "Bytes that sorts, groups and pipelines hold.",
+                stats.query_bytes,
+            ),
             ("compactions_total", Counter, "Compactions done.", stats.compactions),
             ("partition_splits_total", Counter, "Partitions split in two.", stats.splits),
             ("partition_merges_total", Counter, "Neighbouring partitions merged.", stats.merges),
