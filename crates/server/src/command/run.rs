@@ -6,7 +6,7 @@ use super::name::Namespace;
 use super::service::{Client, Service};
 use crate::access::Need;
 use crate::bson::{BsonWriter, Element, elements, kind, values};
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::Parsed;
 use crate::session::operations::MESSAGE;
 use crate::session::sessions::{RETRYABLE, WriteId};
@@ -238,7 +238,7 @@ fn take_room(
         }
         let text = format!(
             "expected room for the command, some {bytes} bytes when it is parsed, among at most {} \
-             bytes of commands of all clients (--message-memory)",
+             bytes of commands of all clients",
             room.most()
         );
         let is_late = time < ROOM_WAIT && began.elapsed() >= time;
@@ -248,9 +248,12 @@ fn take_room(
                     Failure::new(Code::ShutdownInProgress, "the server is being shut down");
                 if waiting.is_retried() { failure.with_label(RETRYABLE) } else { failure }
             }
-            Some(End::Killed | End::Gone) => Failure::new(Code::Interrupted, text),
-            _ if is_late => Failure::new(Code::MaxTimeMSExpired, text),
-            _ => Failure::new(Code::ExceededMemoryLimit, text),
+            Some(End::Killed | End::Gone) => {
+                let flag = Limit::Messages.option();
+                Failure::new(Code::Interrupted, format!("{text} ({flag})"))
+            }
+            _ if is_late => limited(Code::MaxTimeMSExpired),
+            _ => limited(Code::ExceededMemoryLimit),
         })
     })
 }
@@ -283,6 +286,7 @@ pub(crate) struct Run<'r, 'o> {
     pub(crate) command: &'r Command<'r>,
     pub(crate) incoming: &'r mut Incoming,
     pub(crate) reply: BsonWriter<'o>,
+        let limited = |code| Failure::limited(code, Limit::Messages, &text);
     /// The transaction that the client has open.
     pub(crate) transaction: Option<Transaction>,
     /// By what the write is known if it is retried.

@@ -9,7 +9,7 @@ use super::run::{Command, PLANS_MAX, Run};
 use super::table::{self, Entry};
 use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::Room;
 use crate::session::clock::{Clock, Time};
 use crate::session::cursors::Cursors;
@@ -46,6 +46,13 @@ pub struct ServiceOptions {
     pub parsed_bytes: usize,
     /// The directory to which clients may add generations of backups. None: nobody may.
     pub backups: Option<PathBuf>,
+    /// The longest time for a command that reads or writes documents, and for each batch of a
+    /// cursor. None: as long as it takes.
+    pub command_time: Option<Duration>,
+    /// How long a cursor or a transaction may read one state of the database, however much it is
+    /// used: what is overwritten meanwhile stays on disk. 6 hours, so that a dump of some hundred
+    /// GiB ends.
+    pub snapshot_age: Duration,
 }
 
 impl Default for ServiceOptions {
@@ -58,6 +65,8 @@ impl Default for ServiceOptions {
             replica_set: None,
             parsed_bytes: 256 << 20,
             backups: None,
+            command_time: None,
+            snapshot_age: Duration::from_secs(6 * 60 * 60),
         }
     }
 }
@@ -125,6 +134,8 @@ pub(crate) struct Counters {
     pub(crate) get_mores: AtomicU64,
     pub(crate) commands: AtomicU64,
     pub(crate) failures: AtomicU64,
+    /// How often each limit has refused or ended something.
+    pub(crate) limits: [AtomicU64; Limit::ALL.len()],
     /// Messages and requests, and their bytes and those of the replies.
     pub(crate) requests: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
@@ -134,6 +145,10 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_limit(&self, limit: Limit) {
+        Self::add(&self.limits[limit as usize], 1);
     }
 }
 
@@ -212,7 +227,7 @@ impl Service {
             clock: Clock::open(&db)?,
             keeps_changes,
             cursors: Cursors::new(options.cursors_max),
-            sessions: Sessions::new(options.sessions_max, transaction_bytes),
+            sessions: Sessions::new(options.sessions_max, transaction_bytes, options.snapshot_age),
             db,
             operations: Arc::default(),
             parsed: Room::new(options.parsed_bytes),
@@ -380,6 +395,7 @@ impl Service {
         let is_query = matches!(command.name, "find" | "aggregate" | "count" | "distinct");
         for _ in 1..PLANS_MAX {
             let done = self.execute_parsed(client, command, incoming, out);
+            failure.limit.iter().for_each(|limit| self.counters.count_limit(*limit));
             let is_killed = matches!(&done, Err(one) if one.code == Code::QueryPlanKilled);
             // A transaction has ended with the error.
             if !is_killed || !is_query || command.body.root().get("autocommit")?.is_some() {
@@ -466,8 +482,10 @@ impl Service {
         }
         let (bell, since) = (Arc::clone(&began.seat.bell), Instant::now());
         let only_reads = entry.need == Need::Read || entry.name == "getMore";
-        let done =
-            watch::watched(deadline, &bell, only_reads, || self.run_in_session(entry, &mut run));
+        let deadlines = self.deadlines(entry, &run);
+        let done = watch::watched(deadline, &bell, only_reads, || {
+            watch::until(&deadlines, || self.run_in_session(entry, &mut run))
+        });
         // A getMore with a time of its own waits for events: that says nothing about the server.
         if entry.name != "getMore" || args.get("maxTimeMS")?.is_none() {
             let need = match entry.name {
@@ -499,6 +517,22 @@ impl Service {
             return (entry.run)(run).and_then(|()| run.sync_if_asked());
         };
         let session = self.sessions.get(&key)?;
+    /// Returns when the server ends a command. Each batch of a cursor has its own time.
+    fn deadlines(&self, entry: &Entry, run: &Run<'_, '_>) -> [(Option<Instant>, End); 2] {
+        let operation = || run.args().text("flagstone").ok().flatten().unwrap_or_default();
+        let is_of_documents = match entry.name {
+            "getMore" => false,
+            "explain" => true,
+            "flagstone" => super::tool::is_of_documents(operation()),
+            _ => entry.in_transaction,
+        };
+        let after = |time: Duration| run.command.began.checked_add(time);
+        let time = self.options.command_time.filter(|_| is_of_documents).and_then(after);
+        let reads = is_of_documents && entry.need == Need::Read;
+        let age = Some(self.options.snapshot_age).filter(|_| reads).and_then(after);
+        [(time, End::Slow), (age, End::Old)]
+    }
+
         // Another command of the session may run.
         let mut session = watch::wait_for(|| match session.try_lock() {
             Ok(session) => Some(session),
@@ -526,7 +560,7 @@ impl Service {
         }
         run.transaction =
             Some(if begins { super::transaction::begin(run)? } else { session.take(number)? });
-        let done = (entry.run)(run);
+        let done = watch::until(&[(session.ages_at(), End::Old)], || (entry.run)(run));
         // After an error the transaction has ended, as with other servers.
         if let (Ok(()), Some(transaction)) = (&done, run.transaction.take()) {
             let held = self.sessions.hold(&transaction)?;
@@ -647,7 +681,7 @@ impl Service {
         }
     }
 
-    /// Ends what nobody has used for long: cursors, transactions, sessions. Drops collections whose
+    /// Ends what nobody has used for long, or is too old: cursors, transactions, sessions. Drops collections whose
     /// changes have left the log. To be called now and then.
     ///
     /// # Errors
@@ -671,6 +705,7 @@ impl Service {
 pub(crate) fn session_key(lsid: &flagstone::View<'_>, client: &Client) -> Outcome<SessionKey> {
     match lsid.get("id")?.and_then(|id| id.as_uuid()) {
         Some(id) => Ok(SessionKey { user: client.user().unwrap_or_default().to_owned(), id: *id }),
+        self.cursors.end_aged();
         None => {
             let text = "lsid.id: expected a UUID";
             Err(Failure::new(Code::TypeMismatch, text))

@@ -269,7 +269,11 @@ impl<'a, H: Handler> Requests<'a, H> {
                 (body, Some(held), None)
             }
         };
-        let counted = || Counted { open: shared.len() as u64, events: shared.counters.list() };
+        let counted = || Counted {
+            open: shared.len() as u64,
+            message_bytes: shared.messages.held().0 as u64,
+            events: shared.counters.list(),
+        };
         let request = Request { head, body: &body, counted: &counted };
         let began = Instant::now();
         let respond = || {
