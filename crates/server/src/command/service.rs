@@ -167,12 +167,28 @@ pub struct Client {
     /// A conversation that tells who the client is, and whether its last message is left out.
     pub(crate) conversation: Option<(Conversation, bool)>,
     pub(crate) incoming: Incoming,
+    /// The user as whom it has failed to log in, until that is logged.
+    failed_login: Option<String>,
 }
+
+/// The longest name of a user in the log, in bytes: clients send any.
+const LOGGED_NAME_BYTES_MAX: usize = 256;
 
 impl Client {
     /// Lets the client do everything: it has the files of the database anyway.
     pub const fn become_root(&mut self) {
         self.is_root = true;
+    }
+
+    /// Notes that the client has failed to log in as this user.
+    pub(crate) fn fail_login(&mut self, name: &str) {
+        let end = name.floor_char_boundary(LOGGED_NAME_BYTES_MAX);
+        self.failed_login = Some(name[..end].to_owned());
+    }
+
+    /// Returns the user as whom the client has failed to log in since the last call.
+    pub(crate) fn take_failed_login(&mut self) -> Option<String> {
+        self.failed_login.take()
     }
 
     /// Makes the client this user, who has proved to be it.
@@ -275,7 +291,8 @@ impl Service {
         let incoming = Incoming::default();
         let seat = self.operations.seat(id, peer);
         let (is_root, user, conversation, seen) = (false, None, None, self.users.changes());
-        Client { seat, local, is_local, is_root, user, seen, conversation, incoming }
+        let failed_login = None;
+        Client { seat, local, is_local, is_root, user, seen, conversation, incoming, failed_login }
     }
 
     /// Looks up again who the client is, if users have changed: one who was removed, or has other
@@ -378,6 +395,7 @@ impl Service {
         if let Err(failure) = done {
             out.truncate(start);
             Counters::add(&self.counters.failures, 1);
+            failure.limit.iter().for_each(|limit| self.counters.count_limit(*limit));
             put_failure(&failure, out);
         }
     }
@@ -395,7 +413,6 @@ impl Service {
         let is_query = matches!(command.name, "find" | "aggregate" | "count" | "distinct");
         for _ in 1..PLANS_MAX {
             let done = self.execute_parsed(client, command, incoming, out);
-            failure.limit.iter().for_each(|limit| self.counters.count_limit(*limit));
             let is_killed = matches!(&done, Err(one) if one.code == Code::QueryPlanKilled);
             // A transaction has ended with the error.
             if !is_killed || !is_query || command.body.root().get("autocommit")?.is_some() {
@@ -500,6 +517,22 @@ impl Service {
         Ok(run.reply.end()?)
     }
 
+    /// Returns when the server ends a command. Each batch of a cursor has its own time.
+    fn deadlines(&self, entry: &Entry, run: &Run<'_, '_>) -> [(Option<Instant>, End); 2] {
+        let operation = || run.args().text("flagstone").ok().flatten().unwrap_or_default();
+        let is_of_documents = match entry.name {
+            "getMore" => false,
+            "explain" => true,
+            "flagstone" => super::tool::is_of_documents(operation()),
+            _ => entry.in_transaction,
+        };
+        let after = |time: Duration| run.command.began.checked_add(time);
+        let time = self.options.command_time.filter(|_| is_of_documents).and_then(after);
+        let reads = is_of_documents && entry.need == Need::Read;
+        let age = Some(self.options.snapshot_age).filter(|_| reads).and_then(after);
+        [(time, End::Slow), (age, End::Old)]
+    }
+
     /// Runs a command with what its session has: a transaction, or writes that may be repeated.
     fn run_in_session(&self, entry: &Entry, run: &mut Run<'_, '_>) -> Outcome {
         // Who has not logged in fills no table.
@@ -517,22 +550,6 @@ impl Service {
             return (entry.run)(run).and_then(|()| run.sync_if_asked());
         };
         let session = self.sessions.get(&key)?;
-    /// Returns when the server ends a command. Each batch of a cursor has its own time.
-    fn deadlines(&self, entry: &Entry, run: &Run<'_, '_>) -> [(Option<Instant>, End); 2] {
-        let operation = || run.args().text("flagstone").ok().flatten().unwrap_or_default();
-        let is_of_documents = match entry.name {
-            "getMore" => false,
-            "explain" => true,
-            "flagstone" => super::tool::is_of_documents(operation()),
-            _ => entry.in_transaction,
-        };
-        let after = |time: Duration| run.command.began.checked_add(time);
-        let time = self.options.command_time.filter(|_| is_of_documents).and_then(after);
-        let reads = is_of_documents && entry.need == Need::Read;
-        let age = Some(self.options.snapshot_age).filter(|_| reads).and_then(after);
-        [(time, End::Slow), (age, End::Old)]
-    }
-
         // Another command of the session may run.
         let mut session = watch::wait_for(|| match session.try_lock() {
             Ok(session) => Some(session),
@@ -688,6 +705,7 @@ impl Service {
     /// If a collection could not be dropped: the next call tries again.
     pub fn tick(&self) -> flagstone::Result<()> {
         self.cursors.end_idle();
+        self.cursors.end_aged();
         self.sessions.end_idle();
         super::dropped::purge(self)
     }
@@ -705,7 +723,6 @@ impl Service {
 pub(crate) fn session_key(lsid: &flagstone::View<'_>, client: &Client) -> Outcome<SessionKey> {
     match lsid.get("id")?.and_then(|id| id.as_uuid()) {
         Some(id) => Ok(SessionKey { user: client.user().unwrap_or_default().to_owned(), id: *id }),
-        self.cursors.end_aged();
         None => {
             let text = "lsid.id: expected a UUID";
             Err(Failure::new(Code::TypeMismatch, text))

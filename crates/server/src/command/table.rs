@@ -280,6 +280,17 @@ pub(crate) const fn is_in_api(name: &str) -> bool {
         )
 }
 
+/// Returns the field of a command that names its collection, if there is one.
+pub(crate) fn collection_field(name: &str) -> Option<&str> {
+    match name {
+        "getMore" | "flagstone" => Some("collection"),
+        "bulkWrite" => None,
+        "collMod" | "collStats" | "collstats" | "compact" | "create" | "createIndexes" | "drop"
+        | "dropIndexes" | "listIndexes" | "validate" => Some(name),
+        name => is_in_transaction(name).then_some(name),
+    }
+}
+
 /// Returns why there is no command of this name.
 #[cold]
 pub(crate) fn refusal(name: &str) -> Failure {

@@ -191,6 +191,7 @@ pub(super) fn respond<'a>(
         status: 200,
         fields: vec![("Content-Type", NDJSON.to_owned())],
         content: Content::Exchange(Box::new(run)),
+        about: None,
     })
 }
 
