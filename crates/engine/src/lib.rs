@@ -132,7 +132,7 @@ pub use options::{ChangeRetention, Durability, KeyspaceOptions, Options, Routing
 pub use owned::{OwnedCreated, WantedOwned};
 pub use read::{Scan, Snapshot, StoredPut, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
-pub use scratch::{Scratch, ScratchFile};
+pub use scratch::{QueryMemory, Scratch, ScratchFile};
 pub use stats::{
     CacheReport, ChangesReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats,
     VerifyReport,

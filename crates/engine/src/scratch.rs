@@ -14,6 +14,7 @@ use flagstone_base::{DatabaseId, Error, ErrorKind, Result};
 use flagstone_env::disk::check_own;
 use flagstone_env::names::{self, Name};
 use flagstone_env::sync::Mutex;
+use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use flagstone_env::{Disk, DiskLock, HeldDir, LockMode, ReadFile, WriteFile};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,81 @@ pub struct Scratch {
     /// The scratch directory, if there is one and a file was created in it. Held across the I/O of
     /// the first file; no other lock is taken under it.
     taken: Mutex<Option<TakenDir>>,
+    /// The bytes that queries hold, and the most.
+    held: AtomicU64,
+    held_max: u64,
+}
+
+/// All queries together may hold one part in this many of the memory budget, and at least this.
+const QUERY_PARTS: u64 = 4;
+const QUERY_BYTES_MIN: u64 = 16 << 20;
+/// What each sort, group or pipeline holds besides, so that small ones share nothing.
+const QUERY_BYTES_FREE: usize = 64 << 10;
+
+/// Memory that a part of a query holds, until it is dropped.
+pub struct QueryMemory {
+    scratch: Arc<Scratch>,
+    bytes: u64,
+}
+
+impl QueryMemory {
+    /// Begins to hold memory, with none.
+    pub fn new(scratch: &Arc<Scratch>) -> Self {
+        Self { scratch: Arc::clone(scratch), bytes: 0 }
+    }
+
+    /// Holds `bytes` in all. Returns false, and holds what it has, if all queries together would
+    /// hold more than they may.
+    #[inline]
+    pub fn grow(&mut self, bytes: usize) -> bool {
+        let counted = bytes.saturating_sub(QUERY_BYTES_FREE) as u64;
+        counted <= self.bytes || self.take(counted)
+    }
+
+    fn take(&mut self, counted: u64) -> bool {
+        let (held, most) = (&self.scratch.held, self.scratch.held_max);
+        let more = counted - self.bytes;
+        let take = |held: u64| held.checked_add(more).filter(|all| *all <= most);
+        let is_taken = held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok();
+        if is_taken {
+            self.bytes = counted;
+        }
+        is_taken
+    }
+
+    /// Holds `bytes` in all, whatever others hold.
+    pub fn set(&mut self, bytes: usize) {
+        let counted = bytes.saturating_sub(QUERY_BYTES_FREE) as u64;
+        let held = &self.scratch.held;
+        if counted >= self.bytes {
+            held.fetch_add(counted - self.bytes, Ordering::Relaxed);
+        } else {
+            held.fetch_sub(self.bytes - counted, Ordering::Relaxed);
+        }
+        self.bytes = counted;
+    }
+
+    /// The bytes that all queries together may hold.
+    pub fn most(&self) -> u64 {
+        self.scratch.held_max
+    }
+
+    /// Where the query may write what it does not hold.
+    pub const fn scratch(&self) -> &Arc<Scratch> {
+        &self.scratch
+    }
+}
+
+impl Drop for QueryMemory {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+impl fmt::Debug for QueryMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "QueryMemory({} bytes)", self.bytes)
+    }
 }
 
 /// A scratch directory that is in use.
@@ -45,7 +121,14 @@ pub struct ScratchFile {
 
 impl Scratch {
     pub(crate) fn new(core: &Arc<Core>) -> Arc<Self> {
-        Arc::new(Self { core: Arc::clone(core), taken: Mutex::default() })
+        let held_max = (core.setup().options.memory_budget / QUERY_PARTS).max(QUERY_BYTES_MIN);
+        let (taken, held) = (Mutex::default(), AtomicU64::new(0));
+        Arc::new(Self { core: Arc::clone(core), taken, held, held_max })
+    }
+
+    /// The bytes that queries hold, beyond the first of each.
+    pub(crate) fn query_bytes(&self) -> u64 {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// The directory of the database, for messages.

@@ -132,6 +132,13 @@ pub struct Stats {
     pub stalls: u64,
     /// How long writers were stopped or slowed, summed over all writers.
     pub stalled_for: Duration,
+    /// How long the oldest snapshot, scan or transaction has been open that sees an older state than
+    /// new ones would: tables keep what was overwritten since. ZERO if there is none.
+    pub oldest_snapshot_age: Duration,
+    /// The bytes that sorts, groups and pipelines hold, beyond the first 64 KiB of each: all
+    /// together at most a quarter of the memory budget, and 16 MiB. The rest goes to temporary
+    /// files.
+    pub query_bytes: u64,
     /// The number of descriptors that open tables hold.
     pub files_open: usize,
     /// The most descriptors that open tables may hold:
@@ -239,6 +246,7 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
     let counted = cache.stats();
     let log = parts.core.history.log.as_ref();
     let written = log.map(flagstone_wal::Log::stats).unwrap_or_default();
+    let (oldest, now) = (parts.core.history.oldest_reader_since(), parts.core.setup().now());
     Stats {
         keyspaces: all(parts).map(|core| keyspace_stats(parts, &core)).collect(),
         cache: CacheReport {
@@ -261,6 +269,8 @@ pub(crate) fn stats(parts: &Parts) -> Stats {
         merges: parts.upkeep.splits.merges.load(Ordering::Relaxed),
         stalls: parts.upkeep.core.stall.stalls.load(Ordering::Relaxed),
         stalled_for: parts.upkeep.core.stall.waited(),
+        oldest_snapshot_age: oldest.map_or(Duration::ZERO, |since| now.saturating_sub(since)),
+        query_bytes: parts.scratch.query_bytes(),
         files_open: parts.core.trees.files.descriptors(),
         files_open_max: parts.core.trees.files.descriptors_max(),
         files_opened: parts.core.trees.files.opened(),

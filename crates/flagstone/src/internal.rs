@@ -16,6 +16,7 @@ use flagstone_base::{Result, SeqNo};
 use flagstone_doc::{FieldPath, Value};
 pub use flagstone_doc::{is_one_path, split_paths};
 use flagstone_engine::CompactProgress;
+pub use flagstone_engine::QueryMemory;
 pub use flagstone_engine::inspect;
 pub use flagstone_env as env;
 use std::ops::ControlFlow;
@@ -249,6 +250,11 @@ pub fn query_memory(database: &Database) -> usize {
     query::usual_memory(database.engine().options().memory_budget)
 }
 
+/// Begins to count the memory of a query among that of all.
+pub fn held_memory(database: &Database) -> QueryMemory {
+    QueryMemory::new(database.engine().scratch())
+}
+
 /// Sorts entries of key and value by key, within a bound of memory: the rest goes to spill files.
 /// Entries with one key stay in the order of the pushes.
 pub struct Sorter(spill::Sorter);
@@ -289,6 +295,11 @@ impl Sorted {
     /// Io, Corruption. The entries have ended then.
     pub fn advance(&mut self) -> Result<bool> {
         self.0.advance()
+    }
+
+    /// Gives up memory and keeps the position, for a slow reader.
+    pub fn park(&mut self) {
+        self.0.park();
     }
 
     /// The key of the current entry.

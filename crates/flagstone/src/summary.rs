@@ -137,6 +137,7 @@ pub fn stats(stats: &Stats, is_shown: impl Fn(&str) -> bool) -> Value {
         ("table_bytes", stats.table_bytes().into()),
         ("memory_budget", stats.memory_budget.into()),
         ("memtable_bytes", stats.memtable_bytes.into()),
+        ("query_bytes", stats.query_bytes.into()),
         (
             "cache",
             map([
@@ -156,6 +157,7 @@ pub fn stats(stats: &Stats, is_shown: impl Fn(&str) -> bool) -> Value {
         ("compactions", stats.compactions.into()),
         ("stalls", stats.stalls.into()),
         ("stalled_seconds", stats.stalled_for.as_secs_f64().into()),
+        ("oldest_snapshot_seconds", stats.oldest_snapshot_age.as_secs_f64().into()),
         ("visible_seqno", stats.visible_seqno.into()),
         ("changes", changes.unwrap_or(Value::Null)),
         (

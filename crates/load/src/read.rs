@@ -13,6 +13,7 @@ use crate::table::{Table, TableFormat};
 use crate::totals::{Count, Totals};
 use crossbeam_channel::Sender;
 use flagstone::load::{CHUNK_BYTES, Chunk, Elements, ElementsError, Lines, Place};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -215,7 +216,41 @@ impl From<io::Error> for ReadError {
     }
 }
 
+/// The load stops, so nothing more of a stream is read. One may have no end, and no end of a line
+/// either.
+#[derive(Debug)]
+struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the load stops")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// A stream that is read until the load stops.
+struct Stoppable {
+    text: Bytes,
+    control: Arc<Control>,
+}
+
+impl Read for Stoppable {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.control.is_stopping() {
+            return Err(io::Error::other(Stopped));
+        }
+        self.text.read(buffer)
+    }
+}
+
 impl ReadError {
+    /// Returns whether the load stops for another reason.
+    fn is_stop(&self) -> bool {
+        let Self::Input(error) = self else { return false };
+        error.get_ref().is_some_and(|error| error.is::<Stopped>())
+    }
+
     /// Returns the error of a load of the input `name`.
     #[cold]
     fn of(self, name: &str) -> LoadError {
@@ -281,7 +316,9 @@ impl Reader {
             Form::File(..) | Form::Stream(..) => {
                 let Some(file) = input.open_text() else { return Ok(()) };
                 let stream = input.stream(file);
-                let stream = stream.map_err(|error| self.fail(task, 0, error.into()))?;
+                let mut stream = stream.map_err(|error| self.fail(task, 0, error.into()))?;
+                let control = Arc::clone(&self.control);
+                stream.text = Box::new(Stoppable { text: stream.text, control });
                 let consumed = stream.consumed.clone();
                 match &input.format {
                     Format::Json => self.read_stream(task, stream)?,
@@ -372,6 +409,9 @@ impl Reader {
 
     #[cold]
     fn fail(&self, task: &Task, at: u64, error: ReadError) -> LoadStopped {
+        if error.is_stop() {
+            return LoadStopped;
+        }
         let failure = error.of(&self.inputs[task.input].name);
         // What was read before is loaded; nothing after it was admitted.
         self.control.fail((task.input, at), u64::MAX, failure);

@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::stage::{BoxedRows, Reads, Run, Sources, Stages, parse, run};
 use flagstone::doc::json::JsonParser;
 use flagstone::doc::{DateTime, JsonOptions, Map};
-use flagstone::internal::{database, query_memory};
+use flagstone::internal::{database, held_memory, query_memory};
 use flagstone::{Collection, Database, Document, Filter, Snapshot, Transaction, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -202,11 +202,12 @@ impl<'t> Aggregate<'t> {
     /// # Errors
     /// Of the database.
     pub fn run(self) -> Result<Aggregation<'t>> {
-        let mut context = Context::new(Memory::new(self.memory), now());
+        let memory = Memory::of_query(self.memory, held_memory(&self.sources.database));
+        let mut context = Context::new(memory.clone(), now());
         context.outer = self.variables;
         let whole = Run::new(self.sources, context, &self.stages);
         let rows = run(&self.stages, self.collection.as_ref(), self.filter, &whole)?;
-        Ok(Aggregation { rows: Some(rows) })
+        Ok(Aggregation { rows: Some(rows), memory })
     }
 }
 
@@ -225,6 +226,18 @@ fn now() -> DateTime {
 /// The rows of a pipeline: an iterator over documents, which ends after an error.
 pub struct Aggregation<'t> {
     rows: Option<BoxedRows<'t>>,
+    memory: Memory,
+}
+
+impl Aggregation<'_> {
+    /// Gives up memory and keeps the position, for a slow reader: what sorts and groups hold is
+    /// written to temporary files.
+    pub fn park(&mut self) {
+        if let Some(rows) = &mut self.rows {
+            rows.park();
+        }
+        self.memory.park();
+    }
 }
 
 impl Iterator for Aggregation<'_> {

@@ -65,6 +65,7 @@ codes! {
     AmbiguousIndexKeyPattern = 181,
     InvalidIndexSpecificationOption = 197,
     InvalidUUID = 207,
+    SnapshotTooOld = 239,
     InterruptedAtShutdown = 11600,
     Interrupted = 11601,
     ExceededMemoryLimit = 146,
@@ -101,13 +102,83 @@ pub(crate) struct Failure {
     pub(crate) duplicate: Option<Box<(Value, Value)>>,
     /// What drivers may do about it, such as `TransientTransactionError`.
     pub(crate) labels: Vec<&'static str>,
+    /// The limit that it comes from.
+    pub(crate) limit: Option<Limit>,
+}
+
+/// What limits clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Cursors,
+    Sessions,
+    Loads,
+    /// Memory of messages and commands.
+    Messages,
+    /// Memory of queries and open transactions.
+    Memory,
+    /// The time that the client gives.
+    ClientTime,
+    /// The time that the server gives.
+    CommandTime,
+    SnapshotAge,
+}
+
+impl Limit {
+    /// All, with the option or argument that sets each.
+    pub(crate) const ALL: [(Self, &'static str); 8] = [
+        (Self::Cursors, "--max-cursors"),
+        (Self::Sessions, "--max-sessions"),
+        (Self::Loads, "--max-loads"),
+        (Self::Messages, "--message-memory"),
+        (Self::Memory, "--memory"),
+        (Self::ClientTime, "maxTimeMS"),
+        (Self::CommandTime, "--command-timeout"),
+        (Self::SnapshotAge, "--snapshot-age"),
+    ];
+
+    /// Returns the option that sets it.
+    pub(crate) const fn option(self) -> &'static str {
+        Self::ALL[self as usize].1
+    }
 }
 
 impl Failure {
     #[cold]
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let (message, labels) = (message.into(), Vec::new());
-        Self { code, of_pipeline: None, message, kind: None, duplicate: None, labels }
+        Self { code, of_pipeline: None, message, kind: None, duplicate: None, labels, limit: None }
+    }
+
+    /// A failure by a limit, whose option the text names.
+    #[cold]
+    pub(crate) fn limited(code: Code, limit: Limit, text: impl std::fmt::Display) -> Self {
+        let text = format!("{text} ({})", limit.option());
+        Self { limit: Some(limit), ..Self::new(code, text) }
+    }
+
+    /// What a command fails with that is to end before it is done.
+    #[cold]
+    fn of_end(end: Option<End>, error: &flagstone::Error) -> Self {
+        match end {
+            Some(End::Told(Cause::Killed) | End::Gone) => {
+                Self::new(Code::Interrupted, "the command was interrupted")
+            }
+            Some(End::Told(Cause::Stopped)) => {
+                Self::new(Code::InterruptedAtShutdown, error.to_string())
+            }
+            Some(End::Slow) => {
+                let text = "the command took longer than the server lets one take";
+                Self::limited(Code::MaxTimeMSExpired, Limit::CommandTime, text)
+            }
+            Some(End::Old) => {
+                let text = "the command reads a state of the database that has become too old";
+                Self::limited(Code::SnapshotTooOld, Limit::SnapshotAge, text)
+            }
+            Some(End::Late) | None => {
+                let text = "the command took more than its maxTimeMS";
+                Self { limit: Some(Limit::ClientTime), ..Self::new(Code::MaxTimeMSExpired, text) }
+            }
+        }
     }
 
     /// An error of the database as it is, with its kind.
@@ -241,16 +312,10 @@ impl From<flagstone::Error> for Failure {
             ErrorKind::Duplicate => Code::DuplicateKey,
             ErrorKind::OutOfSpace => Code::OutOfDiskSpace,
             ErrorKind::Closed => Code::InterruptedAtShutdown,
-            ErrorKind::Interrupted => match watch::end() {
-                Some(End::Told(Cause::Killed) | End::Gone) => Code::Interrupted,
-                Some(End::Told(Cause::Stopped)) => Code::InterruptedAtShutdown,
-                Some(End::Late) | None => Code::MaxTimeMSExpired,
-            },
+            ErrorKind::Interrupted => return Self::of_end(watch::end(), &error),
             _ => Code::InternalError,
         };
         match code {
-            Code::MaxTimeMSExpired => Self::new(code, "the command took more than its maxTimeMS"),
-            Code::Interrupted => Self::new(code, "the command was interrupted"),
             Code::DuplicateKey => Self::new(code, format!("E11000 duplicate key error: {error}")),
             _ => Self::new(code, error.to_string()),
         }
@@ -277,6 +342,9 @@ impl From<PipelineError> for Failure {
     fn from(error: PipelineError) -> Self {
         match error.database_error() {
             Some(error) => error.clone().into(),
+            None if error.code() == Code::ExceededMemoryLimit as i32 => {
+                Self::limited(Code::ExceededMemoryLimit, Limit::Memory, error)
+            }
             None => {
                 let text = error.to_string();
                 if let Some(number) = of_pattern(&text).filter(|_| error.code() == 2) {

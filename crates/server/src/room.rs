@@ -78,6 +78,12 @@ impl Room {
         self.most
     }
 
+    /// Returns the bytes of messages or commands, and those of open cursors.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let used = self.used();
+        (used.bytes, used.kept)
+    }
+
     fn used(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! When the command of this thread is to end before it is done.
 
 use flagstone::internal::{interrupt_check, interruptible};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +13,10 @@ pub(crate) enum End {
     Late,
     /// Its client has closed the connection: nobody waits for it.
     Gone,
+    /// It has taken the time that the server lets commands take.
+    Slow,
+    /// What it reads has become too old.
+    Old,
     /// Another thread has ended it.
     Told(Cause),
 }
@@ -68,7 +72,8 @@ impl KillSwitch {
 /// What ends a command.
 #[derive(Clone, Default)]
 struct Watch {
-    deadline: Option<Instant>,
+    /// When it ends, and why.
+    deadline: Option<(Instant, End)>,
     kill_switch: Option<Arc<KillSwitch>>,
     /// It ends with its connection.
     needs_client: bool,
@@ -94,6 +99,7 @@ const LOOK: Duration = Duration::from_millis(100);
 thread_local! {
     static WATCH: RefCell<Watch> = RefCell::new(Watch::default());
     static CONNECTED: RefCell<Option<Connected>> = const { RefCell::new(None) };
+    static WAITED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// Does `work` for a client. Commands in it that change nothing end when `is_gone` says that the
@@ -129,10 +135,10 @@ pub(crate) fn end() -> Option<End> {
     WATCH.with_borrow(|watch| {
         let cause = watch.kill_switch.as_ref().and_then(|switch| switch.cause());
         let told = cause.map(End::Told);
-        let is_late = || watch.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let late = || watch.deadline.filter(|(at, _)| Instant::now() >= *at).map(|(_, end)| end);
         // A server that stops no longer reads from connections: all clients look gone.
         let is_gone = || watch.needs_client && !watch.waits_end() && client_is_gone();
-        told.or_else(|| is_late().then_some(End::Late)).or_else(|| is_gone().then_some(End::Gone))
+        told.or_else(late).or_else(|| is_gone().then_some(End::Gone))
     })
 }
 
@@ -153,16 +159,39 @@ pub(crate) fn watched<T>(
     needs_client: bool,
     work: impl FnOnce() -> T,
 ) -> T {
-    /// Also after a panic the thread is watched as it was before.
-    struct Before(Watch);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            WATCH.set(std::mem::take(&mut self.0));
-        }
-    }
+    let deadline = deadline.map(|at| (at, End::Late));
     let watch = Watch { deadline, kill_switch: Some(Arc::clone(kill_switch)), needs_client };
     let _before = Before(WATCH.replace(watch));
     interruptible(is_over, work)
+}
+
+/// Does a part of a command that ends at the first of these deadlines as well.
+pub(crate) fn until<T>(deadlines: &[(Option<Instant>, End)], work: impl FnOnce() -> T) -> T {
+    let mut watch = WATCH.with_borrow(Watch::clone);
+    let added = deadlines.iter().filter_map(|(at, end)| Some((at.as_ref().copied()?, *end)));
+    watch.deadline = watch.deadline.into_iter().chain(added).min_by_key(|(at, _)| *at);
+    let _before = Before(WATCH.replace(watch));
+    work()
+}
+
+/// Also after a panic the thread is watched as it was before.
+struct Before(Watch);
+
+impl Drop for Before {
+    fn drop(&mut self) {
+        WATCH.set(std::mem::take(&mut self.0));
+    }
+}
+
+/// Notes how long the command of this thread has waited for events.
+pub(crate) fn note_waited(time: Duration) {
+    WAITED.set(WAITED.get() + time);
+}
+
+/// Returns how long the commands of this thread have waited for events since the last call: that
+/// time says nothing about the server.
+pub(crate) fn take_waited() -> Duration {
+    WAITED.take()
 }
 
 /// The longest pause between two looks at what is waited for.

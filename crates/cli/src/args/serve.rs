@@ -120,6 +120,14 @@ pub(crate) struct LimitArgs {
     /// The time between messages [default: no limit]
     #[arg(long, value_name = "TIME", value_parser = units::duration_of)]
     idle_timeout: Option<Duration>,
+    /// The time for a command on documents, and for each batch of a cursor, besides maxTimeMS
+    /// [default: no limit]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_of)]
+    pub(crate) command_timeout: Option<Duration>,
+    /// The time for which a cursor or a transaction may read one state of the database: what is
+    /// overwritten meanwhile stays on disk
+    #[arg(long, value_name = "TIME", value_parser = units::duration_of, default_value = "6h")]
+    pub(crate) snapshot_age: Duration,
 }
 
 impl LimitArgs {

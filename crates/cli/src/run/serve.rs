@@ -92,6 +92,9 @@ fn serve(
     options.cursors_max = args.limits.max_cursors;
     options.sessions_max = args.limits.max_sessions;
     options.loads_max = args.limits.max_loads;
+    let is_limit = |time: &Duration| !time.is_zero();
+    options.command_time = args.limits.command_timeout.filter(is_limit);
+    options.snapshot_age = Some(args.limits.snapshot_age).filter(is_limit).unwrap_or(Duration::MAX);
     options.backups.clone_from(&args.backups);
     options.connections_max = connections;
     options.parsed_bytes = args.limits.limits().messages;

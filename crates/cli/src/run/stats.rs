@@ -94,6 +94,10 @@ pub(super) fn draw(stats: &Value) -> String {
             stats["stalled_seconds"].as_f64().unwrap_or_default()
         ),
     );
+    let age = stats["oldest_snapshot_seconds"].as_f64().unwrap_or_default();
+    if age > 0.0 {
+        row("snapshots", format!("the oldest open for {age:.0} s: what it reads is kept"));
+    }
     let scrub = &stats["scrub"];
     row(
         "scrub",

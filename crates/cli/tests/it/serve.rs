@@ -245,6 +245,32 @@ fn the_files_of_tls_are_read_again_at_a_hangup() {
     place.fails("serve db --tls-cert cert.pem", 2, "--tls-key");
 }
 
+/// Users are read again from the database, and remain who they were; who they are not is told.
+#[test]
+fn users_are_read_again_at_a_hangup() {
+    let place = Place::new();
+    assert_eq!(place.run_with("user add db ada --role root", b"lovelace\n").code, 0);
+    place.ok("put db shop.c 1 {}");
+    let mut served = Served::new(&place, "");
+    let at = served.address;
+    let (ada, bob) =
+        (format!("mongodb://ada:lovelace@{at}"), format!("mongodb://bob:battery@{at}"));
+    let roles = r#"[{"role":"read","db":"shop"}]"#;
+    let create = format!(r#"{{"createUser":"bob","pwd":"battery","roles":{roles}}}"#);
+    place.ok(&format!("command {ada} {create}"));
+    served.signal("HUP");
+    served.wait_for(" reloaded");
+    for user in [&ada, &bob] {
+        assert_eq!(place.ok(&format!("count {user} shop.c")), "1\n");
+    }
+    place.fails(&format!("count {} shop.c", bob.replace("battery", "byron")), 3, "password");
+    let line = served.wait_for(" login failed ");
+    assert!(line.contains(" warning ") && line.ends_with(" user=bob\n"), "{line}");
+    assert!(!served.seen.contains("byron"));
+    served.signal("TERM");
+    assert_eq!(served.end().0, Some(0));
+}
+
 /// As systemd does: a socket that listens already, and a socket to tell when the server is ready.
 #[test]
 fn a_socket_is_taken_over_and_readiness_is_told() {

@@ -8,17 +8,25 @@ use flagstone_env::sync::Mutex;
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-/// The registered SeqNos and moments, with the number of readers of each.
+/// The registered SeqNos and moments, with the readers of each.
 #[derive(Default)]
 pub(crate) struct Snapshots {
-    /// The number of readers at each point. Readers at one SeqNo differ in their moments: the
-    /// oldest of them must not hold expiry back for longer than it reads.
-    held: Mutex<BTreeMap<ReadPoint, usize>>,
+    /// The readers at each point. Readers at one SeqNo differ in their moments: the oldest of them
+    /// must not hold expiry back for longer than it reads.
+    held: Mutex<BTreeMap<ReadPoint, Readers>>,
     /// Garbage waits for readers at SeqNos below this one; 0 if none does.
     awaited_below: AtomicU64,
     /// Called when the last of these readers is gone.
     on_oldest_gone: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+/// The readers at one point.
+struct Readers {
+    count: usize,
+    /// When the first of them came, by the monotonic clock.
+    since: Duration,
 }
 
 /// The point in history that a reader sees: the writes up to a SeqNo, without those that have
@@ -37,18 +45,20 @@ pub(crate) struct Registered {
 
 impl Snapshots {
     /// Registers a reader of what is visible now. It takes the same lock as [`Snapshots::live`], so
-    /// a compaction either knows of this reader or uses an older watermark and moment.
+    /// a compaction either knows of this reader or uses an older watermark and moment. `now` reads
+    /// the monotonic clock.
     pub(crate) fn register(
         self: &Arc<Self>,
         publisher: &Publisher,
         clock: &ExpiryClock,
+        now: impl FnOnce() -> Duration,
     ) -> Registered {
         let mut held = self.held.lock();
         let seqno = publisher.visible();
         // Read after the SeqNo: a reader that sees an entry with an expiry finds the clock in use.
         let moment = clock.of_reader();
         let point = ReadPoint { seqno, moment };
-        *held.entry(point).or_insert(0) += 1;
+        held.entry(point).or_insert_with(|| Readers { count: 0, since: now() }).count += 1;
         Registered { snapshots: Arc::clone(self), point }
     }
 
@@ -64,6 +74,14 @@ impl Snapshots {
         let mut seqnos: Vec<SeqNo> = held.keys().map(|point| point.seqno).collect();
         seqnos.dedup();
         (seqnos, publisher.visible())
+    }
+
+    /// When the oldest reader came of those that see less than a new one would: only they keep what
+    /// was overwritten since. Readers at one point count as the first of them.
+    pub(crate) fn oldest_since(&self, publisher: &Publisher) -> Option<Duration> {
+        let held = self.held.lock();
+        let (point, readers) = held.first_key_value()?;
+        (point.seqno < publisher.visible()).then_some(readers.since)
     }
 
     /// Sets the function to call when the oldest reader is gone and garbage waits for that. The
@@ -94,9 +112,9 @@ impl Snapshots {
     /// garbage waits for that.
     fn give_up(&self, point: ReadPoint) -> bool {
         let mut held = self.held.lock();
-        let Some(count) = held.get_mut(&point) else { return false };
-        *count -= 1;
-        if *count > 0 {
+        let Some(readers) = held.get_mut(&point) else { return false };
+        readers.count -= 1;
+        if readers.count > 0 {
             return false;
         }
         held.remove(&point);
@@ -120,7 +138,10 @@ impl Registered {
 
 impl Clone for Registered {
     fn clone(&self) -> Self {
-        *self.snapshots.held.lock().entry(self.point).or_insert(0) += 1;
+        // The reader that is cloned is there.
+        if let Some(readers) = self.snapshots.held.lock().get_mut(&self.point) {
+            readers.count += 1;
+        }
         Self { snapshots: Arc::clone(&self.snapshots), point: self.point }
     }
 }
@@ -139,7 +160,10 @@ impl Drop for Registered {
 mod tests {
     use super::*;
     use flagstone_env::ManualClock;
-    use std::time::Duration;
+
+    fn start() -> Duration {
+        Duration::ZERO
+    }
 
     fn unused() -> ExpiryClock {
         ExpiryClock::new(Arc::new(ManualClock::default()), Moment::ZERO, false)
@@ -151,10 +175,10 @@ mod tests {
         let clock = ExpiryClock::new(Arc::clone(&manual) as _, Moment::ZERO, true);
         let publisher = Publisher::new(SeqNo::new(7));
         assert_eq!(snapshots.moment(), Moment::MAX);
-        let first = snapshots.register(&publisher, &clock);
+        let first = snapshots.register(&publisher, &clock, start);
         let begun = clock.now();
         manual.advance(Duration::from_secs(5));
-        let second = snapshots.register(&publisher, &clock);
+        let second = snapshots.register(&publisher, &clock, start);
         assert_eq!((first.point().moment, second.point().moment), (begun, clock.now()));
         assert_eq!(snapshots.moment(), begun);
         let third = first.clone();
@@ -169,10 +193,10 @@ mod tests {
         let (manual, snapshots) = (Arc::new(ManualClock::default()), Arc::<Snapshots>::default());
         let clock = ExpiryClock::new(Arc::clone(&manual) as _, Moment::ZERO, true);
         let publisher = Publisher::new(SeqNo::new(7));
-        let mut reader = snapshots.register(&publisher, &clock);
+        let mut reader = snapshots.register(&publisher, &clock, start);
         for _ in 0..10 {
             manual.advance(Duration::from_secs(5));
-            let next = snapshots.register(&publisher, &clock);
+            let next = snapshots.register(&publisher, &clock, start);
             assert_eq!(snapshots.moment(), reader.point().moment);
             assert_eq!(snapshots.live(&publisher).0, [SeqNo::new(7)]);
             reader = next;
@@ -186,7 +210,7 @@ mod tests {
         });
         let last = reader.clone();
         manual.advance(Duration::from_secs(5));
-        let later = snapshots.register(&publisher, &clock);
+        let later = snapshots.register(&publisher, &clock, start);
         drop((reader, last));
         assert!(snapshots.is_held(SeqNo::new(7)));
         assert_eq!(told.load(Ordering::Relaxed), 0, "another one still reads at the SeqNo");
@@ -194,11 +218,31 @@ mod tests {
         assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 
+    /// Nothing told for how long a reader had kept what others had overwritten.
+    #[test]
+    fn the_age_of_the_oldest_reader_counts_once_it_keeps_something() {
+        let publisher = |at| Publisher::new(SeqNo::new(at));
+        let snapshots = Arc::new(Snapshots::default());
+        let second = Duration::from_secs;
+        assert_eq!(snapshots.oldest_since(&publisher(7)), None);
+        let first = snapshots.register(&publisher(7), &unused(), || second(10));
+        let same = snapshots.register(&publisher(7), &unused(), || second(20));
+        let newer = snapshots.register(&publisher(8), &unused(), || second(30));
+        assert_eq!(snapshots.oldest_since(&publisher(7)), None, "it sees what a new one would");
+        drop(first);
+        assert_eq!(snapshots.oldest_since(&publisher(8)), Some(second(10)));
+        drop(same);
+        assert_eq!(snapshots.oldest_since(&publisher(8)), None);
+        assert_eq!(snapshots.oldest_since(&publisher(9)), Some(second(30)));
+        drop(newer);
+        assert_eq!(snapshots.oldest_since(&publisher(9)), None);
+    }
+
     #[test]
     fn a_seqno_is_live_until_its_last_reader_is_gone() {
         let publisher = Publisher::new(SeqNo::new(7));
         let snapshots = Arc::new(Snapshots::default());
-        let first = snapshots.register(&publisher, &unused());
+        let first = snapshots.register(&publisher, &unused(), start);
         let second = first.clone();
         drop(first);
         assert_eq!(snapshots.live(&publisher), (vec![SeqNo::new(7)], SeqNo::new(7)));
@@ -216,7 +260,7 @@ mod tests {
         });
         let readers = || {
             let publisher = |at| Publisher::new(SeqNo::new(at));
-            [3, 5, 9].map(|at| snapshots.register(&publisher(at), &unused()))
+            [3, 5, 9].map(|at| snapshots.register(&publisher(at), &unused(), start))
         };
         drop(readers());
         assert_eq!(reported.load(Ordering::Relaxed), 0, "nobody waits");

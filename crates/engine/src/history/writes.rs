@@ -10,6 +10,7 @@ use flagstone_env::sync::atomic::AtomicBool;
 use flagstone_env::sync::{Condvar, Mutex};
 use flagstone_wal::{Log, LogFiles};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The history of writes of an open database.
 pub(crate) struct History {
@@ -70,9 +71,14 @@ impl History {
         self.publisher.visible()
     }
 
-    /// Registers a reader of what is visible now.
-    pub(crate) fn register(&self) -> Registered {
-        self.snapshots.register(&self.publisher, &self.clock)
+    /// Registers a reader of what is visible now. `now` reads the monotonic clock.
+    pub(crate) fn register(&self, now: impl FnOnce() -> Duration) -> Registered {
+        self.snapshots.register(&self.publisher, &self.clock, now)
+    }
+
+    /// When the oldest reader came that keeps what was overwritten since.
+    pub(crate) fn oldest_reader_since(&self) -> Option<Duration> {
+        self.snapshots.oldest_since(&self.publisher)
     }
 
     /// The moment up to which expired entries may be removed from tables: no reader judges by an

@@ -20,7 +20,8 @@ struct PinnedReader {
 impl Pin {
     /// Registers a reader of what is visible now.
     pub(crate) fn new(handle: &Arc<Handle>) -> Self {
-        let registered = handle.parts().core.history.register();
+        let core = &handle.parts().core;
+        let registered = core.history.register(|| core.setup().now());
         Self(Arc::new(PinnedReader { handle: Arc::clone(handle), registered }))
     }
 

@@ -78,8 +78,13 @@ impl<R: Read> Lines<R> {
     /// # Errors
     /// The errors of the input.
     pub fn next_chunk(&mut self) -> io::Result<Option<Chunk>> {
-        if self.skips && !self.skip_line()? {
-            return Ok(None);
+        if self.skips {
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            if !self.skip_line()? {
+                return Ok(None);
+            }
         }
         while self.offset < self.end {
             if let Some(error) = self.failed.take() {
@@ -133,7 +138,8 @@ impl<R: Read> Lines<R> {
         Chunk { offset, place, bytes, end: self.offset, is_cut: false, elements: None }
     }
 
-    /// Returns the beginning of a line that is too long, and drops the rest of it.
+    /// Returns the beginning of a line that is too long, and drops the rest of it. The line of a
+    /// stream may have no end, so that its rest is dropped by the next call.
     fn take_cut(&mut self) -> io::Result<Chunk> {
         let mut chunk = Chunk {
             offset: self.offset,
@@ -142,9 +148,16 @@ impl<R: Read> Lines<R> {
             is_cut: true,
             ..Chunk::default()
         };
-        self.skip_line()?;
-        if let Some(line) = &mut self.line {
-            *line += 1;
+        match &mut self.line {
+            Some(line) => {
+                *line += 1;
+                self.offset += self.pending.len() as u64;
+                self.pending.clear();
+                self.skips = true;
+            }
+            None => {
+                self.skip_line()?;
+            }
         }
         chunk.end = self.offset;
         Ok(chunk)
@@ -290,6 +303,29 @@ mod tests {
             let (at, _) = last.documents().last().unwrap();
             assert_eq!(last.place.unwrap().after(&last.bytes[..at]), Place::line(3));
             assert_eq!(chunks.last().unwrap().end, text.len() as u64);
+        }
+    }
+
+    /// The rest of such a line was read before its beginning was returned: for ever, if a client
+    /// sent a line without end.
+    #[test]
+    fn a_line_without_end_is_returned_as_soon_as_it_is_too_long() {
+        let mut reader = Lines::of_stream(std::io::repeat(b'x'), 10);
+        let chunk = reader.next_chunk().unwrap().unwrap();
+        assert!(chunk.is_cut && chunk.bytes == b"x".repeat(11));
+        assert_eq!(chunk.end, CHUNK_BYTES as u64);
+        let broken = std::io::repeat(b'x').take(10 << 20).chain(Broken);
+        let mut reader = Lines::of_stream(broken, 10);
+        assert!(reader.next_chunk().unwrap().unwrap().is_cut);
+        assert_eq!(reader.next_chunk().unwrap_err().to_string(), "broken");
+    }
+
+    /// An input that fails.
+    struct Broken;
+
+    impl Read for Broken {
+        fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("broken"))
         }
     }
 }

@@ -19,6 +19,7 @@ pub(super) struct Merge {
     last_key: Vec<u8>,
     /// How many more entries are returned at most.
     left: usize,
+    is_parked: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,13 +43,33 @@ impl Merge {
         let readers: Vec<RunReader> = runs.into_iter().map(RunReader::new).collect();
         let heap = Vec::with_capacity(readers.len());
         let state = MergeState::Unstarted;
-        Self { readers, heap, state, distinct, last_key: Vec::new(), left: limit }
+        let (last_key, left) = (Vec::new(), limit);
+        Self { readers, heap, state, distinct, last_key, left, is_parked: false }
+    }
+
+    /// Gives up all blocks but that of the current entry until the next advance.
+    pub(super) fn park(&mut self) {
+        let current = self.heap.first().map(|first| first.reader as usize);
+        let readers = self.readers.iter_mut().enumerate();
+        readers.filter(|(at, _)| Some(*at) != current).for_each(|(_, reader)| reader.park());
+        self.is_parked = true;
+    }
+
+    /// Returns whether blocks are given up.
+    pub(super) const fn is_parked(&self) -> bool {
+        self.is_parked
     }
 
     /// Moves to the next entry. Returns false at the end.
     pub(super) fn advance(&mut self) -> Result<bool> {
         if self.left == 0 {
             self.end();
+        }
+        if std::mem::take(&mut self.is_parked)
+            && let Err(error) = self.readers.iter_mut().try_for_each(RunReader::resume)
+        {
+            self.end();
+            return Err(error);
         }
         let advanced = self.try_advance();
         match advanced {

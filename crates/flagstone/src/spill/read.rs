@@ -18,13 +18,34 @@ pub(super) struct RunReader {
     at: usize,
     key: Vec<u8>,
     value: Range<usize>,
+    /// The block was given up, and is read again.
+    is_parked: bool,
 }
 
 impl RunReader {
     pub(super) fn new(run: Run) -> Self {
         let next_block = run.extent.start;
         let (block, key) = (Vec::new(), Vec::new());
-        Self { run, next_block, block, block_at: 0, at: 0, key, value: 0..0 }
+        Self { run, next_block, block, block_at: 0, at: 0, key, value: 0..0, is_parked: false }
+    }
+
+    /// Gives up the block until [`RunReader::resume`]. The current entry has no value meanwhile.
+    pub(super) fn park(&mut self) {
+        if !self.block.is_empty() {
+            self.block = Vec::new();
+            self.is_parked = true;
+        }
+    }
+
+    /// Reads the block again that was given up.
+    pub(super) fn resume(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.is_parked) {
+            let (at, key) = (self.at, std::mem::take(&mut self.key));
+            self.next_block = self.block_at;
+            self.read_block()?;
+            (self.at, self.key) = (at, key);
+        }
+        Ok(())
     }
 
     /// Moves to the next entry. Returns false at the end.

@@ -5,7 +5,7 @@ use super::merge::Merge;
 use super::write::{Run, SpillWriter};
 use flagstone_base::bytes::{assign, order};
 use flagstone_base::{Error, Result, interrupt};
-use flagstone_engine::Scratch;
+use flagstone_engine::{QueryMemory, Scratch};
 use std::sync::Arc;
 
 /// A sorter takes at least this much memory.
@@ -16,6 +16,10 @@ const BLOCK_PARTS: usize = 32;
 const BLOCK_BYTES_MAX: usize = 64 << 10;
 /// The most runs that are merged at once.
 const RUNS_MAX: usize = 256;
+
+/// A sorter holds no more than this where all queries together hold what they may: no run is
+/// shorter for that.
+const CROWDED_BYTES: usize = 256 << 10;
 
 /// What a sorter does.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +53,7 @@ pub(crate) struct Sorter {
     options: SortOptions,
     limit: usize,
     buffer: Buffer,
+    held: QueryMemory,
     writer: Option<SpillWriter>,
     spilled: Spilled,
     /// With a limit: entries at or above this key are not among the first.
@@ -66,6 +71,7 @@ impl Sorter {
             options,
             limit: options.limit.unwrap_or(usize::MAX),
             buffer: Buffer::new(options.memory),
+            held: QueryMemory::new(scratch),
             writer: None,
             spilled: Spilled::default(),
             cutoff: None,
@@ -90,14 +96,32 @@ impl Sorter {
         }
         // With a limit, what cannot be among the first is dropped long before memory is full.
         let is_many = self.buffer.len() / 2 >= self.limit.max(512);
-        if is_many || self.buffer.bytes_with(len) > self.memory_while_pushing() {
+        let mut bytes = self.buffer.bytes_with(len);
+        if is_many || bytes > self.memory_while_pushing() {
             self.make_room(len)?;
             if let Some(bytes) = &mut self.overflow {
                 *bytes += memory_of(len);
                 return Ok(());
             }
+            self.held.set(self.buffer.bytes());
+            bytes = self.buffer.bytes_with(len);
+        }
+        if !self.held.grow(bytes) {
+            self.give_way(bytes, len)?;
         }
         self.buffer.push(key, value);
+        Ok(())
+    }
+
+    /// Holds little memory for the next entry, of `len` bytes: other queries hold the rest.
+    #[cold]
+    fn give_way(&mut self, mut bytes: usize, len: usize) -> Result<()> {
+        if bytes > CROWDED_BYTES && self.scratch.is_available() {
+            self.spill()?;
+            self.buffer = Buffer::new(CROWDED_BYTES);
+            bytes = self.buffer.bytes_with(len);
+        }
+        self.held.set(bytes);
         Ok(())
     }
 
@@ -184,16 +208,21 @@ impl Sorter {
         }
         let Some(writer) = self.writer.take() else {
             self.sort();
-            let (buffer, spilled) = (self.buffer, self.spilled);
-            return Ok(Sorted { state: SortedState::Memory { buffer, next: 0 }, spilled });
+            let Self { buffer, spilled, held, .. } = self;
+            let state = SortedState::Memory { buffer, next: 0 };
+            return Ok(Sorted { state, spilled, held, merge_bytes: 0 });
         };
         // The memory of the buffer is for the merge now.
         self.buffer = Buffer::new(0);
         let runs = self.complete(writer)?;
         self.spilled.runs = runs.len() as u64;
+        self.held.set(self.options.memory);
         let runs = self.merge_passes(runs)?;
+        let merge_bytes = runs.iter().map(Run::reader_bytes).sum();
+        self.held.set(merge_bytes);
         let merge = Merge::new(runs, self.options.distinct, self.limit);
-        Ok(Sorted { state: SortedState::Merged(merge), spilled: self.spilled })
+        let (state, spilled) = (SortedState::Merged(merge), self.spilled);
+        Ok(Sorted { state, spilled, held: self.held, merge_bytes })
     }
 
     /// Completes a file and returns its runs.
@@ -236,8 +265,7 @@ impl Sorter {
 
     /// The number of runs that memory can merge at once, next to the block that is written.
     fn runs_at_once(&self, runs: &[Run]) -> usize {
-        let reader = runs.iter().map(|run| run.extent.block_max + run.extent.key_max).max();
-        let reader = reader.unwrap_or(0).max(1);
+        let reader = runs.iter().map(Run::reader_bytes).max().unwrap_or(0).max(1);
         (self.options.memory.saturating_sub(reader) / reader).clamp(2, RUNS_MAX)
     }
 
@@ -258,6 +286,22 @@ impl Sorter {
     }
 }
 
+/// Writes the current entry of a sorted buffer, which is before `next`, and all after it to a file.
+/// Returns them, at that entry, and the bytes of the file.
+fn spilled(scratch: &Arc<Scratch>, buffer: &Buffer, next: usize) -> Result<(Merge, u64)> {
+    let mut writer = SpillWriter::create(scratch, CROWDED_BYTES / BLOCK_PARTS)?;
+    for index in next.saturating_sub(1)..buffer.len() {
+        writer.put(buffer.key(index), buffer.value(index))?;
+    }
+    writer.end_run()?;
+    let bytes = writer.bytes();
+    let mut merge = Merge::new(writer.finish()?, false, usize::MAX);
+    if next > 0 {
+        merge.advance()?;
+    }
+    Ok((merge, bytes))
+}
+
 /// The memory of an entry of `len` bytes in the buffer.
 const fn memory_of(len: usize) -> u64 {
     // The index has up to half of its places to spare.
@@ -268,6 +312,9 @@ const fn memory_of(len: usize) -> u64 {
 pub(crate) struct Sorted {
     state: SortedState,
     spilled: Spilled,
+    held: QueryMemory,
+    /// What a merge holds while it is read.
+    merge_bytes: usize,
 }
 
 enum SortedState {
@@ -292,9 +339,41 @@ impl Sorted {
             }
             SortedState::Memory { buffer, next } => {
                 (*buffer, *next) = (Buffer::new(0), 0);
+                self.held.set(0);
                 Ok(false)
             }
-            SortedState::Merged(merge) => merge.advance(),
+            SortedState::Merged(merge) => {
+                if merge.is_parked() {
+                    self.held.set(self.merge_bytes);
+                }
+                let has_next = merge.advance();
+                if !matches!(has_next, Ok(true)) {
+                    self.held.set(0);
+                }
+                has_next
+            }
+        }
+    }
+
+    /// Gives up memory and keeps the position, for a slow reader. What is in memory and cannot be
+    /// written to a spill file stays there.
+    pub(crate) fn park(&mut self) {
+        match &mut self.state {
+            SortedState::Memory { buffer, next } => {
+                let is_large = buffer.bytes() > CROWDED_BYTES;
+                if !is_large || !self.held.scratch().is_available() {
+                    return;
+                }
+                if let Ok((merge, bytes)) = spilled(self.held.scratch(), buffer, *next) {
+                    self.state = SortedState::Merged(merge);
+                    self.spilled.bytes += bytes;
+                    self.spilled.runs += 1;
+                }
+            }
+            SortedState::Merged(merge) => merge.park(),
+        }
+        if let SortedState::Merged(_) = &self.state {
+            self.held.set(0);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{SortOptions, Sorted, Sorter};
 use crate::admin::Environment;
 use crate::{Database, ErrorKind, Options, Result};
-use flagstone_engine::Scratch;
+use flagstone_engine::{QueryMemory, Scratch};
 use flagstone_env::names::{Name, parse};
 use flagstone_env::{
     Disk, Effect, Failure, Fault, FaultDisk, ManualClock, MemDisk, Op, Random, SeededRandom,
@@ -317,4 +317,71 @@ fn a_scratch_directory_that_holds_a_database_is_refused() {
     let refused = sorted(&scratch(&db), options(0), &entries).err().unwrap();
     assert_eq!(refused.kind(), ErrorKind::InvalidInput);
     assert!(refused.to_string().contains("holds a database"), "{refused}");
+}
+
+/// Entries of `count` times some 100 bytes, in no order.
+fn many(count: usize) -> Entries {
+    let entry = |at: usize| {
+        let key = ((at * 7919) % count) as u32;
+        (key.to_be_bytes().to_vec(), vec![at as u8; 90])
+    };
+    (0..count).map(entry).collect()
+}
+
+/// Each sort had memory of its own, and nothing knew of the sum.
+#[test]
+fn sorts_spill_sooner_where_all_queries_together_hold_what_they_may() {
+    let world = World::new();
+    let db = world.open();
+    let (scratch, entries) = (scratch(&db), many(20_000));
+    let roomy = sorted(&scratch, options(8 << 20), &entries).unwrap();
+    assert_eq!(roomy.spilled().runs, 0);
+    let one = db.stats().query_bytes;
+    assert!((1 << 20..4 << 20).contains(&one), "{one}");
+    let mut others = QueryMemory::new(&scratch);
+    let rest = (16 << 20) - one as usize;
+    assert!(!others.grow(rest + (65 << 10)) && others.grow(rest + (64 << 10)));
+    let crowded = sorted(&scratch, options(8 << 20), &entries).unwrap();
+    assert!(crowded.spilled().runs > 4, "{:?}", crowded.spilled());
+    assert_eq!(read(crowded).unwrap(), expected(options(8 << 20), &entries));
+    // Those of few bytes have their room all the same.
+    let few = sorted(&scratch, options(8 << 20), &many(300)).unwrap();
+    assert_eq!(few.spilled().runs, 0);
+    drop((others, few));
+    assert_eq!(read(roomy).unwrap(), expected(options(8 << 20), &entries));
+    assert_eq!(db.stats().query_bytes, 0);
+}
+
+/// What had been sorted stayed in memory while nobody read it.
+#[test]
+fn a_sort_that_waits_for_its_reader_gives_its_memory_up() {
+    let (world, entries) = (World::new(), many(20_000));
+    let db = world.open();
+    let scratch = scratch(&db);
+    for memory in [8 << 20, 1 << 20] {
+        for (step, most) in [(1, 3), (7_000, usize::MAX)] {
+            let mut sorted = sorted(&scratch, options(memory), &entries).unwrap();
+            let (mut found, mut parks) = (Entries::new(), 0);
+            sorted.park();
+            while sorted.advance().unwrap() {
+                if found.len() % step == 0 && parks < most {
+                    sorted.park();
+                    parks += 1;
+                    assert_eq!((db.stats().query_bytes, world.spill_files("db")), (0, 1));
+                }
+                found.push((sorted.key().to_vec(), sorted.value().to_vec()));
+            }
+            assert_eq!(found, expected(options(memory), &entries));
+            drop(sorted);
+            assert_eq!(world.spill_files("db"), 0);
+        }
+    }
+    // A disk that is full changes nothing.
+    let mut sorted = sorted(&scratch, options(8 << 20), &entries).unwrap();
+    let full = Fault::new(Effect::Fail(Failure::NoSpace)).on(&[Op::Create, Op::Append]);
+    world.faults.inject(full.forever());
+    sorted.park();
+    world.faults.heal();
+    assert!(db.stats().query_bytes > 0);
+    assert_eq!(read(sorted).unwrap(), expected(options(8 << 20), &entries));
 }

@@ -46,6 +46,13 @@ pub(super) struct Run {
     pub(super) extent: Extent,
 }
 
+impl Run {
+    /// The bytes that it takes to read the run.
+    pub(super) const fn reader_bytes(&self) -> usize {
+        self.extent.block_max + self.extent.key_max
+    }
+}
+
 impl SpillWriter {
     /// Creates a file whose blocks have about `block_bytes`.
     pub(super) fn create(scratch: &Arc<Scratch>, block_bytes: usize) -> Result<Self> {

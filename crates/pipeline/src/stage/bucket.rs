@@ -196,4 +196,12 @@ impl<R: Rows> Rows for AutoBucketed<R> {
         }
         Ok(bucket)
     }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            Buckets::Rows { rows, .. } => rows.park(),
+            Buckets::Sorted(rest) => rest.sorted.park(),
+            Buckets::Ended => {}
+        }
+    }
 }

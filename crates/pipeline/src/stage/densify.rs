@@ -398,4 +398,12 @@ impl<R: Rows> Rows for Densified<R> {
         }
         Ok(row)
     }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            DensifyState::Rows { rows, .. } => rows.park(),
+            DensifyState::Sorted(dense) => dense.sorted.park(),
+            DensifyState::Ended => {}
+        }
+    }
 }

@@ -282,4 +282,8 @@ impl<R: Rows> Rows for Reached<'_, R> {
         set(&mut row, &self.graph.into, Value::Array(found));
         Ok(Some(row))
     }
+
+    fn park(&mut self) {
+        self.rows.park();
+    }
 }

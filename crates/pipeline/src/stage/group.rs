@@ -12,7 +12,7 @@ use crate::error::{Place, Result};
 use crate::expression::{Context, Names, Node, as_object, parse};
 use crate::memory::{Hold, weight};
 use flagstone::internal::document::{Direction, NumberType, sort_key};
-use flagstone::internal::{Sorted, Sorter, interrupt_check};
+use flagstone::internal::{QueryMemory, Sorted, Sorter, held_memory, interrupt_check};
 use flagstone::{Database, Value};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -153,11 +153,31 @@ pub(super) struct Grouped<R> {
 }
 
 enum Groups<R> {
-    Rows { rows: R, database: Database, spill: Spill },
-    Memory(std::vec::IntoIter<Entry>),
+    Rows {
+        rows: R,
+        database: Database,
+        spill: Spill,
+    },
+    Memory(Listed),
     Merged(Box<Merged>),
+    /// Memory was to be given up, and was lost.
+    Failed(PipelineError),
     Ended,
 }
+
+/// Groups that are in memory.
+struct Listed {
+    entries: std::vec::IntoIter<Entry>,
+    bytes: usize,
+    held: QueryMemory,
+    database: Database,
+    spill: Spill,
+}
+
+/// A table holds this much whatever other queries hold.
+const CROWDED_BYTES: usize = 64 << 10;
+/// Groups of less than this stay in memory while nobody reads them.
+const PARKED_MIN: usize = 256 << 10;
 
 /// Groups that come out of a sorter.
 struct Merged {
@@ -185,6 +205,7 @@ impl<R: Rows> Grouped<R> {
         let spill = Spill { memory: spill.memory / 2, share: spill.share * 2 };
         let (mut table, mut key) = (Table::default(), Vec::new());
         let mut sorter: Option<Sorter> = None;
+        let mut held = held_memory(database);
         while let Some(row) = rows.next()? {
             interrupt_check()?;
             let of_row = |error: PipelineError| error.of_row(&row);
@@ -205,19 +226,35 @@ impl<R: Rows> Grouped<R> {
             let states = &mut table.entries[place].states;
             let grown = self.group.add(states, &row, &self.context).map_err(of_row)?;
             table.bytes = table.bytes.saturating_add_signed(grown);
-            if table.bytes > spill.memory {
+            let is_crowded = table.bytes > CROWDED_BYTES && !held.grow(table.bytes);
+            if is_crowded || table.bytes > spill.memory {
                 let sorter = sorter.get_or_insert_with(|| spill.sorter(database, None));
                 self.empty(&mut table, sorter)?;
+                held.set(0);
             }
         }
         drop(rows);
         let Some(mut sorter) = sorter else {
-            return Ok(Groups::Memory(table.entries.into_iter()));
+            let (bytes, database, entries) = (table.bytes, database.clone(), table.entries);
+            let entries = entries.into_iter();
+            return Ok(Groups::Memory(Listed { entries, bytes, held, database, spill }));
         };
         self.empty(&mut table, &mut sorter)?;
         let sorted = sorter.finish()?;
         let hold = self.context.memory.hold();
         Ok(Groups::Merged(Box::new(Merged { sorted, pending: None, hold })))
+    }
+
+    /// Moves what is left of the groups to a sorter, in their order.
+    fn moved(&self, listed: Listed) -> Result<Box<Merged>> {
+        let mut sorter = listed.spill.sorter(&listed.database, None);
+        let mut bytes = RowBytes::default();
+        for (at, entry) in listed.entries.enumerate() {
+            sorter.push(&(at as u64).to_be_bytes(), bytes.of(&entry.into_value())?)?;
+        }
+        drop(listed.held);
+        let hold = self.context.memory.hold();
+        Ok(Box::new(Merged { sorted: sorter.finish()?, pending: None, hold }))
     }
 
     /// Moves all groups to the sorter.
@@ -228,9 +265,7 @@ impl<R: Rows> Grouped<R> {
         keys.sort_unstable_by_key(|(place, _)| *place);
         let mut bytes = RowBytes::default();
         for ((_, key), entry) in keys.into_iter().zip(entries) {
-            let states = entry.states.into_iter().map(AccumulatorState::into_value);
-            let parts = std::iter::once(entry.id).chain(states).collect();
-            sorter.push(&key, bytes.of(&Value::Array(parts))?)?;
+            sorter.push(&key, bytes.of(&entry.into_value())?)?;
         }
         Ok(())
     }
@@ -267,6 +302,14 @@ impl Merged {
     }
 }
 
+impl Entry {
+    /// Returns it as it is moved to a sorter.
+    fn into_value(self) -> Value {
+        let states = self.states.into_iter().map(AccumulatorState::into_value);
+        Value::Array(std::iter::once(self.id).chain(states).collect())
+    }
+}
+
 /// Reads a group that was moved to the sorter.
 fn entry(group: &Group, value: Value) -> Result<Entry> {
     let wrong =
@@ -291,15 +334,33 @@ impl<R: Rows> Rows for Grouped<R> {
             self.state = self.collect(rows, &database, spill)?;
         }
         let next = match &mut self.state {
-            Groups::Memory(entries) => entries.next(),
+            Groups::Memory(listed) => listed.entries.next(),
             Groups::Merged(merged) => merged.advance(&self.group)?,
-            Groups::Rows { .. } | Groups::Ended => None,
+            Groups::Rows { .. } | Groups::Failed(_) | Groups::Ended => None,
         };
         let Some(Entry { id, states }) = next else {
-            self.state = Groups::Ended;
-            return Ok(None);
+            return match std::mem::replace(&mut self.state, Groups::Ended) {
+                Groups::Failed(error) => Err(error),
+                _ => Ok(None),
+            };
         };
         Ok(Some(self.group.result(id, states)))
+    }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            Groups::Rows { rows, .. } => rows.park(),
+            Groups::Memory(listed) if listed.bytes >= PARKED_MIN => {
+                if let Groups::Memory(listed) = std::mem::replace(&mut self.state, Groups::Ended) {
+                    let moved = self.moved(listed);
+                    self.state = moved.map_or_else(Groups::Failed, Groups::Merged);
+                }
+            }
+            Groups::Memory(_) | Groups::Merged(_) | Groups::Failed(_) | Groups::Ended => {}
+        }
+        if let Groups::Merged(merged) = &mut self.state {
+            merged.sorted.park();
+        }
     }
 }
 

@@ -13,6 +13,9 @@ pub(crate) trait Rows {
     /// If a stage meets a value that it does not take, or needs too much memory; errors of the
     /// database. The rows have ended then.
     fn next(&mut self) -> Result<Option<Value>>;
+
+    /// Gives up memory and keeps the position.
+    fn park(&mut self);
 }
 
 /// Encodes rows, and keeps its memory between them.

@@ -32,6 +32,10 @@ impl Rows for BoxedRows<'_> {
     fn next(&mut self) -> Result<Option<Value>> {
         (**self).next()
     }
+
+    fn park(&mut self) {
+        (**self).park();
+    }
 }
 
 /// What the stages of a pipeline share while it runs.
@@ -224,6 +228,10 @@ impl Rows for Stepped<'_> {
         }
         Ok(None)
     }
+
+    fn park(&mut self) {
+        self.rows.park();
+    }
 }
 
 /// Returns what stages that make at most one row of one row make of it; `None` if it does not pass.
@@ -344,6 +352,10 @@ impl Rows for Skipped<'_> {
         }
         self.rows.next()
     }
+
+    fn park(&mut self) {
+        self.rows.park();
+    }
 }
 
 struct Limited<'t> {
@@ -362,6 +374,12 @@ impl Rows for Limited<'_> {
         }
         Ok(row)
     }
+
+    fn park(&mut self) {
+        if let Some(rows) = &mut self.rows {
+            rows.park();
+        }
+    }
 }
 
 struct Counted<'t> {
@@ -378,6 +396,12 @@ impl Rows for Counted<'_> {
             count += 1;
         }
         Ok(counted(&self.name, count))
+    }
+
+    fn park(&mut self) {
+        if let Some(rows) = &mut self.rows {
+            rows.park();
+        }
     }
 }
 
@@ -490,6 +514,10 @@ impl Rows for Joined<'_> {
         set(&mut row, &self.lookup.into, Value::Array(found));
         Ok(Some(row))
     }
+
+    fn park(&mut self) {
+        self.rows.park();
+    }
 }
 
 struct United<'t> {
@@ -507,6 +535,10 @@ impl Rows for United<'_> {
         let other = self.run.open(union.from.as_deref())?;
         self.rows = run(&union.stages, other.as_ref(), Filter::everything(), &self.run)?;
         self.rows.next()
+    }
+
+    fn park(&mut self) {
+        self.rows.park();
     }
 }
 
@@ -540,6 +572,12 @@ impl Rows for Faceted<'_> {
             pairs.push((Value::from(&**name), Value::Array(found)));
         }
         Ok(Some(map_of(pairs)))
+    }
+
+    fn park(&mut self) {
+        if let Some(rows) = &mut self.rows {
+            rows.park();
+        }
     }
 }
 

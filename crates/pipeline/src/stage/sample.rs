@@ -74,4 +74,12 @@ impl<R: Rows> Rows for Sampled<R> {
         self.state = SampleState::Ended;
         Ok(None)
     }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            SampleState::Rows { rows, .. } => rows.park(),
+            SampleState::Sorted(sorted) => sorted.park(),
+            SampleState::Ended => {}
+        }
+    }
 }

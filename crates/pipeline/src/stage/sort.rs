@@ -148,4 +148,12 @@ impl<R: Rows> Rows for SortedRows<R> {
         self.state = SortState::Ended;
         Ok(None)
     }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            SortState::Unsorted { rows, .. } => rows.park(),
+            SortState::Sorted(sorted) => sorted.park(),
+            SortState::Ended => {}
+        }
+    }
 }

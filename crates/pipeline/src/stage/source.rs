@@ -49,6 +49,10 @@ impl Rows for Found<'_> {
         let document = view.to_value().map_err(|wrong| malformed_row(&wrong))?;
         with_key(key, document).map(Some)
     }
+
+    fn park(&mut self) {
+        self.0.park();
+    }
 }
 
 /// Returns a document with its primary key as the first field `_id`. A field `_id` that equals the
@@ -78,6 +82,8 @@ impl Rows for RowsInMemory {
     fn next(&mut self) -> Result<Option<Value>> {
         Ok(self.0.next())
     }
+
+    fn park(&mut self) {}
 }
 
 /// Returns the condition that the field `foreign` of a document equals one of `values`; null also

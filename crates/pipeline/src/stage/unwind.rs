@@ -137,6 +137,10 @@ impl<R: Rows> Rows for Unwound<R> {
             return Ok(Some(row));
         }
     }
+
+    fn park(&mut self) {
+        self.rows.park();
+    }
 }
 
 fn get_mut<'v>(row: &'v mut Value, names: &[Box<str>]) -> Option<&'v mut Value> {

@@ -131,6 +131,11 @@ impl Conversation {
         (self.state == ScramState::Done).then_some(&self.user)
     }
 
+    /// Returns the user that the client says to be.
+    pub(crate) fn claimed(&self) -> &str {
+        &self.user.name
+    }
+
     fn finish(&self, message: &str) -> Result<Vec<u8>, Refused> {
         let missing = Refused::Malformed("a proof at the end: p=");
         let (unproved, proof) = message.rsplit_once(",p=").ok_or(missing)?;

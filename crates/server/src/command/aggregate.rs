@@ -46,6 +46,11 @@ impl Rows for Piped {
             None => Ok(()),
         }
     }
+
+    fn park(&mut self) {
+        self.current = None;
+        self.rows.park();
+    }
 }
 
 /// Returns what a command needs that shows what the client runs itself: no more than a login.

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::service::{now_millis, session_key};
-use crate::access::{ADMIN, User};
+use crate::access::{ADMIN, Refused, User};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::sessions::{SESSION_MINUTES, SessionKey};
@@ -131,7 +131,11 @@ pub(super) fn sasl_continue(run: &mut Run<'_, '_>) -> Outcome {
         run.client.user = Some(known(run, user)?);
         return put_step(&mut run.reply, true, &[]);
     }
-    let (is_proved, answer) = conversation.step(&payload)?;
+    let (is_proved, answer) = conversation.step(&payload).inspect_err(|refused| {
+        if matches!(refused, Refused::Wrong | Refused::Malformed(_)) {
+            run.client.fail_login(conversation.claimed());
+        }
+    })?;
     if let (true, true, Some(user)) = (is_proved, skips, conversation.user()) {
         run.client.user = Some(known(run, user)?);
         return put_step(&mut run.reply, true, &answer);

@@ -53,6 +53,6 @@ mod differences;
 
 pub(crate) use latency::OperationKind;
 pub(crate) use notes::Replacing;
-pub(crate) use run::room_for;
+pub(crate) use run::{About, room_for};
 pub use service::{Client, Service, ServiceOptions};
 pub(crate) use service::{Counters, Loads, LoadsOf};

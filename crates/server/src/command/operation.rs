@@ -101,6 +101,7 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
     if shows("transactions")? {
         reply.begin_document("transactions")?;
         put_count(reply, "currentOpen", transactions as u64)?;
+        put_long(reply, "bytesWritten", service.sessions.bytes() as u64)?;
         reply.end()?;
     }
     if shows("storageEngine")? {
@@ -124,6 +125,7 @@ fn put_engine(reply: &mut BsonWriter<'_>, stats: &Stats, builds: &[Arc<Build>]) 
     for (name, number) in [
         ("memoryBudget", stats.memory_budget),
         ("memtableBytes", stats.memtable_bytes),
+        ("queryBytes", stats.query_bytes),
         ("cacheCapacityBytes", stats.cache.capacity_bytes),
         ("cacheBytes", stats.cache.used_bytes),
         ("cachePinnedBytes", stats.cache.pinned_bytes),
@@ -141,6 +143,7 @@ fn put_engine(reply: &mut BsonWriter<'_>, stats: &Stats, builds: &[Arc<Build>]) 
         ("partitionMerges", stats.merges),
         ("stalls", stats.stalls),
         ("stalledMillis", u64::try_from(stats.stalled_for.as_millis()).unwrap_or(u64::MAX)),
+        ("oldestSnapshotSecs", stats.oldest_snapshot_age.as_secs()),
     ] {
         put_long(reply, name, number)?;
     }
@@ -433,7 +436,7 @@ pub(super) fn profile(run: &mut Run<'_, '_>) -> Outcome {
     match run.args().int("profile")? {
         Some(-1 | 0) => {}
         _ => {
-            let text = "profile: slow commands are logged by flagstone serve --slow";
+            let text = "profile: slow commands are logged by flagstone serve --slow-ms";
             return Err(Failure::unsupported(text));
         }
     }

@@ -9,10 +9,12 @@ use super::service::Counters;
 use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::Parsed;
 use crate::session::cursors::{Cursor, CursorSlot, FIRST_BATCH, Rows};
+use crate::watch::{self, End};
 use flagstone::doc::Map;
+use flagstone::internal::interrupt_check;
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
 use std::collections::{BTreeMap, VecDeque};
@@ -177,6 +179,10 @@ impl BufferedRows {
 
 impl Rows for BufferedRows {
     fn holds_command(&self) -> bool {
+        false
+    }
+
+    fn is_of_moment(&self) -> bool {
         false
     }
 
@@ -368,6 +374,14 @@ impl FirstBatch<'_> {
         let mut cursor = Cursor::new(namespace.clone(), run.user(), rows);
         cursor.stays = self.stays;
         cursor.session = run.service.session_key(run)?;
+        let began = run.command.began;
+        if cursor.rows.live().is_none() {
+            let time = run.args().max_time()?.map(Duration::from_millis);
+            cursor.left = time.map(|time| time.saturating_sub(began.elapsed()));
+        }
+        if cursor.rows.is_of_moment() {
+            cursor.ages_at = began.checked_add(run.service.options.snapshot_age);
+        }
         run.reply.begin_document("cursor")?;
         let has_more = cursor.batch("firstBatch", self.most, &mut run.reply)?;
         if has_more && !self.is_single && cursor.rows.holds_command() {
@@ -390,9 +404,9 @@ impl FirstBatch<'_> {
 fn no_room(bytes: usize, most: usize) -> Failure {
     let text = format!(
         "expected room for the cursor, some {bytes} bytes, among at most {most} bytes of the open \
-         cursors of all clients (--message-memory)"
+         cursors of all clients"
     );
-    Failure::new(Code::ExceededMemoryLimit, text)
+    Failure::limited(Code::ExceededMemoryLimit, Limit::Messages, text)
 }
 
 /// How long a call waits for the next event of a change stream, and the most that it may ask for:
@@ -429,20 +443,42 @@ fn next_batch(
 ) -> Outcome<bool> {
     let need = cursor.rows.need();
     run.require(need, &run.command.database)?;
-    let is_live = cursor.rows.live().is_some();
-    if let Some(live) = cursor.rows.live() {
-        let wait = run.args().count("maxTimeMS")?.map_or(AWAIT, Duration::from_millis);
-        *live.deadline = Instant::now() + wait.min(AWAIT_MAX);
-    }
     run.reply.begin_document("cursor")?;
+    let Some(live) = cursor.rows.live() else { return timed_batch(run, cursor, most) };
+    let wait = run.args().count("maxTimeMS")?.map_or(AWAIT, Duration::from_millis);
+    *live.deadline = Instant::now() + wait.min(AWAIT_MAX);
     let has_more = cursor.batch("nextBatch", most, &mut run.reply)?;
-    if is_live {
-        // The user may have lost rights while the batch was waited for.
-        run.service.refresh(run.client);
-        check_reader(run, collection)?;
-        run.require(need, &run.command.database)?;
-    }
+    // The user may have lost rights while the batch was waited for.
+    run.service.refresh(run.client);
+    check_reader(run, collection)?;
+    run.require(need, &run.command.database)?;
     Ok(has_more)
+}
+
+/// Appends the next batch of a cursor that waits for no events. All batches of a query share the
+/// time that it may take.
+fn timed_batch(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) -> Outcome<bool> {
+    if run.args().get("maxTimeMS")?.is_some() {
+        let text = "getMore.maxTimeMS: expected none for a cursor that waits for no events: that of \
+                    its query counts";
+        return Err(Failure::new(Code::BadValue, text));
+    }
+    let began = Instant::now();
+    let after = |time: Option<Duration>| time.and_then(|time| began.checked_add(time));
+    let deadlines = [
+        (after(cursor.left), End::Late),
+        (after(run.service.options.command_time), End::Slow),
+        (cursor.ages_at, End::Old),
+    ];
+    let has_more = watch::until(&deadlines, || {
+        // Rows that are in memory already are not read in steps.
+        interrupt_check()?;
+        cursor.batch("nextBatch", most, &mut run.reply)
+    });
+    if let Some(left) = &mut cursor.left {
+        *left = left.saturating_sub(began.elapsed());
+    }
+    has_more
 }
 
 /// The name of the cursor of `bulkWrite`.

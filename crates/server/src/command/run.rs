@@ -4,17 +4,18 @@ use super::args::Args;
 use super::id::Incoming;
 use super::name::Namespace;
 use super::service::{Client, Service};
+use super::table;
 use crate::access::Need;
 use crate::bson::{BsonWriter, Element, elements, kind, values};
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::Parsed;
 use crate::session::operations::MESSAGE;
 use crate::session::sessions::{RETRYABLE, WriteId};
 use crate::watch::{Cause, End};
-use crate::wire::Sequence;
+use crate::wire::{Request, Sequence};
 use flagstone::internal::durability as durability_of;
 use flagstone::{
-    Collection, Document, Durability, ErrorKind, Slice, Transaction, TransactionOptions,
+    Collection, Document, Durability, ErrorKind, Slice, Transaction, TransactionOptions, View,
 };
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -193,25 +194,66 @@ struct Waiting<'a> {
     time: Duration,
 }
 
-impl<'a> Waiting<'a> {
-    /// Returns a field that is text.
-    fn text(&self, wanted: impl Fn(&str) -> bool) -> Option<&'a str> {
-        let mut all = elements(self.bson).ok()?.filter_map(Result::ok);
-        let found = all.find(|element| wanted(element.name))?;
-        let text = found.value.get(4..).filter(|_| found.kind == kind::STRING)?;
-        std::str::from_utf8(text.strip_suffix(b"\0")?).ok()
+/// What a message or a request was about, for the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct About {
+    pub(crate) command: String,
+    pub(crate) database: String,
+    pub(crate) collection: Option<String>,
+}
+
+impl About {
+    /// Returns what a message is about.
+    pub(crate) fn of_message(message: &[u8]) -> Option<Self> {
+        match Request::parse(message).ok()?.1 {
+            Request::Message(message) => Some(Self::of_command(message.command, None)),
+            Request::Query { database, command } => Some(Self::of_command(command, Some(database))),
+        }
     }
 
+    /// Returns what a command is about that is a part of a document.
+    pub(crate) fn of_view(command: &View<'_>, database: String) -> Option<Self> {
+        let mut bson = Vec::new();
+        BsonWriter::new(&mut bson).document(command).ok()?;
+        Some(Self::of_command(&bson, Some(&database)))
+    }
+
+    /// Returns what a command is about. No value in it is shown but the name of its collection.
+    pub(crate) fn of_command(bson: &[u8], database: Option<&str>) -> Self {
+        let (command, (database, collection)) = names_in(bson, database);
+        let operation = text_in(bson, TOOL).and_then(super::tool::operation);
+        let command = match (command, operation) {
+            (TOOL, Some(operation)) => format!("{TOOL}.{operation}"),
+            (command, _) => command.to_owned(),
+        };
+        Self { command, database: database.to_owned(), collection: collection.map(str::to_owned) }
+    }
+}
+
+/// Returns a field that is text.
+fn text_in<'a>(bson: &'a [u8], name: &str) -> Option<&'a str> {
+    let mut all = elements(bson).ok()?.filter_map(Result::ok);
+    let found = all.find(|element| element.name == name)?;
+    let text = found.value.get(4..).filter(|_| found.kind == kind::STRING)?;
+    std::str::from_utf8(text.strip_suffix(b"\0")?).ok()
+}
+
+/// Returns as what a command is listed.
+fn names_in<'a>(
+    bson: &'a [u8],
+    database: Option<&'a str>,
+) -> (&'static str, (&'a str, Option<&'a str>)) {
+    let mut all = elements(bson).ok().into_iter().flatten().filter_map(Result::ok);
+    let name = all.next().map_or("", |first| first.name);
+    let database = text_in(bson, "$db").or(database).unwrap_or_default();
+    let collection = table::collection_field(name).and_then(|field| text_in(bson, field));
+    (table::find(name).map_or(MESSAGE, |entry| entry.name), (database, collection))
+}
+
+impl<'a> Waiting<'a> {
     /// Returns as what it is listed.
     fn listed(&self) -> (&'static str, (&'a str, Option<&'a str>)) {
-        let mut all = elements(self.bson).ok().into_iter().flatten().filter_map(Result::ok);
-        let name = all.next().map_or("", |first| first.name);
-        let database = self.text(|name| name == "$db").or(self.database).unwrap_or_default();
-        let collection = match name {
-            "getMore" => self.text(|name| name == "collection"),
-            first => self.text(|name| name == first),
-        };
-        (super::table::find(name).map_or(MESSAGE, |entry| entry.name), (database, collection))
+        names_in(self.bson, self.database)
     }
 
     fn is_retried(&self) -> bool {
@@ -238,9 +280,10 @@ fn take_room(
         }
         let text = format!(
             "expected room for the command, some {bytes} bytes when it is parsed, among at most {} \
-             bytes of commands of all clients (--message-memory)",
+             bytes of commands of all clients",
             room.most()
         );
+        let limited = |code| Failure::limited(code, Limit::Messages, &text);
         let is_late = time < ROOM_WAIT && began.elapsed() >= time;
         Err(match service.end_of_wait() {
             Some(End::Told(Cause::Stopped)) => {
@@ -248,9 +291,12 @@ fn take_room(
                     Failure::new(Code::ShutdownInProgress, "the server is being shut down");
                 if waiting.is_retried() { failure.with_label(RETRYABLE) } else { failure }
             }
-            Some(End::Told(Cause::Killed) | End::Gone) => Failure::new(Code::Interrupted, text),
-            _ if is_late => Failure::new(Code::MaxTimeMSExpired, text),
-            _ => Failure::new(Code::ExceededMemoryLimit, text),
+            Some(End::Told(Cause::Killed) | End::Gone) => {
+                let flag = Limit::Messages.option();
+                Failure::new(Code::Interrupted, format!("{text} ({flag})"))
+            }
+            _ if is_late => limited(Code::MaxTimeMSExpired),
+            _ => limited(Code::ExceededMemoryLimit),
         })
     })
 }
@@ -264,15 +310,10 @@ pub(crate) fn room_for(service: &Service, client: &Client, bson: &[u8]) -> Outco
 }
 
 impl Command<'_> {
-    /// Returns the collection that the command is about, if its first field names one.
+    /// Returns the collection that the command is about, if a field names one.
     pub(crate) fn collection(&self) -> Option<&str> {
-        let root = self.body.root();
-        match self.name {
-            "getMore" => root.get("collection"),
-            name => root.get(name),
-        }
-        .ok()?
-        .and_then(|name| name.as_str())
+        let field = table::collection_field(self.name)?;
+        self.body.root().get(field).ok()?.and_then(|name| name.as_str())
     }
 }
 

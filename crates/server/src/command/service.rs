@@ -9,7 +9,7 @@ use super::run::{Command, PLANS_MAX, Run};
 use super::table::{self, Entry, Trait};
 use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::Room;
 use crate::session::clock::{Clock, Time};
 use crate::session::cursors::Cursors;
@@ -46,6 +46,13 @@ pub struct ServiceOptions {
     pub parsed_bytes: usize,
     /// The directory to which clients may add generations of backups. None: nobody may.
     pub backups: Option<PathBuf>,
+    /// The longest time for a command that reads or writes documents, and for each batch of a
+    /// cursor. None: as long as it takes.
+    pub command_time: Option<Duration>,
+    /// How long a cursor or a transaction may read one state of the database, however much it is
+    /// used: what is overwritten meanwhile stays on disk. 6 hours, so that a dump of some hundred
+    /// GiB ends.
+    pub snapshot_age: Duration,
 }
 
 impl Default for ServiceOptions {
@@ -58,6 +65,8 @@ impl Default for ServiceOptions {
             replica_set: None,
             parsed_bytes: 256 << 20,
             backups: None,
+            command_time: None,
+            snapshot_age: Duration::from_secs(6 * 60 * 60),
         }
     }
 }
@@ -126,6 +135,8 @@ pub(crate) struct Counters {
     pub(crate) get_mores: AtomicU64,
     pub(crate) commands: AtomicU64,
     pub(crate) failures: AtomicU64,
+    /// How often each limit has refused or ended something.
+    pub(crate) limits: [AtomicU64; Limit::ALL.len()],
     /// Messages and requests, and their bytes and those of the replies.
     pub(crate) requests: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
@@ -135,6 +146,10 @@ pub(crate) struct Counters {
 impl Counters {
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_limit(&self, limit: Limit) {
+        Self::add(&self.limits[limit as usize], 1);
     }
 }
 
@@ -153,12 +168,28 @@ pub struct Client {
     /// A conversation that tells who the client is, and whether its last message is left out.
     pub(crate) conversation: Option<(Conversation, bool)>,
     pub(crate) incoming: Incoming,
+    /// The user as whom it has failed to log in, until that is logged.
+    failed_login: Option<String>,
 }
+
+/// The longest name of a user in the log, in bytes: clients send any.
+const LOGGED_NAME_BYTES_MAX: usize = 256;
 
 impl Client {
     /// Lets the client do everything: it has the files of the database anyway.
     pub const fn become_root(&mut self) {
         self.is_root = true;
+    }
+
+    /// Notes that the client has failed to log in as this user.
+    pub(crate) fn fail_login(&mut self, name: &str) {
+        let end = name.floor_char_boundary(LOGGED_NAME_BYTES_MAX);
+        self.failed_login = Some(name[..end].to_owned());
+    }
+
+    /// Returns the user as whom the client has failed to log in since the last call.
+    pub(crate) fn take_failed_login(&mut self) -> Option<String> {
+        self.failed_login.take()
     }
 
     /// Makes the client this user, who has proved to be it.
@@ -213,7 +244,7 @@ impl Service {
             clock: Clock::open(&db)?,
             keeps_changes,
             cursors: Cursors::new(options.cursors_max),
-            sessions: Sessions::new(options.sessions_max, transaction_bytes),
+            sessions: Sessions::new(options.sessions_max, transaction_bytes, options.snapshot_age),
             db,
             operations: Arc::default(),
             parsed: Room::new(options.parsed_bytes),
@@ -261,7 +292,18 @@ impl Service {
         let incoming = Incoming::default();
         let registration = self.operations.register(id, peer);
         let (is_root, user, conversation, seen) = (false, None, None, self.users.changes());
-        Client { registration, local, is_local, is_root, user, seen, conversation, incoming }
+        let failed_login = None;
+        Client {
+            registration,
+            local,
+            is_local,
+            is_root,
+            user,
+            seen,
+            conversation,
+            incoming,
+            failed_login,
+        }
     }
 
     /// Looks up again who the client is, if users have changed: one who was removed, or has other
@@ -364,6 +406,7 @@ impl Service {
         if let Err(failure) = done {
             out.truncate(start);
             Counters::add(&self.counters.failures, 1);
+            failure.limit.iter().for_each(|limit| self.counters.count_limit(*limit));
             put_failure(&failure, out);
         }
     }
@@ -464,8 +507,9 @@ impl Service {
         }
         let (kill_switch, since) = (Arc::clone(&began.entry.kill_switch), Instant::now());
         let ends_with_client = entry.ends_with_client();
+        let deadlines = self.deadlines(entry, &run);
         let done = watch::watched(deadline, &kill_switch, ends_with_client, || {
-            self.run_in_session(entry, &mut run)
+            watch::until(&deadlines, || self.run_in_session(entry, &mut run))
         });
         // A getMore with a time of its own waits for events: that says nothing about the server.
         if entry.name != "getMore" || args.get("maxTimeMS")?.is_none() {
@@ -474,6 +518,22 @@ impl Service {
         done?;
         run.reply.double("ok", 1.0)?;
         Ok(run.reply.end()?)
+    }
+
+    /// Returns when the server ends a command. Each batch of a cursor has its own time.
+    fn deadlines(&self, entry: &Entry, run: &Run<'_, '_>) -> [(Option<Instant>, End); 2] {
+        let operation = || run.args().text("flagstone").ok().flatten().unwrap_or_default();
+        let is_of_documents = match entry.name {
+            "getMore" => false,
+            "explain" => true,
+            "flagstone" => super::tool::is_of_documents(operation()),
+            _ => entry.is(Trait::InTransaction),
+        };
+        let after = |time: Duration| run.command.began.checked_add(time);
+        let time = self.options.command_time.filter(|_| is_of_documents).and_then(after);
+        let reads = is_of_documents && entry.need == Need::Read;
+        let age = Some(self.options.snapshot_age).filter(|_| reads).and_then(after);
+        [(time, End::Slow), (age, End::Old)]
     }
 
     /// Runs a command with what its session has: a transaction, or writes that may be repeated.
@@ -520,7 +580,7 @@ impl Service {
         }
         run.transaction =
             Some(if begins { super::transaction::begin(run)? } else { session.take(number)? });
-        let done = (entry.run)(run);
+        let done = watch::until(&[(session.ages_at(), End::Old)], || (entry.run)(run));
         // After an error the transaction has ended, as with other servers.
         if let (Ok(()), Some(transaction)) = (&done, run.transaction.take()) {
             let held = self.sessions.hold(&transaction)?;
@@ -652,13 +712,14 @@ impl Service {
         }
     }
 
-    /// Ends what nobody has used for long: cursors, transactions, sessions. Drops collections whose
+    /// Ends what nobody has used for long, or is too old: cursors, transactions, sessions. Drops collections whose
     /// changes have left the log. To be called now and then.
     ///
     /// # Errors
     /// If a collection could not be dropped: the next call tries again.
     pub fn tick(&self) -> flagstone::Result<()> {
         self.cursors.end_idle();
+        self.cursors.end_aged();
         self.sessions.end_idle();
         super::dropped::purge(self)
     }

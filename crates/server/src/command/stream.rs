@@ -420,8 +420,10 @@ impl Stream {
         let deadline = Instant::now() + wait;
         loop {
             interrupt_check()?;
-            let left = deadline.saturating_duration_since(Instant::now());
+            let began = Instant::now();
+            let left = deadline.saturating_duration_since(began);
             let found = self.changes.wait(left.min(WAIT_STEP)).map_err(lost)?;
+            watch::note_waited(began.elapsed());
             if found.is_some() || left.is_zero() {
                 return Ok(found);
             }
@@ -720,6 +722,10 @@ impl Rows for Stream {
 
     fn need(&self) -> Need {
         if self.wanted.scope == Scope::All { Need::ReadAll } else { Need::Login }
+    }
+
+    fn is_of_moment(&self) -> bool {
+        false
     }
 
     fn live(&mut self) -> Option<Live<'_>> {

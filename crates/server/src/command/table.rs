@@ -336,6 +336,17 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("updateRole", "roles are read, readWrite and root"),
 ];
 
+/// Returns the field of a command that names its collection, if there is one.
+pub(crate) fn collection_field(name: &str) -> Option<&str> {
+    match name {
+        "getMore" | "flagstone" => Some("collection"),
+        "bulkWrite" => None,
+        "collMod" | "collStats" | "collstats" | "compact" | "create" | "createIndexes" | "drop"
+        | "dropIndexes" | "listIndexes" | "validate" => Some(name),
+        name => find(name).filter(|entry| entry.is(Trait::InTransaction)).map(|_document| name),
+    }
+}
+
 /// Returns why there is no command of this name.
 #[cold]
 pub(crate) fn refusal(name: &str) -> Failure {

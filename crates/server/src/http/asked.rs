@@ -25,6 +25,8 @@ pub struct Request<'a> {
 pub struct Counted {
     /// How many are open.
     pub open: u64,
+    /// The bytes of messages that arrive or are not answered yet.
+    pub message_bytes: u64,
     /// What has happened to them since the start, by name.
     pub events: Vec<(&'static str, u64)>,
 }

@@ -70,6 +70,7 @@ pub(super) fn respond<'a>(
         status: 200,
         fields: vec![("Content-Type", EVENTS.to_owned())],
         content: Content::Parts(Box::new(move |out: &mut Vec<u8>| events.next(out))),
+        about: None,
     })
 }
 

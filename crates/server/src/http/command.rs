@@ -3,7 +3,7 @@
 use super::asked::{RoutedRequest, parse};
 use super::refusal;
 use super::response::{JSON, Response};
-use crate::command::{Client, Service};
+use crate::command::{About, Client, Service};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{FieldKey, JsonMode};
 
@@ -37,7 +37,9 @@ pub(super) fn respond<'a>(
         return Err(malformed(""));
     };
     let reply = service.run_view(client, &database, &command)?;
+    let about = About::of_view(&command, database).map(Box::new);
     let mut text = reply.to_json_as(JsonMode::Extended)?;
     text.push('\n');
-    Ok(Response::of(refusal::status_of_reply(&reply), JSON, text))
+    let response = Response::of(refusal::status_of_reply(&reply), JSON, text);
+    Ok(Response { about, ..response })
 }

@@ -49,7 +49,7 @@ pub(super) fn respond<'a>(
     rows.cursor = rows.batch.int("cursor.id").unwrap_or(0);
     let fields = vec![("Content-Type", NDJSON.to_owned())];
     let content = Content::Parts(Box::new(move |out: &mut Vec<u8>| rows.next(out)));
-    Ok(Response { status, fields, content })
+    Ok(Response { status, fields, content, about: None })
 }
 
 /// Returns the command that finds the documents.

@@ -14,7 +14,7 @@ use super::response::{Arrived, Content, Exchange, NDJSON, Response};
 use super::route::{Form, Parameter};
 use crate::access::Need;
 use crate::command::{Client, Counters, Loads, LoadsOf, Service};
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use flagstone::doc::Map;
 use flagstone::internal::{drop_unwritten, durability};
@@ -191,6 +191,7 @@ pub(super) fn respond<'a>(
         status: 200,
         fields: vec![("Content-Type", NDJSON.to_owned())],
         content: Content::Exchange(Box::new(run)),
+        about: None,
     })
 }
 
@@ -287,8 +288,9 @@ impl Permit {
         let mut loads = service.loads.lock().unwrap_or_else(PoisonError::into_inner);
         let running: usize = loads.values().map(|of| of.running).sum();
         if running >= most {
-            let text = format!("expected at most {most} loads at a time (--max-loads): try again");
-            return Err(text);
+            service.counters.count_limit(Limit::Loads);
+            let flag = Limit::Loads.option();
+            return Err(format!("expected at most {most} loads at a time ({flag}): try again"));
         }
         if loads.get(keyspace).is_some_and(|of| resumes || of.is_alone) {
             let text = "another load of the collection runs, and one with resume runs alone: try \

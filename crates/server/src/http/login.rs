@@ -44,15 +44,18 @@ fn log_in(service: &Service, client: &mut Client, head: &Head) -> Result<(), Res
         return Err(Response::refused(403, text));
     }
     let credentials = head.field("authorization").map_err(|bad| Response::from(&bad))?;
-    let checked = credentials.and_then(password).and_then(|credentials| {
-        let (name, password) = credentials.split_once(':')?;
-        service.users.check_password(name, password).transpose()
-    });
+    let given = credentials.and_then(password);
+    let given = given.as_deref().and_then(|given| given.split_once(':'));
+    let checked =
+        given.and_then(|(name, password)| service.users.check_password(name, password).transpose());
     client.user = checked
         .transpose()
         .map_err(|busy| Response::refused(503, &busy.to_string()).with("Retry-After", "1"))?;
     if client.user.is_some() {
         return Ok(());
+    }
+    if let Some((name, _)) = given {
+        client.fail_login(name);
     }
     let text = match credentials {
         None => "expected a user and a password (Authorization: Basic)",

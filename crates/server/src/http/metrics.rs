@@ -3,7 +3,7 @@
 use super::asked::{Counted, RoutedRequest};
 use super::response::Response;
 use crate::command::{Client, OperationKind, Service};
-use crate::failure::Outcome;
+use crate::failure::{Limit, Outcome};
 use flagstone::report::Stats;
 use std::fmt::{self, Write};
 use std::sync::PoisonError;
@@ -56,6 +56,24 @@ impl Metrics {
         let name = "failed_commands_total";
         self.one(name, MetricType::Counter, "Commands that failed.", read(&counters.failures))?;
         self.put_latencies(service)?;
+        let limits = Limit::ALL.map(|(limit, by)| (by, read(&counters.limits[limit as usize])));
+        let name = "limit_errors_total";
+        let help = "Errors that come from a limit, by the option that sets it.";
+        self.labelled(name, MetricType::Counter, help, "limit", &limits)?;
+        let (sessions, transactions) = service.sessions.counts();
+        let (parsed, kept) = service.parsed.held();
+        for (name, help, value) in [
+            ("sessions", "Sessions of clients.", sessions),
+            ("open_transactions", "Transactions that clients have open.", transactions),
+            ("transaction_bytes", "Bytes that those have written.", service.sessions.bytes()),
+            ("command_bytes", "Bytes of commands that are parsed, beyond short ones.", parsed),
+            ("cursor_command_bytes", "Bytes of those that open cursors keep.", kept),
+        ] {
+            self.one(name, MetricType::Gauge, help, value)?;
+        }
+        let name = "message_bytes";
+        let help = "Bytes of messages that arrive or are not answered yet, beyond short ones.";
+        self.one(name, MetricType::Gauge, help, counted.message_bytes)?;
         let open = service.cursors.len() as u64;
         self.one("open_cursors", MetricType::Gauge, "Cursors that clients have open.", open)?;
         let loads = service.loads.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,6 +139,12 @@ impl Metrics {
                 stats.memory_budget,
             ),
             ("memtable_bytes", Gauge, "Bytes of all memtables.", stats.memtable_bytes),
+            (
+                "query_bytes",
+                Gauge,
+                "Bytes that sorts, groups and pipelines hold.",
+                stats.query_bytes,
+            ),
             ("cache_bytes", Gauge, "Bytes that the block cache holds.", cache.used_bytes),
             (
                 "cache_capacity_bytes",
@@ -147,6 +171,9 @@ impl Metrics {
         ] {
             self.one(name, kind, help, value)?;
         }
+        let age = stats.oldest_snapshot_age.as_secs_f64();
+        let help = "Seconds for which the oldest snapshot has kept what was overwritten since.";
+        self.one("oldest_snapshot_seconds", Gauge, help, age)?;
         let stalled = stats.stalled_for.as_secs_f64();
         let help = "Seconds for which writers were stopped or slowed.";
         self.one("stalled_seconds_total", Counter, help, stalled)?;

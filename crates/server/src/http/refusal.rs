@@ -71,8 +71,8 @@ pub(super) const fn status_of(code: i64) -> u16 {
         50 => 504,
         // ShutdownInProgress, InterruptedAtShutdown, TooManyLogicalSessions.
         91 | 11600 | 261 => 503,
-        // ChangeStreamHistoryLost.
-        286 => 410,
+        // SnapshotTooOld, ChangeStreamHistoryLost.
+        239 | 286 => 410,
         // BSONObjectTooLarge.
         10334 => 413,
         14031 => 507,

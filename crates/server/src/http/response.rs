@@ -1,6 +1,7 @@
 //! The answer to a request.
 
 use super::refusal::{self, BadRequest, reason};
+use crate::command::About;
 use crate::failure::Failure;
 use std::fmt;
 use std::time::Instant;
@@ -24,6 +25,8 @@ pub struct Response<'a> {
     pub fields: Vec<(&'static str, String)>,
     /// What comes after the head.
     pub content: Content<'a>,
+    /// What it is about, for the log.
+    pub(crate) about: Option<Box<About>>,
 }
 
 /// What comes after the head of an answer.
@@ -96,13 +99,13 @@ impl fmt::Debug for Content<'_> {
 impl Response<'static> {
     /// Creates an answer without content.
     pub fn new(status: u16) -> Self {
-        Self { status, fields: Vec::new(), content: Content::Whole(Vec::new()) }
+        Self { status, fields: Vec::new(), content: Content::Whole(Vec::new()), about: None }
     }
 
     /// Creates an answer with content of a type.
     pub fn of(status: u16, kind: &str, content: impl Into<Vec<u8>>) -> Self {
         let content = Content::Whole(content.into());
-        Self { status, fields: vec![("Content-Type", kind.to_owned())], content }
+        Self { status, fields: vec![("Content-Type", kind.to_owned())], content, about: None }
     }
 
     /// Creates an answer that says what is wrong.

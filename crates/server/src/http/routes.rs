@@ -8,7 +8,7 @@ use super::route::Route;
 use super::target::Target;
 use super::{changes, command, documents, export, load, metrics, openapi, page};
 use crate::access::Need;
-use crate::command::{Client, Service};
+use crate::command::{About, Client, Service};
 use crate::failure::Outcome;
 
 /// All routes. Of several that fit a path, the first one counts.
@@ -125,7 +125,15 @@ pub(crate) fn respond<'a>(
         let text = "expected a body without a Content-Encoding";
         return Response::refused(415, text).with("Accept-Encoding", "identity");
     }
-    (route.answer)(service, client, &asked).unwrap_or_else(Response::from)
+    let response = (route.answer)(service, client, &asked).unwrap_or_else(Response::from);
+    let about = response.about.or_else(|| {
+        let segment = |part| route.segment(part, &target).map(str::to_owned);
+        let database = segment("{db}").unwrap_or_default();
+        let command = format!("{} {}", route.method, route.path);
+        let collection = segment("{collection}");
+        Some(Box::new(About { command, database, collection }))
+    });
+    Response { about, ..response }
 }
 
 /// Answers a request of no route.

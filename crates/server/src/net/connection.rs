@@ -11,15 +11,15 @@ use super::parking::Woken;
 use super::refusal::Refusal;
 use super::shared::Shared;
 use super::socket::{Socket, TICK};
-use crate::bson::BsonReader;
+use crate::command::About;
 use crate::room::Held;
 use crate::watch;
-use crate::wire::{HEADER_BYTES, MESSAGE_BYTES_MAX, MessageReader, ReadError, Request};
-use flagstone::{Document, Value};
+use crate::wire::{HEADER_BYTES, MESSAGE_BYTES_MAX, MessageReader, ReadError};
+use flagstone::Value;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The room for replies that is kept between two messages.
 const OUT_BYTES_KEPT: usize = 1 << 20;
@@ -255,8 +255,9 @@ impl<H: Handler> Talk<H> {
         let Self { connection, handler, client, line, reader, is_http, login, silence } = self;
         let (handler, out, held) = (&**handler, Vec::new(), None);
         if *is_http {
-            let (shared, connection, bytes) = (&*connection.shared, connection.id, (0, 0));
-            let requests = Requests { shared, connection, handler, line, reader, bytes };
+            let (shared, bytes) = (&*connection.shared, (0, 0));
+            let (connection, peer) = (connection.id, &connection.address);
+            let requests = Requests { shared, connection, peer, handler, line, reader, bytes };
             let ran = requests.run(client, login, *silence)?;
             *silence = Some(ran);
             return Ok(ran);
@@ -421,11 +422,16 @@ impl<H: Handler> Served<'_, H> {
         let answered = catch_unwind(AssertUnwindSafe(|| {
             watch::connected(move || socket.is_closed(), || handler.answer(client, message, out))
         }));
+        // Nothing came: that is no slow command.
+        let waited = watch::take_waited();
         if let Some(slow) = shared.slow {
-            let took = began.elapsed();
+            let took = began.elapsed().saturating_sub(waited);
             if took >= slow {
-                self.note_slow(took);
+                shared.note_slow(self.connection.id, took, About::of_message(self.reader.last()));
             }
+        }
+        if let Some(user) = handler.failed_login(client) {
+            shared.note_failed_login(self.connection.id, &self.connection.address, user);
         }
         match answered {
             Ok(Ok(())) => {}
@@ -461,23 +467,6 @@ impl<H: Handler> Served<'_, H> {
         let _told = self.line.send(&self.out, self.connection.shared.limits.reply);
         self.line.finish();
     }
-
-    /// Logs a slow command, without what it carries.
-    fn note_slow(&self, took: Duration) {
-        let shared = &self.connection.shared;
-        shared.counters.slow_commands.add();
-        let millis = took.as_millis() as u64;
-        let mut fields =
-            vec![("connection", Value::from(self.connection.id)), ("millis", millis.into())];
-        if let Some((command, collection, database)) = named(self.reader.last()) {
-            fields.push(("command", command.into()));
-            fields.push(("database", database.into()));
-            if let Some(collection) = collection {
-                fields.push(("collection", collection.into()));
-            }
-        }
-        shared.log.warn("slow command", &fields);
-    }
 }
 
 /// The cause of an error before the first message.
@@ -492,34 +481,4 @@ fn late(error: io::Error) -> Ended {
 fn is_tls(begins: &[u8]) -> bool {
     matches!(begins, [22, 3, 0..=4, _, _, 1, ..])
         && begins.get(12..16).is_none_or(|code| !matches!(code, [0xD4 | 0xDD, 7, 0, 0]))
-}
-
-/// Returns the names of the command in a message, of its collection and of its database.
-fn named(message: &[u8]) -> Option<(String, Option<String>, String)> {
-    let (_, request) = Request::parse(message).ok()?;
-    let (command, database) = match request {
-        Request::Message(message) => (message.command, None),
-        Request::Query { database, command } => (command, Some(database.to_owned())),
-    };
-    // The first field: its type, its name, and its value, which is the collection if it is text.
-    let (kind, rest) = command.get(4..)?.split_first()?;
-    let name = str::from_utf8(rest.split(|byte| *byte == 0).next()?).ok()?;
-    let text = rest.get(name.len() + 1..)?;
-    let collection = match (*kind, text.first_chunk::<4>()) {
-        (2, Some(len)) => {
-            let len = usize::try_from(i32::from_le_bytes(*len)).ok()?;
-            text.get(4..)?.get(..len.checked_sub(1)?).and_then(|text| str::from_utf8(text).ok())
-        }
-        _ => None,
-    };
-    let database = match database {
-        Some(database) => database,
-        None => {
-            let mut stored = Vec::new();
-            BsonReader::new().read(command, None, &mut stored).ok()?;
-            let document = Document::from_bytes(stored, None).ok()?;
-            document.str("$db").unwrap_or_default().to_owned()
-        }
-    };
-    Some((name.to_owned(), collection.map(str::to_owned), database))
 }

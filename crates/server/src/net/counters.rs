@@ -63,6 +63,14 @@ counters! {
     bad_messages,
     /// Messages and requests for which there was no room in memory.
     refused_messages,
+    /// Logins with a wrong name or password.
+    failed_logins,
+    /// Requests of HTTP without a login.
+    http_without_login,
+    /// Requests of HTTP that their user may not make.
+    http_forbidden,
+    /// Requests of HTTP from another site, or for another host.
+    http_foreign,
     /// Clients that took too long to log in.
     login_timeouts,
     /// Clients that took too long to send a message.

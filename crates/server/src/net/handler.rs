@@ -70,6 +70,11 @@ pub trait Handler: Send + Sync + 'static {
         false
     }
 
+    /// Returns the user as whom `client` has failed to log in since the last call.
+    fn failed_login(&self, _client: &mut Self::Client) -> Option<String> {
+        None
+    }
+
     /// Decides on a request of HTTP by its head, before its body is read. Each says who sends it.
     /// Returns how the body is to be taken.
     ///

@@ -1,5 +1,6 @@
 //! HTTP on the port of the messages: requests one after the other, with the same limits.
 
+use super::address::Address;
 use super::ended::{Ended, Late, Silence};
 use super::handler::Handler;
 use super::limits::Limits;
@@ -12,8 +13,8 @@ use crate::http::{
     Request, Response, Takes, after_blank_lines, check_hosts,
 };
 use crate::room::Held;
+use crate::watch;
 use crate::wire::MessageReader;
-use flagstone::Value;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -84,6 +85,7 @@ fn told(head: &Head, closes: bool) -> Option<&'static str> {
 pub(super) struct Requests<'a, H: Handler> {
     pub(super) shared: &'a Shared<H>,
     pub(super) connection: u64,
+    pub(super) peer: &'a Address,
     pub(super) handler: &'a H,
     pub(super) line: &'a mut Line,
     pub(super) reader: &'a mut MessageReader,
@@ -240,10 +242,20 @@ impl<'a, H: Handler> Requests<'a, H> {
             "/healthz" | "/readyz" => Ok(()),
             _ => check_hosts(head, &shared.http_hosts, handler.admits_remote()),
         };
+        if admitted.is_err() {
+            shared.counters.http_foreign.add();
+        }
         let admitted = admitted.and_then(|()| {
             let decide = || handler.admit(client, head);
             // What the client is was not settled.
-            catch_unwind(AssertUnwindSafe(decide)).unwrap_or_else(|_panic| Err(panicked()))
+            let decided = catch_unwind(AssertUnwindSafe(decide));
+            let decided = decided.unwrap_or_else(|_panic| Err(panicked()));
+            match (handler.failed_login(client), decided.as_ref().map_err(|no| no.status)) {
+                (Some(user), _) => shared.note_failed_login(self.connection, self.peer, user),
+                (None, Err(status)) => self.count_refusal(status),
+                (None, Ok(_)) => {}
+            }
+            decided
         });
         let takes = match admitted {
             Ok(takes) => takes,
@@ -269,7 +281,11 @@ impl<'a, H: Handler> Requests<'a, H> {
                 (body, Some(held), None)
             }
         };
-        let counted = || Counted { open: shared.len() as u64, events: shared.counters.list() };
+        let counted = || Counted {
+            open: shared.len() as u64,
+            message_bytes: shared.messages.held().0 as u64,
+            events: shared.counters.list(),
+        };
         let request = Request { head, body: &body, counted: &counted };
         let began = Instant::now();
         let respond = || {
@@ -277,14 +293,12 @@ impl<'a, H: Handler> Requests<'a, H> {
             let client = client;
             handler.respond(client, &request)
         };
-        let Ok(response) = catch_unwind(AssertUnwindSafe(respond)) else {
+        let Ok(mut response) = catch_unwind(AssertUnwindSafe(respond)) else {
             self.end(&panicked());
             return Err(Ended::Panicked);
         };
-        let took = began.elapsed();
-        if shared.slow.is_some_and(|slow| took >= slow) {
-            self.note_slow(&head.method, response.status, took);
-        }
+        self.count_refusal(response.status);
+        let about = response.about.take();
         let is_endless = !matches!(response.content, Content::Whole(_)) && !head.takes_chunks();
         let is_unread = takes != Takes::Whole && head.has_body();
         let closes = head.closes() || is_endless || shared.is_stopping();
@@ -292,7 +306,7 @@ impl<'a, H: Handler> Requests<'a, H> {
         if let Content::Exchange(_) = &response.content {
             response.put_head(told(head, closes), head.takes_chunks(), &mut begin);
         }
-        match (response, streamed) {
+        let done = match (response, streamed) {
             (Response { content: Content::Exchange(run), .. }, Some(body)) => {
                 let mut exchanged = self.exchanged(head, body, waits);
                 exchanged.begin = Some(begin);
@@ -300,12 +314,27 @@ impl<'a, H: Handler> Requests<'a, H> {
             }
             (response, streamed) => {
                 let closes = closes || is_unread;
-                self.send(head, response, closes)?;
-                if let Some(body) = streamed {
+                let sent = self.send(head, response, closes).map(|()| closes);
+                if let (Ok(_), Some(body)) = (&sent, streamed) {
                     self.exchanged(head, body, waits).discard();
                 }
-                Ok(closes)
+                sent
             }
+        };
+        // With its body, and without the time in which there were no events.
+        let took = began.elapsed().saturating_sub(watch::take_waited());
+        if shared.slow.is_some_and(|slow| took >= slow) {
+            shared.note_slow(self.connection, took, about.map(|about| *about));
+        }
+        done
+    }
+
+    /// Counts a request that was refused for who sends it.
+    fn count_refusal(&self, status: u16) {
+        match status {
+            401 => self.shared.counters.http_without_login.add(),
+            403 => self.shared.counters.http_forbidden.add(),
+            _ => {}
         }
     }
 
@@ -420,18 +449,6 @@ impl<'a, H: Handler> Requests<'a, H> {
         let refusal = Refusal::late("a whole request", within, flag);
         self.end(&Response::refused(refusal.status, &refusal.text));
         Ended::Late(late)
-    }
-
-    /// Logs a slow request, without what it carries or names.
-    fn note_slow(&self, method: &str, status: u16, took: Duration) {
-        self.shared.counters.slow_commands.add();
-        let fields = [
-            ("connection", Value::from(self.connection)),
-            ("millis", Value::from(took.as_millis() as u64)),
-            ("method", Value::from(method)),
-            ("status", Value::from(u64::from(status))),
-        ];
-        self.shared.log.warn("slow request", &fields);
     }
 }
 
@@ -591,7 +608,8 @@ impl<H: Handler> Exchanged<'_, '_, H> {
             return;
         }
         let until = Instant::now() + self.requests.shared.limits.message;
-        while let Arrived::Bytes(_) = self.read(until) {}
+        // It may have no end.
+        while Instant::now() < until && matches!(self.read(until), Arrived::Bytes(_)) {}
     }
 }
 

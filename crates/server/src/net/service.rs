@@ -61,6 +61,10 @@ impl Handler for Service {
         })
     }
 
+    fn failed_login(&self, client: &mut Client) -> Option<String> {
+        client.take_failed_login()
+    }
+
     fn admit(&self, client: &mut Client, head: &Head) -> Result<Takes, Response<'static>> {
         http::admit(self, client, head)
     }

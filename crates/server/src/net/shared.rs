@@ -1,5 +1,6 @@
 //! What the connections of a server share.
 
+use super::address::Address;
 use super::counters::Counters;
 use super::handler::Handler;
 use super::limits::Limits;
@@ -11,7 +12,9 @@ use super::refusal::Refusal;
 use super::socket::Socket;
 #[cfg(feature = "tls")]
 use super::tls::Tls;
+use crate::command::About;
 use crate::room::{Held, Room};
+use flagstone::Value;
 use std::collections::HashMap;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -101,6 +104,27 @@ impl<H> Shared<H> {
         }
         self.counters.refused_messages.add();
         Err(if is_killed { Refusal::killed() } else { Refusal::full(&self.limits) })
+    }
+
+    /// Logs a command or request that was slow, without what it carries.
+    pub(super) fn note_slow(&self, connection: u64, took: Duration, about: Option<About>) {
+        self.counters.slow_commands.add();
+        let millis = Value::from(took.as_millis() as u64);
+        let mut fields = vec![("connection", Value::from(connection)), ("millis", millis)];
+        if let Some(About { command, database, collection }) = about {
+            fields.push(("command", command.into()));
+            fields.push(("database", database.into()));
+            fields.extend(collection.map(|collection| ("collection", collection.into())));
+        }
+        self.log.warn("slow command", &fields);
+    }
+
+    /// Counts and logs that a client has not logged in with what it has sent.
+    pub(super) fn note_failed_login(&self, connection: u64, peer: &Address, user: String) {
+        self.counters.failed_logins.add();
+        let (connection, peer) = (Value::from(connection), Value::from(peer.to_string()));
+        let fields = [("connection", connection), ("peer", peer), ("user", user.into())];
+        self.log.warn("login failed", &fields);
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Socket>, bool)>> {

@@ -3,10 +3,10 @@
 use super::sessions::SessionKey;
 use crate::access::Need;
 use crate::bson::BsonWriter;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::Parsed;
 use crate::wire::DOCUMENT_BYTES_MAX;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,6 +31,11 @@ pub(crate) trait Rows: Send {
 
     /// Returns whether values are held into which the command was parsed, such as a filter.
     fn holds_command(&self) -> bool {
+        true
+    }
+
+    /// Returns whether they are as of one moment: what was overwritten since is kept for them.
+    fn is_of_moment(&self) -> bool {
         true
     }
 
@@ -69,6 +74,10 @@ pub(crate) struct Cursor {
     /// The session that it ends with.
     pub(crate) session: Option<SessionKey>,
     pub(crate) rows: Box<dyn Rows>,
+    /// What is left of the time that its command may take, with all its batches.
+    pub(crate) left: Option<Duration>,
+    /// When what it reads has become too old.
+    pub(crate) ages_at: Option<Instant>,
     /// The room of what its command was parsed into; dropped after the rows.
     pub(crate) parsed: Option<Parsed>,
     /// A document that was read and not sent.
@@ -77,7 +86,8 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     pub(crate) fn new(namespace: String, user: Option<String>, rows: Box<dyn Rows>) -> Self {
-        Self { namespace, user, stays: false, session: None, rows, parsed: None, ahead: None }
+        let (session, parsed, left, ages_at, ahead) = (None, None, None, None, None);
+        Self { namespace, user, stays: false, session, rows, left, ages_at, parsed, ahead }
     }
 
     /// Appends the next documents as the array `name`: at most `most` of them. Returns whether
@@ -136,7 +146,12 @@ pub(crate) struct Cursors {
     /// The places that are taken and not filled yet; changed under the lock.
     reserved: AtomicUsize,
     most: usize,
+    /// The numbers of those that became too old last.
+    aged: Mutex<VecDeque<i64>>,
 }
+
+/// The most such numbers that are remembered.
+const AGED_MAX: usize = 1000;
 
 /// A place for a cursor.
 pub(crate) struct CursorSlot<'c>(&'c Cursors);
@@ -160,8 +175,9 @@ impl CursorSlot<'_> {
         };
         let (user, namespace) = (cursor.user.clone(), cursor.namespace.clone());
         let (stays, session) = (cursor.stays, cursor.session.clone());
-        let used = Instant::now();
-        open.insert(id, Open { cursor: Some(cursor), user, namespace, stays, session, used });
+        let (used, ages_at) = (Instant::now(), cursor.ages_at);
+        let cursor = Some(cursor);
+        open.insert(id, Open { cursor, user, namespace, stays, session, used, ages_at });
         drop(open);
         id
     }
@@ -202,9 +218,15 @@ struct Open {
     stays: bool,
     session: Option<SessionKey>,
     used: Instant,
+    ages_at: Option<Instant>,
 }
 
 impl Open {
+    /// Returns whether what it reads is too old. One that a call reads from ends with that call.
+    fn is_aged(&self) -> bool {
+        self.cursor.is_some() && self.ages_at.is_some_and(|at| Instant::now() >= at)
+    }
+
     fn is_idle(&self) -> bool {
         let most = if self.stays { LONG_IDLE_MAX } else { IDLE_MAX };
         self.cursor.is_some() && self.used.elapsed() >= most
@@ -214,7 +236,8 @@ impl Open {
 impl Cursors {
     /// Creates a table of at most `most` cursors.
     pub(crate) fn new(most: usize) -> Self {
-        Self { open: Mutex::default(), reserved: AtomicUsize::new(0), most }
+        let (open, aged) = (Mutex::default(), Mutex::default());
+        Self { open, reserved: AtomicUsize::new(0), most, aged }
     }
 
     fn open(&self) -> std::sync::MutexGuard<'_, HashMap<i64, Open>> {
@@ -227,8 +250,8 @@ impl Cursors {
         let open = self.open();
         let taken = open.len() + self.reserved.load(Ordering::Acquire);
         if taken >= self.most {
-            let text = format!("{taken} cursors are open, the most (--max-cursors)");
-            return Err(Failure::new(Code::OperationFailed, text));
+            let text = format!("{taken} cursors are open, the most");
+            return Err(Failure::limited(Code::OperationFailed, Limit::Cursors, text));
         }
         self.reserved.fetch_add(1, Ordering::AcqRel);
         Ok(CursorSlot(self))
@@ -242,8 +265,13 @@ impl Cursors {
         namespace: &str,
     ) -> Outcome<(Cursor, InUse<'_>)> {
         let mut open = self.open();
+        if open.get(&id).is_some_and(Open::is_aged) {
+            drop(open);
+            self.end_aged();
+            open = self.open();
+        }
         let found = open.get_mut(&id).filter(|found| !found.is_idle());
-        let Some(found) = found else { return Err(not_found(id)) };
+        let Some(found) = found else { return Err(self.not_found(id)) };
         if found.namespace != namespace {
             let text = format!("cursor id {id} belongs to {}, not {namespace}", found.namespace);
             return Err(Failure::new(Code::Unauthorized, text));
@@ -272,6 +300,27 @@ impl Cursors {
     /// Ends the cursors that nobody has read from for long.
     pub(crate) fn end_idle(&self) {
         self.end(Open::is_idle);
+    }
+
+    /// Ends the cursors whose state of the database has become too old, however much they are used.
+    pub(crate) fn end_aged(&self) {
+        let ended: Vec<_> = self.open().extract_if(|_id, open| open.is_aged()).collect();
+        let mut aged = self.aged();
+        aged.extend(ended.iter().map(|(id, _)| *id));
+        let more = aged.len().saturating_sub(AGED_MAX);
+        aged.drain(..more);
+    }
+
+    fn aged(&self) -> std::sync::MutexGuard<'_, VecDeque<i64>> {
+        self.aged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn not_found(&self, id: i64) -> Failure {
+        if self.aged().contains(&id) {
+            let text = format!("cursor id {id} has ended: what it read had become too old");
+            return Failure::limited(Code::CursorNotFound, Limit::SnapshotAge, text);
+        }
+        Failure::new(Code::CursorNotFound, format!("cursor id {id} not found"))
     }
 
     /// Ends the cursors of a session.
@@ -307,10 +356,6 @@ impl Cursors {
     pub(crate) fn len(&self) -> usize {
         self.open().len()
     }
-}
-
-fn not_found(id: i64) -> Failure {
-    Failure::new(Code::CursorNotFound, format!("cursor id {id} not found"))
 }
 
 fn random_id() -> i64 {

@@ -5,7 +5,7 @@
 //! reply. So the reply is stored in the same commit as the write, in the keyspace
 //! [`RETRIES`], under user, session, number and statement, and expires with the session.
 
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use flagstone::{Database, Expires, Keyspace, Prefix, Slice, Space, Transaction};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,6 +40,11 @@ pub(crate) struct Session {
     /// The number of its last write or transaction; `None` if this server has seen none.
     number: Option<i64>,
     transaction: Option<OpenTransaction>,
+    /// When its last transaction began, and after how long one ends.
+    begun: Instant,
+    age_max: Duration,
+    /// The number of the last transaction that became too old.
+    aged: Option<i64>,
     /// The number of the last transaction that was committed.
     committed: Option<i64>,
     used: Instant,
@@ -71,6 +76,8 @@ pub(crate) struct Sessions {
     /// The bytes of the writes of all open transactions, and the most.
     bytes: Arc<AtomicUsize>,
     bytes_max: usize,
+    /// The longest time for a transaction.
+    age_max: Duration,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -80,9 +87,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Sessions {
     /// Creates a table of at most `most` sessions, whose transactions have written at most
-    /// `bytes_max` together.
-    pub(crate) fn new(most: usize, bytes_max: usize) -> Self {
-        Self { open: Mutex::default(), most, bytes: Arc::default(), bytes_max }
+    /// `bytes_max` together, and stay open for `age_max`.
+    pub(crate) fn new(most: usize, bytes_max: usize, age_max: Duration) -> Self {
+        Self { open: Mutex::default(), most, bytes: Arc::default(), bytes_max, age_max }
     }
 
     /// Counts the writes of a transaction that stays open.
@@ -96,8 +103,17 @@ impl Sessions {
         if all <= self.bytes_max {
             return Ok(held);
         }
-        let text = format!("open transactions have written more than {} bytes", self.bytes_max);
-        Err(Failure::new(Code::ExceededMemoryLimit, text))
+        let text = format!(
+            "expected open transactions to have written at most {} bytes together, a part of the \
+             memory",
+            self.bytes_max
+        );
+        Err(Failure::limited(Code::ExceededMemoryLimit, Limit::Memory, text))
+    }
+
+    /// Returns the bytes that open transactions have written.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
     }
 
     /// Returns the session of this key, which is new if it was not used.
@@ -113,12 +129,20 @@ impl Sessions {
             });
         }
         if open.len() >= self.most {
-            let text = format!("{} sessions are open, the most (--max-sessions)", open.len());
-            return Err(Failure::new(Code::TooManyLogicalSessions, text));
+            let text = format!("{} sessions are open, the most", open.len());
+            return Err(Failure::limited(Code::TooManyLogicalSessions, Limit::Sessions, text));
         }
         let used = Instant::now();
-        let session =
-            Session { key: key.clone(), number: None, transaction: None, committed: None, used };
+        let session = Session {
+            key: key.clone(),
+            number: None,
+            transaction: None,
+            begun: used,
+            age_max: self.age_max,
+            aged: None,
+            committed: None,
+            used,
+        };
         let session = Arc::new(Mutex::new(session));
         open.insert(key.clone(), Arc::clone(&session));
         Ok(session)
@@ -153,7 +177,8 @@ impl Sessions {
         drop(open);
     }
 
-    /// Ends transactions that nobody has used for a minute, and sessions for half an hour.
+    /// Ends transactions that nobody has used for a minute or that have become too old, and sessions
+    /// that nobody has used for half an hour.
     pub(crate) fn end_idle(&self) {
         lock(&self.open).retain(|_key, session| {
             let Ok(mut session) = session.try_lock() else { return true };
@@ -161,6 +186,7 @@ impl Sessions {
             if session.transaction.as_ref().is_some_and(is_idle) {
                 session.transaction = None;
             }
+            session.end_aged();
             session.used.elapsed() < SESSION_TIME
         });
     }
@@ -244,7 +270,21 @@ impl Session {
         }
         self.number = Some(number);
         self.transaction = None;
+        self.begun = self.used;
         Ok(())
+    }
+
+    /// Returns when the transaction that is open becomes too old.
+    pub(crate) fn ages_at(&self) -> Option<Instant> {
+        self.begun.checked_add(self.age_max)
+    }
+
+    /// Ends a transaction that has become too old, however much it is used.
+    fn end_aged(&mut self) {
+        if self.transaction.is_some() && self.begun.elapsed() >= self.age_max {
+            self.transaction = None;
+            self.aged = self.number;
+        }
     }
 
     /// Takes the open transaction of this number.
@@ -258,11 +298,19 @@ impl Session {
             let text = format!("transaction {number} has been committed");
             return Err(Failure::new(Code::TransactionCommitted, text));
         }
+        self.end_aged();
         let open = self.transaction.take().filter(|_| self.number == Some(number));
         open.map(|open| open.transaction).ok_or_else(|| {
-            let text =
-                format!("transaction {number} is not open: it has ended, or was never begun");
-            Failure::new(Code::NoSuchTransaction, text).with_label(TRANSIENT)
+            let failure = if self.aged == Some(number) {
+                let age = self.age_max.as_secs_f64();
+                let text = format!("transaction {number} was open for {age} s, and has ended");
+                Failure::limited(Code::NoSuchTransaction, Limit::SnapshotAge, text)
+            } else {
+                let text =
+                    format!("transaction {number} is not open: it has ended, or was never begun");
+                Failure::new(Code::NoSuchTransaction, text)
+            };
+            failure.with_label(TRANSIENT)
         })
     }
 

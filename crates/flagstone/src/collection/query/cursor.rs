@@ -244,7 +244,8 @@ impl<'t> Cursor<'t> {
     }
 
     /// Releases what the cursor holds in memory and keeps its position, for a slow reader: see
-    /// [`Scan::park`](crate::Scan::park). In a transaction, and after a sort, it has no effect.
+    /// [`Scan::park`](crate::Scan::park). What a sort holds is written to a temporary file. In a
+    /// transaction it has no effect on a scan.
     pub fn park(&mut self) {
         self.rows.park();
     }

@@ -7,6 +7,7 @@ use crate::spill::{SortOptions, Sorted, Sorter};
 use flagstone_base::Result;
 use flagstone_base::bytes::assign;
 use flagstone_doc::{FieldPath, IndexKeys, Value, sort_key};
+use flagstone_engine::QueryMemory;
 use std::collections::HashSet;
 
 /// What a value in the set of those that were seen takes besides its bytes.
@@ -33,11 +34,12 @@ pub(super) fn run(
     let options = SortOptions { memory, limit, distinct: true, share: 2 };
     let mut sorter = Sorter::new(stored.scratch(), options);
     let (mut seen, mut seen_bytes) = (HashSet::<Box<[u8]>>::new(), 0);
+    let mut held = QueryMemory::new(stored.scratch());
     let mut add = |key: &[u8]| {
         if key == [sort_key::MISSING] || seen.contains(key) {
             return Ok(());
         }
-        if seen_bytes < memory {
+        if seen_bytes < memory && held.grow(seen_bytes) {
             seen_bytes += key.len() + SEEN_OVERHEAD;
             seen.insert(key.into());
         }
@@ -57,7 +59,7 @@ pub(super) fn run(
         decode::look(stored, rows.bytes(), |root| keys.collect(path, root))?;
         keys.iter().try_for_each(&mut add)?;
     }
-    drop((rows, seen));
+    drop((rows, seen, held));
     let (sorted, skip) = (sorter.finish()?, spec.skip);
     Ok(Distinct { stored: stored.clone(), sorted, skip, has_ended: false })
 }

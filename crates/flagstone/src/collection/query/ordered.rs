@@ -231,8 +231,9 @@ impl<'t> Ordered<'t> {
     }
 
     pub(super) fn park(&mut self) {
-        if let Self::Streamed(rows, _) = self {
-            rows.park();
+        match self {
+            Self::Streamed(rows, _) => rows.park(),
+            Self::Sorted(rows) => rows.sorted.park(),
         }
     }
 }

@@ -45,6 +45,15 @@ impl<R: Rows> Buffer<R> {
         Self { input, partition: None, rows, first: 0, is_complete: true, next: None, hold, place }
     }
 
+    /// Gives up memory of the rows that come.
+    pub(super) fn park(&mut self) {
+        match &mut self.input {
+            Input::Rows(rows) => rows.park(),
+            Input::Sorted(sorted) => sorted.park(),
+            Input::Ended => {}
+        }
+    }
+
     /// Begins the next partition. Returns false if there is none.
     pub(super) fn begin(&mut self) -> Result<bool> {
         self.rows.clear();

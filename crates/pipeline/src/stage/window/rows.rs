@@ -110,4 +110,12 @@ impl<R: Rows> Rows for Windowed<R> {
         *at += 1;
         Ok(Some(row))
     }
+
+    fn park(&mut self) {
+        match &mut self.state {
+            WindowState::Rows { rows, .. } => rows.park(),
+            WindowState::Running { buffer, .. } => buffer.park(),
+            WindowState::Ended => {}
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::session::cursors::{FIRST_BATCH, Live, Rows};
+use crate::watch;
 use flagstone::changes::{Change, ChangeBatch, Changes, ChangesFrom, Delivery, Happened};
 use flagstone::internal::summary::Event;
 use flagstone::internal::{change_at, interrupt_check};
@@ -77,8 +78,10 @@ impl Feed {
     /// Reads the next delivery. Returns false if there was none in time.
     fn read(&mut self, wait: Duration) -> Done<bool> {
         interrupt_check()?;
+        let began = Instant::now();
         let delivery =
             if wait.is_zero() { self.changes.poll()? } else { self.changes.wait(wait)? };
+        watch::note_waited(began.elapsed());
         self.ahead = delivery.map(|delivery| Ahead { delivery, done: 0 });
         Ok(self.ahead.is_some())
     }
@@ -147,6 +150,10 @@ impl Rows for Feed {
             }
             None => Ok(()),
         }
+    }
+
+    fn is_of_moment(&self) -> bool {
+        false
     }
 
     fn live(&mut self) -> Option<Live<'_>> {

@@ -58,6 +58,17 @@ static OPERATIONS: &[(&str, Need, Operation)] = &[
     ("backup", Need::Login, catalog::backup),
 ];
 
+/// Returns the name of an operation, if there is one of this name.
+pub(super) fn operation(name: &str) -> Option<&'static str> {
+    OPERATIONS.iter().map(|(known, ..)| *known).find(|known| *known == name)
+}
+
+/// Returns whether an operation reads or writes documents, and neither builds nor waits.
+pub(super) fn is_of_documents(name: &str) -> bool {
+    const OTHERS: [&str; 6] = ["backup", "createIndex", "drop", "dropIndex", "rename", "watch"];
+    !OTHERS.contains(&name)
+}
+
 pub(super) fn run(run: &mut Run<'_, '_>) -> Outcome {
     let args = run.args();
     let name = args.required_text("flagstone")?;

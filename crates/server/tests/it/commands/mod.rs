@@ -9,6 +9,7 @@
 
 mod concerns;
 mod failures;
+mod limits;
 mod operations;
 mod outputs;
 mod room;

@@ -3,6 +3,7 @@
 use super::{ADA, BOB, Serving};
 use flagstone_server::net::ServeOptions;
 use std::io::Write;
+use std::time::Duration;
 
 const COMMAND: &str = "POST /v1/command";
 
@@ -237,4 +238,105 @@ fn paths_and_methods_that_there_are_not_are_named() {
     let head = connection.ask("HEAD /healthz", "", "");
     assert_eq!((head.status, head.field("content-length")), (200, Some("3")));
     assert_eq!(connection.ask("GET /healthz", "", "").body, "ok\n");
+}
+
+/// Who guessed passwords over HTTP, or asked for what is not his, left no trace.
+#[test]
+fn refusals_are_counted_by_their_reason_and_failed_logins_are_logged() {
+    let serving = Serving::with_users();
+    let wrong = "Authorization: Basic YWRhOmJ5cm9u\r\n";
+    let insert = command("shop", r#"{"insert":"things","documents":[{}]}"#);
+    for (start, fields, body, status) in [
+        ("GET /metrics", "", "", 401),
+        ("GET /metrics", "Authorization: Bearer x\r\n", "", 401),
+        ("GET /metrics", wrong, "", 401),
+        ("GET /metrics", BOB, "", 403),
+        (COMMAND, ADA, &insert, 403),
+        ("GET /metrics", "Origin: http://evil.example\r\n", "", 403),
+    ] {
+        assert_eq!(serving.ask(start, fields, body).status, status, "{start} {fields}");
+    }
+    for (name, count) in [
+        ("http_without_login", 2),
+        ("failed_logins", 1),
+        ("http_forbidden", 2),
+        ("http_foreign", 1),
+    ] {
+        assert_eq!(serving.count(name), count, "{name}");
+    }
+    let log = serving.lines.text();
+    let line = log.lines().find(|line| line.contains(" login failed ")).unwrap();
+    assert!(line.contains(" peer=127.0.0.1:") && line.ends_with(" user=ada"), "{line}");
+    assert!(!log.contains("byron") && !log.contains("YWRh"), "{log}");
+}
+
+#[test]
+fn slow_requests_are_logged_with_their_bodies_by_what_they_are_about() {
+    let slow = Some(Duration::ZERO);
+    let serving = Serving::new(ServeOptions { slow, ..ServeOptions::default() });
+    let find = command("shop", r#"{"find":"things","filter":{"x":"secret"}}"#);
+    let tool = command("shop", r#"{"flagstone":"get","collection":"things"}"#);
+    let cases = [
+        ("PUT /v1/shop/things/secret", "{}", "\"PUT /v1/{db}/{collection}/{key}\"", true),
+        (COMMAND, &find, "find", true),
+        (COMMAND, &tool, "flagstone.get", true),
+        (
+            "POST /v1/shop/things/load",
+            "{\"id\":1,\"x\":\"secret\"}",
+            "\"POST /v1/{db}/{collection}/load\"",
+            true,
+        ),
+        (
+            "GET /v1/shop/things/export?fields=secret",
+            "",
+            "\"GET /v1/{db}/{collection}/export\"",
+            true,
+        ),
+        (COMMAND, "secret", "\"POST /v1/command\"", false),
+    ];
+    for (at, (start, body, named, has_collection)) in cases.into_iter().enumerate() {
+        // Its answer may come before its line.
+        serving.connect().ask(start, "Connection: close\r\n", body);
+        crate::net::eventually("the line", || serving.count("slow_commands") == at as u64 + 1);
+        let log = serving.lines.text();
+        let line = log.lines().rfind(|line| line.contains(" slow command ")).unwrap();
+        let about = if has_collection { "shop collection=things" } else { "\"\"" };
+        let end = format!(" command={named} database={about}");
+        assert!(line.ends_with(&end), "{end}\n{line}");
+    }
+    assert!(!serving.lines.text().contains("secret"));
+}
+
+/// Nothing showed what a limit had refused, nor how much sessions and transactions take.
+#[test]
+fn metrics_show_limits_and_what_they_limit() {
+    let serving = Serving::new(ServeOptions::default());
+    let metric = |name: &str| {
+        let text = serving.ask("GET /metrics", "", "").body;
+        let prefix = format!("flagstone_{name} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&prefix));
+        line.unwrap_or_else(|| panic!("{name}: {text}")).parse::<f64>().unwrap()
+    };
+    let run = |text: &str| serving.ask(COMMAND, "", &command("shop", text)).document();
+    let expired = "limit_errors_total{limit=\"maxTimeMS\"}";
+    assert_eq!((metric("sessions"), metric("open_transactions"), metric(expired)), (0.0, 0.0, 0.0));
+    let text = "x".repeat(1000);
+    let insert = format!(
+        r#"{{"insert":"things","documents":[{{"_id":1,"t":"{text}"}}],"txnNumber":{{"$numberLong":"1"}},
+        "lsid":{{"id":{{"$binary":{{"base64":"AAAAAAAAAAAAAAAAAAAAAQ==","subType":"04"}}}}}},
+        "autocommit":false,"startTransaction":true}}"#
+    );
+    assert_eq!(run(r#"{"create":"things"}"#).float("ok"), Some(1.0));
+    assert_eq!(run(&insert).int("n"), Some(1));
+    assert_eq!((metric("sessions"), metric("open_transactions")), (1.0, 1.0));
+    assert!(metric("transaction_bytes") >= 1000.0);
+    let documents: Vec<_> = (0..3000).map(|n| format!("{{\"_id\":{n}}}")).collect();
+    run(&format!(r#"{{"insert":"many","documents":[{}]}}"#, documents.join(",")));
+    assert!(metric("oldest_snapshot_seconds") > 0.0, "the transaction sees an older state");
+    let build = r#"{"createIndexes":"many","indexes":[{"key":{"n":1},"name":"n"}],"maxTimeMS":1}"#;
+    assert_eq!(run(build).int("code"), Some(50));
+    assert_eq!(metric(expired), 1.0);
+    for name in ["message_bytes", "command_bytes", "cursor_command_bytes"] {
+        assert_eq!(metric(name), 0.0, "{name}");
+    }
 }

@@ -397,6 +397,115 @@ fn packed() -> (Vec<u8>, Vec<u8>) {
     (gzip, zstd)
 }
 
+/// A frame of zstd whose content is `head`, and then `count` times 128 KiB of one byte: four bytes
+/// for each.
+fn zstd_bomb(head: &[u8], byte: u8, count: usize) -> Vec<u8> {
+    let header = |len: u32, kind: u32, is_last: bool| {
+        let bits = len << 3 | kind << 1 | u32::from(is_last);
+        bits.to_le_bytes()[..3].to_vec()
+    };
+    // Without a checksum, and with a window of 128 KiB.
+    let mut frame = vec![0x28, 0xB5, 0x2F, 0xFD, 0, 7 << 3];
+    frame.extend(header(head.len() as u32, 0, false));
+    frame.extend_from_slice(head);
+    for at in 1..=count {
+        frame.extend(header(128 << 10, 1, at == count));
+        frame.push(byte);
+    }
+    frame
+}
+
+/// A stream of gzip whose content is `head`, and then `count` times 258 bytes like its last one: 13
+/// bits for each. It has no end.
+fn gzip_bomb(head: &[u8], count: usize) -> Vec<u8> {
+    let mut bits = Vec::new();
+    // The last block, with fixed codes.
+    bits.extend([true, true, false]);
+    let mut put = |code: u32, len: u32| bits.extend((0..len).rev().map(|bit| code >> bit & 1 == 1));
+    for byte in head {
+        // All are below 144.
+        put(0x30 + u32::from(*byte), 8);
+    }
+    for _ in 0..count {
+        put(0b1100_0101, 8);
+        put(0, 5);
+    }
+    let bytes = bits.chunks(8).map(|bits| {
+        let bits = bits.iter().enumerate();
+        bits.map(|(at, bit)| u8::from(*bit) << at).sum::<u8>()
+    });
+    [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3].into_iter().chain(bytes).collect()
+}
+
+/// The most memory that the process has had, in KiB; 0 where the system does not tell.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_body_that_grows_without_end_takes_no_more_memory_than_its_longest_line() {
+    const BLOCKS: usize = 32 << 10;
+    let serving = Serving::new(ServeOptions::default());
+    let before = peak();
+    let line = b"{\"id\":1,\"t\":\"x";
+    // 4 GiB each, but for that of gzip with some 500 MiB.
+    let text = zstd_bomb(line, b'x', BLOCKS);
+    let deep = zstd_bomb(b"{\"id\":", b'[', BLOCKS);
+    let list = zstd_bomb(b"[{\"id\":1,\"t\":\"", b'x', BLOCKS);
+    let table = zstd_bomb(b"id\n\"", b'x', BLOCKS);
+    let gzip = gzip_bomb(line, 2 << 20);
+    assert!(text.len() < 200 << 10 && gzip.len() < 4 << 20);
+    for (query, body) in [("", &text), ("", &deep), ("", &list), ("?type=csv", &table), ("", &gzip)]
+    {
+        let mut connection = serving.connect();
+        let length = body.len();
+        let head = format!(
+            "{LOAD}{query} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+        );
+        connection.stream.write_all(&[head.as_bytes(), body].concat()).unwrap();
+        let reply = connection.reply(false).unwrap();
+        assert_eq!((reply.status, last(&reply).int("loaded")), (400, Some(0)), "{reply:?}");
+    }
+    // Blank lines without end are read, and held nowhere: 256 MiB.
+    let blank = zstd_bomb(b"{\"id\":1}\n", b'\n', 2 << 10);
+    let mut connection = serving.connect();
+    let length = blank.len();
+    let head = format!("{LOAD} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n");
+    connection.stream.write_all(&[head.as_bytes(), &blank].concat()).unwrap();
+    let reply = connection.reply(false).unwrap();
+    assert_eq!((reply.status, last(&reply).int("loaded")), (200, Some(1)), "{reply:?}");
+    let grown = peak() - before;
+    assert!(grown < 512 << 10, "{grown} KiB");
+    let metrics = serving.ask("GET /metrics", "", "").body;
+    assert!(metrics.contains("\nflagstone_running_loads 0\n"), "{metrics}");
+}
+
+/// The beginning of a line that is too long was refused when its end had come: a client that sent no
+/// end had a load for ever. And what it sent after an answer was read for ever.
+#[test]
+fn a_line_without_end_is_refused_while_it_comes() {
+    let serving = Serving::new(limits(|limits| limits.message = Duration::from_secs(2)));
+    for start in ["{\"id\":1,\"t\":\"", "[{\"id\":1,\"t\":\"", "\n[["] {
+        let mut connection = serving.connect();
+        begin(&mut connection, "", "");
+        chunk(&mut connection, start.as_bytes());
+        let mut other = connection.stream.try_clone().unwrap();
+        let sends = std::thread::spawn(move || {
+            let piece = vec![b'x'; 1 << 20];
+            let size = format!("{:x}\r\n", piece.len());
+            let chunk = [size.as_bytes(), &piece, b"\r\n"].concat();
+            while other.write_all(&chunk).is_ok() {}
+        });
+        let reply = connection.reply(false).unwrap();
+        assert_eq!(reply.status, 400, "{reply:?}");
+        assert!(last(&reply).str("$error.errmsg").unwrap().contains("the body:"), "{reply:?}");
+        // The server ends the connection.
+        sends.join().unwrap();
+    }
+}
+
 /// What was cut is not taken for all.
 #[test]
 fn a_body_that_is_cut_is_an_error_and_what_came_before_is_loaded_at_most_once() {

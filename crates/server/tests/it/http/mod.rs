@@ -20,6 +20,7 @@ use std::sync::Arc;
 struct Serving {
     server: Server<Service>,
     service: Arc<Service>,
+    lines: crate::net::Lines,
     dir: tempfile::TempDir,
 }
 
@@ -45,9 +46,10 @@ impl Serving {
         let database = Database::builder(dir.path()).options(options).open().unwrap();
         let service = Service::new(database, ServiceOptions::default()).unwrap();
         let listeners = Listener::bind(&"127.0.0.1:0".parse::<Listen>().unwrap()).unwrap();
-        let log = Arc::new(Log::new(LogForm::Text, std::io::sink()));
+        let lines = crate::net::Lines::default();
+        let log = Arc::new(Log::new(LogForm::Text, lines.clone()));
         let server = Server::start(listeners, serve, log).unwrap();
-        Self { server, service, dir }
+        Self { server, service, lines, dir }
     }
 
     /// Ends the server and closes the database, and opens it again.
@@ -55,7 +57,7 @@ impl Serving {
         self.server.stop(std::time::Duration::from_secs(10));
         self.service.close();
         self.service.database().clone().close().unwrap();
-        let Self { server, service, dir } = self;
+        let Self { server, service, dir, .. } = self;
         drop((server, service));
         let serving = Self::over(dir, options, serve);
         serving.server.ready(Arc::clone(&serving.service));

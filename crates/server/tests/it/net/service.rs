@@ -1,9 +1,9 @@
 //! Logins over a connection, to the commands themselves.
 
-use super::{LONG, limits};
+use super::{LONG, Lines, limits};
 use crate::access::prove;
 use flagstone::{Database, Document, Value, doc};
-use flagstone_server::access::{Role, RoleKind};
+use flagstone_server::access::{Role, RoleKind, Users};
 use flagstone_server::bson::{BsonReader, BsonWriter};
 use flagstone_server::command::{Service, ServiceOptions};
 use flagstone_server::net::{Address, Listen, Listener, Log, LogForm, ServeOptions, Server};
@@ -16,6 +16,7 @@ use std::time::Duration;
 struct Serving {
     server: Server<Service>,
     service: Arc<Service>,
+    lines: Lines,
     _dir: tempfile::TempDir,
 }
 
@@ -31,10 +32,11 @@ impl Serving {
         let db = Database::builder(dir.path().join("data")).options(keeping).open().unwrap();
         let service = Service::new(db, ServiceOptions::default()).unwrap();
         let listeners = Listener::bind(&"127.0.0.1:0".parse::<Listen>().unwrap()).unwrap();
-        let log = Arc::new(Log::new(LogForm::Text, std::io::sink()));
+        let lines = Lines::default();
+        let log = Arc::new(Log::new(LogForm::Text, lines.clone()));
         let server = Server::start(listeners, options, log).unwrap();
         server.ready(Arc::clone(&service));
-        Self { server, service, _dir: dir }
+        Self { server, service, lines, _dir: dir }
     }
 
     fn with_ada(options: ServeOptions) -> Self {
@@ -141,6 +143,101 @@ fn a_client_has_the_rights_of_the_user_that_it_proves_to_be() {
     assert_eq!(other.code(find()), Some(13));
     let unknown = prove("n=eve,r=abc", &other.begin("eve"), "lovelace");
     assert_eq!(other.go_on(&unknown.message).int("code"), Some(18));
+    let counters = serving.server.counters().list();
+    assert!(counters.contains(&("failed_logins", 3)), "{counters:?}");
+    let (log, peer) = (serving.lines.text(), other.stream.local_addr().unwrap());
+    for user in ["ada", "eve"] {
+        assert!(log.contains(&format!(" peer={peer} user={user}\n")), "{log}");
+    }
+    assert_eq!(log.matches(" warning login failed connection=").count(), 3, "{log}");
+    assert!(!log.contains("byron") && !log.contains("lovelace"), "{log}");
+}
+
+/// Users that another handle has changed are those of connections that are open, once they are
+/// read again.
+#[test]
+fn users_that_are_read_again_have_their_new_rights_at_once() {
+    let serving = Serving::with_ada(ServeOptions::default());
+    let mut client = serving.connect();
+    let proof = prove("n=ada,r=abc", &client.begin("ada"), "lovelace");
+    assert_eq!(client.go_on(&proof.message).bool("done"), Some(true));
+    let elsewhere = Users::open(serving.service.database()).unwrap();
+    let roles = vec![Role { kind: RoleKind::ReadWrite, database: Some("shop".to_owned()) }];
+    elsewhere.update("ada", None, Some(roles)).unwrap();
+    elsewhere.create("bob", "battery", Vec::new()).unwrap();
+    assert_eq!((client.code(find()), client.code(insert())), (None, Some(13)));
+    serving.service.users().reload().unwrap();
+    assert_eq!((client.code(find()), client.code(insert())), (None, None));
+    elsewhere.remove("ada").unwrap();
+    serving.service.users().reload().unwrap();
+    assert_eq!((client.code(find()), client.code(insert())), (Some(13), Some(13)));
+    let mut other = serving.connect();
+    let proof = prove("n=bob,r=abc", &other.begin("bob"), "battery");
+    assert_eq!(other.go_on(&proof.message).bool("done"), Some(true));
+}
+
+/// Returns the lines of slow commands, without time and connection.
+fn slow_lines(serving: &Serving) -> Vec<String> {
+    let log = serving.lines.text();
+    let lines = log.lines().filter_map(|line| line.split_once(" slow command connection="));
+    let after = |(_, rest): (&str, &str)| rest.split_once(" command=").unwrap().1.to_owned();
+    lines.map(after).collect()
+}
+
+/// The first text of a command was taken for its collection: the name of a user, and what the tool
+/// asked for. Requests of HTTP had no names at all.
+#[test]
+fn slow_commands_are_logged_by_what_they_are_about() {
+    let serving =
+        Serving::new(ServeOptions { slow: Some(Duration::ZERO), ..ServeOptions::default() });
+    let mut client = serving.connect();
+    let cases = [
+        (insert(), "insert database=shop collection=orders"),
+        (
+            doc!({ "flagstone": "count", "collection": "orders", "$db": "shop" }),
+            "flagstone.count database=shop collection=orders",
+        ),
+        (
+            doc!({ "flagstone": "secret", "collection": "orders", "$db": "shop" }),
+            "flagstone database=shop collection=orders",
+        ),
+        (
+            doc!({ "getMore": 7_i64, "collection": "orders", "$db": "shop" }),
+            "getMore database=shop collection=orders",
+        ),
+        (
+            doc!({ "bulkWrite": 1, "ops": [{ "insert": 0, "document": {} }],
+                "nsInfo": [{ "ns": "shop.orders" }], "$db": "admin" }),
+            "bulkWrite database=admin",
+        ),
+        (doc!({ "nothing": "secret", "$db": "shop" }), "message database=shop"),
+        (
+            doc!({ "createUser": "secret", "pwd": "secret", "roles": [], "$db": "admin" }),
+            "createUser database=admin",
+        ),
+    ];
+    for (at, (command, expected)) in cases.into_iter().enumerate() {
+        client.ask(command).unwrap();
+        assert_eq!(slow_lines(&serving)[at], expected);
+    }
+    assert!(!serving.lines.text().contains("secret"));
+}
+
+/// A change stream without events logged a slow command each second.
+#[test]
+fn a_change_stream_that_waits_is_not_slow() {
+    let slow = Some(Duration::from_millis(600));
+    let serving = Serving::new(ServeOptions { slow, ..ServeOptions::default() });
+    let mut client = serving.connect();
+    let stream = doc!({ "aggregate": "c", "pipeline": [{ "$changeStream": {} }], "cursor": {},
+        "$db": "t" });
+    let id = client.ask(stream).unwrap().int("cursor.id").unwrap();
+    let began = std::time::Instant::now();
+    let more = client.ask(doc!({ "getMore": id, "collection": "c", "$db": "t" })).unwrap();
+    assert_eq!(more.float("ok"), Some(1.0), "{more}");
+    assert!(began.elapsed() >= Duration::from_millis(600));
+    client.ask(doc!({ "ping": 1, "$db": "t" })).unwrap();
+    assert_eq!(slow_lines(&serving), Vec::<String>::new());
 }
 
 /// Conditions may be 100 deep, and the expression in them, too: the thread of a connection had no
@@ -289,7 +386,7 @@ fn replies_have_times_that_grow_with_commits_also_over_restarts() {
         let refused = connection.ask(command("count", after((last.0 + 1000, 1)))).unwrap();
         assert_eq!(refused.int("code"), Some(72), "{refused}");
         drop(connection);
-        let Serving { server, service, _dir } = serving;
+        let Serving { server, service, _dir, .. } = serving;
         server.stop(LONG);
         service.close();
         service.database().clone().close().unwrap();

@@ -12,6 +12,7 @@ use crate::spill::{SortOptions, Sorted, Sorter, Spilled};
 use flagstone_base::{Decoder, Error, ErrorKind, Result};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{FieldPath, IndexKeys, Map, SortSpec, Value, View};
+use flagstone_engine::QueryMemory;
 
 /// The table and the sorter have half of the memory each.
 const SHARE: usize = 2;
@@ -47,7 +48,8 @@ impl Groups {
         let memory = spec.memory(stored) / SHARE;
         let options = SortOptions { memory, limit: None, distinct: false, share: SHARE };
         let mut sorter = Sorter::new(stored.scratch(), options);
-        let mut table = Table::new(group, memory);
+        let held = QueryMemory::new(stored.scratch());
+        let mut table = Table::new(group, memory, held);
         while rows.advance()? {
             match rows.values() {
                 Some((entry, places)) => {

@@ -8,10 +8,13 @@ use flagstone_base::hash::key_hash;
 use flagstone_base::{Malformed, Result};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{FieldPath, Reached, Value, View};
+use flagstone_engine::QueryMemory;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::ControlFlow;
 
+/// A table holds this much whatever other queries hold.
+const CROWDED_BYTES: usize = 64 << 10;
 /// What an entry of the table takes besides its key and its states, about.
 const ENTRY_OVERHEAD: usize = 64;
 
@@ -21,6 +24,7 @@ pub(super) struct Table<'g> {
     groups: HashMap<Box<[u8]>, Box<[AccumulatorState]>, Seeded>,
     bytes: usize,
     memory: usize,
+    held: QueryMemory,
     key: Vec<u8>,
     /// The group that entries of an index were added to last: its key, and its states, which are
     /// not in `groups` meanwhile.
@@ -32,12 +36,13 @@ pub(super) struct Table<'g> {
 }
 
 impl<'g> Table<'g> {
-    pub(super) fn new(group: &'g Group, memory: usize) -> Self {
+    pub(super) fn new(group: &'g Group, memory: usize, held: QueryMemory) -> Self {
         Self {
             group,
             groups: HashMap::with_hasher(Seeded(RandomState::new().build_hasher().finish())),
             bytes: 0,
             memory,
+            held,
             key: Vec::new(),
             current: Vec::new(),
             states: None,
@@ -128,8 +133,10 @@ impl<'g> Table<'g> {
         }
     }
 
-    pub(super) const fn is_full(&self) -> bool {
-        self.bytes >= self.memory
+    /// Returns whether it may hold no more. Where all queries together hold what they may, that is
+    /// little.
+    pub(super) fn is_full(&mut self) -> bool {
+        self.bytes >= self.memory || self.bytes > CROWDED_BYTES && !self.held.grow(self.bytes)
     }
 
     /// Moves all groups to the sorter.
@@ -141,6 +148,7 @@ impl<'g> Table<'g> {
             sorter.push(&key, &self.encoded)?;
         }
         self.bytes = 0;
+        self.held.set(0);
         Ok(())
     }
 }

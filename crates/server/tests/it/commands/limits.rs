@@ -1,0 +1,195 @@
+//! Limits of time: what takes too long, and what reads too old a state of the database.
+
+use super::Fixture;
+use flagstone::changes::ChangeRetention;
+use flagstone::{Document, Json, Options, Space};
+use flagstone_server::command::{Service, ServiceOptions};
+use std::time::Duration;
+
+/// Returns a service whose options `change` has changed, over documents `{_id: n}`.
+fn fixture(documents: i64, change: impl FnOnce(&mut ServiceOptions)) -> Fixture {
+    let keep = ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(Options::new().change_retention(keep));
+    let database = fixture.service.database().clone();
+    let collection = database.collection("shop.c").unwrap();
+    collection.keep_old_documents(true).unwrap();
+    for n in 0..documents {
+        collection.put(n, Json("{}")).unwrap();
+    }
+    let mut options = ServiceOptions::default();
+    change(&mut options);
+    fixture.service = Service::new(database, options).unwrap();
+    fixture.client = fixture.service.client("here".to_owned(), "here".to_owned(), true);
+    fixture
+}
+
+#[track_caller]
+fn refused(reply: &Document, code: i64, option: &str) {
+    assert_eq!(reply.int("code"), Some(code), "{reply}");
+    assert!(reply.str("errmsg").unwrap().contains(option), "{reply}");
+}
+
+const SESSION: &str =
+    r#""lsid":{"id":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAAQ==","subType":"04"}}}"#;
+
+fn more(id: i64) -> String {
+    format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"c","batchSize":1}}"#)
+}
+
+/// A cursor that was read from now and then kept everything that others overwrote, for ever, and
+/// nothing showed it.
+#[test]
+fn what_a_cursor_or_a_transaction_reads_becomes_too_old() {
+    const AGE: Duration = Duration::from_secs(5);
+    let mut fixture = fixture(9, |options| options.snapshot_age = AGE);
+    let age = |fixture: &mut Fixture| {
+        let status = fixture.run("admin", r#"{"serverStatus":1}"#);
+        let open = status.int("metrics.cursor.open.total").unwrap();
+        (status.int("flagstone.oldestSnapshotSecs").unwrap(), open)
+    };
+    assert_eq!(age(&mut fixture), (0, 0));
+    let find = r#"{"find":"c","batchSize":1,"noCursorTimeout":true}"#;
+    let id = |reply: &Document| reply.int("cursor.id").unwrap();
+    let ids = [find, find].map(|find| id(&fixture.run("shop", find)));
+    let stream = r#"{"aggregate":"c","pipeline":[{"$changeStream":{}}],"cursor":{}}"#;
+    let stream = id(&fixture.run("shop", stream));
+    let numbered = |command: &str, more: &str| {
+        format!(r#"{{{command},{SESSION},"txnNumber":1,"autocommit":false{more}}}"#)
+    };
+    let read = numbered(r#""find":"c","filter":{"_id":1}"#, r#","startTransaction":true"#);
+    assert_eq!(fixture.run("shop", &read).float("ok"), Some(1.0));
+    // What others overwrite is kept for them from here on.
+    let written = fixture.run("shop", r#"{"insert":"c","documents":[{"_id":100}]}"#);
+    assert_eq!(written.int("n"), Some(1));
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(age(&mut fixture).0 >= 1);
+    for _ in 0..2 {
+        let found = fixture.run("shop", &more(ids[0]));
+        assert!(found.get("cursor.nextBatch.0").is_some(), "{found}");
+    }
+    std::thread::sleep(AGE);
+    fixture.service.tick().unwrap();
+    assert_eq!(age(&mut fixture), (0, 1), "the change stream keeps nothing");
+    for id in ids {
+        refused(&fixture.run("shop", &more(id)), 43, "(--snapshot-age)");
+    }
+    let ended = fixture.run("admin", &numbered(r#""commitTransaction":1"#, ""));
+    refused(&ended, 251, "(--snapshot-age)");
+    assert_eq!(ended.str("errorLabels.0"), Some("TransientTransactionError"));
+    let next =
+        format!(r#"{{"getMore":{{"$numberLong":"{stream}"}},"collection":"c","maxTimeMS":5000}}"#);
+    let event = fixture.run("shop", &next);
+    assert_eq!(event.int("cursor.nextBatch.0.documentKey._id"), Some(100), "{event}");
+}
+
+/// What is used all the time ends as well, before the server looks at it again.
+#[test]
+fn what_is_too_old_ends_when_it_is_used() {
+    const AGE: Duration = Duration::from_secs(1);
+    let mut fixture = fixture(9, |options| options.snapshot_age = AGE);
+    let found = fixture.run("shop", r#"{"find":"c","batchSize":1}"#);
+    let id = found.int("cursor.id").unwrap();
+    let update = format!(
+        r#"{{"update":"c","updates":[{{"q":{{"_id":1}},"u":{{"$set":{{"x":1}}}}}}],{SESSION},
+        "txnNumber":1,"autocommit":false,"startTransaction":true}}"#
+    );
+    assert_eq!(fixture.run("shop", &update).int("n"), Some(1));
+    std::thread::sleep(AGE);
+    refused(&fixture.run("shop", &more(id)), 43, "(--snapshot-age)");
+    let again = update.replace(r#","startTransaction":true"#, "");
+    refused(&fixture.run("shop", &again), 251, "(--snapshot-age)");
+    let read = fixture.run("shop", r#"{"find":"c","filter":{"x":{"$exists":true}}}"#);
+    assert!(read.get("cursor.firstBatch.0").is_none(), "{read}");
+}
+
+/// Each open cursor of a pipeline kept what it had sorted or grouped, up to 64 MiB.
+#[test]
+fn open_cursors_of_pipelines_give_their_memory_up() {
+    let mut fixture = fixture(0, |_| {});
+    let collection = fixture.service.database().collection("shop.c").unwrap();
+    let text = "x".repeat(400);
+    for n in 0..4000 {
+        collection.put(n, Json(&format!(r#"{{"n":{n},"t":"{text}"}}"#))).unwrap();
+    }
+    let bytes = |fixture: &mut Fixture| {
+        fixture.run("admin", r#"{"serverStatus":1}"#).int("flagstone.queryBytes").unwrap()
+    };
+    let mut open = Vec::new();
+    for stages in [
+        r#"{"$addFields":{"m":{"$add":["$n",1]}}},{"$sort":{"m":-1}}"#,
+        r#"{"$group":{"_id":"$n","t":{"$first":"$t"}}},{"$sort":{"_id":-1}}"#,
+        r#"{"$group":{"_id":"$n","t":{"$first":"$t"}}}"#,
+        r#"{"$sort":{"t":1,"n":-1}}"#,
+        r#"{"$setWindowFields":{"sortBy":{"n":-1},"output":{"s":{"$sum":"$n",
+            "window":{"documents":[-1,0]}}}}}"#,
+    ] {
+        let aggregate =
+            format!(r#"{{"aggregate":"c","pipeline":[{stages}],"cursor":{{"batchSize":1}}}}"#);
+        let first = fixture.run("shop", &aggregate);
+        open.push((stages, first.int("cursor.id").unwrap_or_else(|| panic!("{first}"))));
+        assert_eq!(bytes(&mut fixture), 0, "{stages}");
+    }
+    for (stages, id) in open {
+        let (mut id, mut count) = (id, 1);
+        while id != 0 {
+            let more = more(id).replace("1}", "1500}");
+            let found = fixture.run("shop", &more);
+            let batch = found.get("cursor.nextBatch").unwrap_or_else(|| panic!("{found}"));
+            count += batch.to_value().unwrap().as_array().unwrap().len();
+            id = found.int("cursor.id").unwrap();
+            assert_eq!(bytes(&mut fixture), 0, "{stages}");
+        }
+        assert_eq!(count, 4000, "{stages}");
+    }
+    let facet = r#"{"$facet":{"all":[]}}"#;
+    let large = r#"{"$lookup":{"from":"c","pipeline":[],"as":"all"}}"#;
+    let twice = format!(r#"{large},{{"$unwind":"$all"}},{facet}"#);
+    let refusal =
+        fixture.run("shop", &format!(r#"{{"aggregate":"c","pipeline":[{twice}],"cursor":{{}}}}"#));
+    refused(&refusal, 146, "(--memory)");
+}
+
+/// Each document takes some time.
+fn slow(more: &str) -> String {
+    let sum = r#"{"$reduce":{"input":{"$range":[0,100000]},"initialValue":0,
+        "in":{"$add":["$$value","$$this"]}}}"#;
+    format!(
+        r#"{{"aggregate":"c","pipeline":[{{"$project":{{"s":{sum}}}}}],"cursor":{{"batchSize":1}}
+        {more}}}"#
+    )
+}
+
+/// The time of a query counted for its first batch alone.
+#[test]
+fn all_batches_of_a_query_share_the_time_that_it_may_take() {
+    let mut fixture = fixture(2000, |_| {});
+    let first = fixture.run("shop", &slow(r#","maxTimeMS":1000"#));
+    let id = first.int("cursor.id").unwrap_or_else(|| panic!("{first}"));
+    let (mut batches, mut reply) = (0, fixture.run("shop", &more(id)));
+    while reply.float("ok") == Some(1.0) {
+        // Time in which nobody reads does not count.
+        std::thread::sleep(Duration::from_millis(2));
+        batches += 1;
+        reply = fixture.run("shop", &more(id));
+    }
+    refused(&reply, 50, "maxTimeMS");
+    assert!(batches > 1, "{batches}");
+    let id = fixture.run("shop", &slow("")).int("cursor.id").unwrap();
+    let timed = more(id).replace(r#""batchSize":1"#, r#""maxTimeMS":9"#);
+    refused(&fixture.run("shop", &timed), 2, "getMore.maxTimeMS: expected none");
+}
+
+#[test]
+fn the_server_limits_the_time_of_commands_that_set_none() {
+    let mut fixture =
+        fixture(2000, |options| options.command_time = Some(Duration::from_millis(300)));
+    let id = fixture.run("shop", &slow(r#","maxTimeMS":99999"#)).int("cursor.id").unwrap();
+    let all = more(id).replace(r#","batchSize":1"#, "");
+    refused(&fixture.run("shop", &all), 50, "(--command-timeout)");
+    let grouped = slow("").replace(r#""cursor""#, r#""maxTimeMS":99999,"cursor""#);
+    let grouped = grouped.replace("}}],", r#"}},{"$group":{"_id":"$s"}}],"#);
+    refused(&fixture.run("shop", &grouped), 50, "(--command-timeout)");
+    // A time of the client that is shorter is the one that it is told of.
+    let own = grouped.replace("99999", "20");
+    refused(&fixture.run("shop", &own), 50, "its maxTimeMS");
+}
