@@ -39,7 +39,8 @@ pub enum ErrorKind {
     /// The file needs a newer or differently built flagstone: open it with that one. Or a cluster
     /// cannot do what was asked: the text says what to use instead.
     Unsupported,
-    /// The cluster cannot be reached, or too few of its nodes: try again later. Nothing was written.
+    /// The cluster cannot be reached, or too few of its nodes: try again later. Nothing was
+    /// written.
     Unavailable,
     /// A write to a cluster was not answered, and reading did not tell whether it happened: it may
     /// still. Read the document again before you decide.

@@ -132,8 +132,8 @@ pub struct Stats {
     pub stalls: u64,
     /// How long writers were stopped or slowed, summed over all writers.
     pub stalled_for: Duration,
-    /// How long the oldest snapshot, scan or transaction has been open that sees an older state than
-    /// new ones would: tables keep what was overwritten since. ZERO if there is none.
+    /// How long the oldest snapshot, scan or transaction has been open that sees an older state
+    /// than new ones would: tables keep what was overwritten since. ZERO if there is none.
     pub oldest_snapshot_age: Duration,
     /// The bytes that sorts, groups and pipelines hold, beyond the first 64 KiB of each: all
     /// together at most a quarter of the memory budget, and 16 MiB. The rest goes to temporary

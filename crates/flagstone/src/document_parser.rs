@@ -208,7 +208,8 @@ impl ParsedDocument<'_> {
         self.check_room(batch, more)?;
         if let Some(remote) = self.stored.remote() {
             let row = Row { document: Slice::copy_of(self.document), expiry };
-            return RemoteBatch::put(batch, remote, self.key, row).map_err(Refused::Batch);
+            return RemoteBatch::put(&mut batch.remote, remote, self.key, row)
+                .map_err(Refused::Batch);
         }
         let change = write::Change::Put(self.document, expiry);
         write::in_batch(self.stored, &mut batch.inner, self.key, change).map_err(Refused::Batch)

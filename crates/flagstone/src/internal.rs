@@ -1,13 +1,18 @@
 //! What the tools and tests of this repository need. It is no part of the interface: anything here
 //! may change or go at any time.
 
+use crate::batch::Batch;
 use crate::changes::{Change, ChangeBatch};
+use crate::collection::Stored;
 pub use crate::collection::query::ValuePart;
 use crate::collection::query::WriteIn;
 use crate::collection::{BuildProgress, Collection, index, query, write};
 use crate::database::Database;
+#[cfg(feature = "doubles")]
+pub use crate::elsewhere::{Collections, Redirected};
 use crate::index::Index;
 use crate::keyspace::Keyspace;
+use crate::remote::{Remote, RemoteBatch};
 use crate::space::{Key, Space};
 use crate::spill::{self, SortOptions};
 use crate::transaction::Transaction;
@@ -35,6 +40,35 @@ pub mod document {
 /// What the tool shows of a database.
 pub mod summary {
     pub use crate::summary::{Event, KnownIndex, collections, indexes, stats};
+}
+
+/// Returns a handle of the collection that `remote` holds. Sorts and groups that do not fit in
+/// memory spill to the directory of `scratch`, which holds nothing else.
+pub fn remote_collection(remote: Arc<dyn Remote>, scratch: &Database) -> Collection {
+    Collection(Stored::remote_of(remote, scratch.engine()))
+}
+
+/// Returns what holds the collection, if that is no embedded database.
+pub fn remote_of(collection: &Collection) -> Option<&Arc<dyn Remote>> {
+    collection.0.remote()
+}
+
+/// Puts the mark of a load into a batch, or removes it, after the documents of the batch.
+///
+/// # Errors
+/// Unsupported for a batch of another collection.
+pub fn put_remote_mark(
+    batch: &mut Batch,
+    remote: &Arc<dyn Remote>,
+    mark: (Vec<u8>, Option<Vec<u8>>),
+) -> Result<()> {
+    RemoteBatch::mark(&mut batch.remote, remote, mark)
+}
+
+/// Lets the collections of an open database be those of `collections`, for tests.
+#[cfg(feature = "doubles")]
+pub fn redirect(database: &Database, collections: Collections) -> Redirected {
+    crate::elsewhere::redirect(database.address(), collections)
 }
 
 /// Drops a collection if nothing was written to it since it was created, and it has no index.

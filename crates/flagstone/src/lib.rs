@@ -47,22 +47,25 @@ pub mod codec;
 
 mod args;
 
+mod index;
+
+#[doc(hidden)]
+pub mod remote;
+
 mod scan;
 
 mod keyspace;
 mod loads;
 
-#[doc(hidden)]
-pub mod remote;
-
 mod ingest;
 
 mod typed;
 
-mod index;
-
 mod collection;
 mod contents;
+
+#[cfg(feature = "doubles")]
+mod elsewhere;
 
 pub mod space;
 

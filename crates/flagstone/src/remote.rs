@@ -8,18 +8,15 @@
 //! flagstone-engine: one machine    Remote: rows of a cluster, see crate flagstone-cluster
 //! ```
 //! A [`Remote`] stores sort keys, documents in their self-contained binary form (their field names
-//! are in them), and entries of indexes in the form of docs/format/index.md. This crate decides what
-//! is stored: it makes the documents, their entries and the plans. The remote decides where, and
-//! keeps a document and its entries in agreement.
+//! are in them), and entries of indexes in the form of docs/format/index.md. This crate decides
+//! what is stored: it makes the documents, their entries and the plans. The remote decides where,
+//! and keeps a document and its entries in agreement.
 //!
-//! What an engine on one machine promises and a cluster cannot is refused as Unsupported: snapshots,
-//! transactions, batches over several documents, the change feed.
+//! What an engine on one machine promises and a cluster cannot is refused as Unsupported:
+//! snapshots, transactions, batches over several documents, the change feed.
 //!
 //! Nothing here is for users: the functions and types may change at any time.
 
-use crate::batch::Batch;
-use crate::collection::{Collection, Stored};
-use crate::database::Database;
 use crate::index::{
     Definition, DocumentEntries, DocumentState, Ends, EntryChange as Difference, IndexState,
     Refusal, Status, differences, encode_note, parts, value_of,
@@ -369,17 +366,6 @@ pub fn unsupported(what: &str, instead: &str) -> Error {
     Error::new(ErrorKind::Unsupported, text)
 }
 
-/// Returns a handle of the collection that `remote` holds. Sorts and groups that do not fit in
-/// memory spill to the directory of `scratch`, which holds nothing else.
-pub fn collection(remote: Arc<dyn Remote>, scratch: &Database) -> Collection {
-    Collection(Stored::remote_of(remote, scratch.engine()))
-}
-
-/// Returns what holds the collection, if that is no embedded database.
-pub fn of(collection: &Collection) -> Option<&Arc<dyn Remote>> {
-    collection.0.remote()
-}
-
 /// Documents that a load puts into a collection of a cluster, and how far it has come. They are no
 /// batch in the sense of an embedded database: an error may leave some of them put.
 pub(crate) struct RemoteBatch {
@@ -390,9 +376,9 @@ pub(crate) struct RemoteBatch {
 }
 
 impl RemoteBatch {
-    /// Returns the documents that `batch` has for the collection in `remote`.
-    fn of<'b>(batch: &'b mut Batch, remote: &Arc<dyn Remote>) -> Result<&'b mut Self> {
-        let found = batch.remote.get_or_insert_with(|| Self {
+    /// Returns the documents that a batch has for the collection in `remote`.
+    fn of<'b>(batch: &'b mut Option<Self>, remote: &Arc<dyn Remote>) -> Result<&'b mut Self> {
+        let found = batch.get_or_insert_with(|| Self {
             remote: Arc::clone(remote),
             rows: Vec::new(),
             bytes: 0,
@@ -407,7 +393,7 @@ impl RemoteBatch {
 
     /// Adds a document.
     pub(crate) fn put(
-        batch: &mut Batch,
+        batch: &mut Option<Self>,
         remote: &Arc<dyn Remote>,
         key: &[u8],
         row: Row,
@@ -415,6 +401,16 @@ impl RemoteBatch {
         let found = Self::of(batch, remote)?;
         found.bytes += key.len() + row.document.len();
         found.rows.push((key.to_vec(), row));
+        Ok(())
+    }
+
+    /// Sets or removes the mark of a load, after the documents.
+    pub(crate) fn mark(
+        batch: &mut Option<Self>,
+        remote: &Arc<dyn Remote>,
+        mark: (Vec<u8>, Option<Vec<u8>>),
+    ) -> Result<()> {
+        Self::of(batch, remote)?.marks.push(mark);
         Ok(())
     }
 
@@ -432,19 +428,6 @@ impl RemoteBatch {
         remote.put_many(rows)?;
         if marks.is_empty() { Ok(()) } else { remote.put_marks(marks) }
     }
-}
-
-/// Puts the mark of a load into a batch, or removes it, after the documents of the batch.
-///
-/// # Errors
-/// Unsupported for a batch of another collection.
-pub fn put_mark(
-    batch: &mut Batch,
-    remote: &Arc<dyn Remote>,
-    (key, value): (Vec<u8>, Option<Vec<u8>>),
-) -> Result<()> {
-    RemoteBatch::of(batch, remote)?.marks.push((key, value));
-    Ok(())
 }
 
 /// The rows of a range, whose scan begins when the first one is asked for.
@@ -500,47 +483,3 @@ impl RemoteRows {
         self.scan.as_ref().map_or(&self.nothing, |scan| scan.value())
     }
 }
-
-/// For tests that run over several stores: the collections of an open database are elsewhere.
-#[cfg(feature = "doubles")]
-mod double {
-    use super::{Collection, Database, Result};
-    use std::collections::HashMap;
-    use std::sync::{Arc, Mutex, PoisonError};
-
-    /// Returns the collection of a name; the second says whether it is created if there is none.
-    pub type Collections = Arc<dyn Fn(&str, bool) -> Result<Option<Collection>> + Send + Sync>;
-
-    static ELSEWHERE: Mutex<Option<HashMap<usize, Collections>>> = Mutex::new(None);
-
-    /// The address of what only one open database has.
-    fn address(database: &Database) -> usize {
-        Arc::as_ptr(database.engine().scratch()) as usize
-    }
-
-    /// Lets the collections of an open database be those of `collections`, or its own again.
-    pub fn redirect(database: &Database, collections: Option<Collections>) {
-        let mut elsewhere = ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner);
-        let elsewhere = elsewhere.get_or_insert_with(HashMap::new);
-        match collections {
-            Some(collections) => _ = elsewhere.insert(address(database), collections),
-            None => _ = elsewhere.remove(&address(database)),
-        }
-    }
-
-    pub(crate) fn redirected(
-        database: &Database,
-        name: &str,
-        creates: bool,
-    ) -> Option<Result<Option<Collection>>> {
-        let elsewhere = ELSEWHERE.lock().unwrap_or_else(PoisonError::into_inner);
-        let collections = Arc::clone(elsewhere.as_ref()?.get(&address(database))?);
-        drop(elsewhere);
-        Some(collections(name, creates))
-    }
-}
-
-#[cfg(feature = "doubles")]
-pub(crate) use double::redirected;
-#[cfg(feature = "doubles")]
-pub use double::{Collections, redirect};

@@ -18,7 +18,8 @@
 use crate::error::LoadError;
 use crate::ids;
 use crate::sum::Sum;
-use flagstone::remote::{self, Remote};
+use flagstone::internal::{put_remote_mark, remote_of};
+use flagstone::remote::Remote;
 use flagstone::{
     Batch, Collection, Database, ErrorKind, Keyspace, KeyspaceOptions, Routing, Slice, Space,
 };
@@ -115,9 +116,7 @@ impl MarkPlace {
     fn put(&self, batch: &mut Batch, key: Vec<u8>, value: String) -> flagstone::Result<()> {
         match self {
             Self::Keyspace(keyspace) => batch.put(keyspace, key, value),
-            Self::Remote(remote) => {
-                remote::put_mark(batch, remote, (key, Some(value.into_bytes())))
-            }
+            Self::Remote(remote) => put_remote_mark(batch, remote, (key, Some(value.into_bytes()))),
         }
     }
 }
@@ -161,7 +160,7 @@ impl Marks {
         settings: &[(&str, String)],
         writers: u16,
     ) -> Result<Self, LoadError> {
-        let place = match remote::of(collection) {
+        let place = match remote_of(collection) {
             Some(remote) => MarkPlace::Remote(Arc::clone(remote)),
             None => MarkPlace::Keyspace(keyspace_of(database)?),
         };
@@ -258,7 +257,7 @@ impl Marks {
                 let writers = (0..writers as u16).map(|writer| self.key(writer));
                 let copies = complete.is_empty().then(|| self.copies_key());
                 for key in writers.chain(copies) {
-                    remote::put_mark(batch, remote, (key, None))?;
+                    put_remote_mark(batch, remote, (key, None))?;
                 }
             }
         }
@@ -539,7 +538,7 @@ pub fn identity_of(path: &Path, file: &mut File) -> Result<String, LoadError> {
 /// Returns whether documents of the collection may expire: by an expiry of their own, or by an
 /// index. Then they can be gone without an end of the marks.
 pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
-    if remote::of(collection).is_some() {
+    if remote_of(collection).is_some() {
         return true;
     }
     let name = collection.name();
@@ -552,7 +551,7 @@ pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
 /// # Errors
 /// Those of the database.
 pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadError> {
-    if let Some(remote) = remote::of(collection) {
+    if let Some(remote) = remote_of(collection) {
         return Ok(remote.end_loads()?);
     }
     let keyspace = match database.space(KEYSPACE).existing().keyspace() {

@@ -49,8 +49,8 @@ pub trait Engine: Send + Sync {
     fn scan(&self, from: &[u8], limit: usize, each: &mut dyn FnMut(&[u8], &[u8]))
     -> Outcome<usize>;
 
-    /// Sets `key` to the last key in the order of the keys. Returns false if there is none. An error
-    /// unless the engine reads backwards here.
+    /// Sets `key` to the last key in the order of the keys. Returns false if there is none. An
+    /// error unless the engine reads backwards here.
     fn last(&self, _key: &mut Vec<u8>) -> Outcome<bool> {
         Err(format!("{} does not read backwards here", self.version()).into())
     }

@@ -136,8 +136,8 @@ mod tests {
         assert_eq!(&bytes, b"HELLO");
         disk.link(&b, &a).unwrap();
         disk.remove(&b).unwrap();
-        // Before version 10, on drives other than NTFS and under Wine, a removed file keeps its name
-        // until the last handle is closed.
+        // Before version 10, on drives other than NTFS and under Wine, a removed file keeps its
+        // name until the last handle is closed.
         drop((file, read));
         assert_eq!(disk.list(&held.path).unwrap(), ["a"]);
         assert!(disk.open(&b).err().unwrap().is_missing_file());

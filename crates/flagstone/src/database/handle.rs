@@ -34,6 +34,12 @@ use std::path::Path;
 pub struct Database(pub(super) Engine);
 
 impl Database {
+    /// Returns an address that no other open database has.
+    #[cfg(feature = "doubles")]
+    pub(crate) fn address(&self) -> usize {
+        std::sync::Arc::as_ptr(self.0.scratch()) as usize
+    }
+
     pub(crate) const fn of(engine: Engine) -> Self {
         Self(engine)
     }

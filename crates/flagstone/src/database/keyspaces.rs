@@ -336,7 +336,9 @@ impl<M: Opening> OpenSpace<'_, M> {
     /// As [`OpenSpace::keyspace`].
     pub fn collection(self) -> Result<M::Of<Collection>> {
         #[cfg(feature = "doubles")]
-        if let Some(found) = crate::remote::redirected(self.database, self.name, M::CREATES) {
+        if let Some(found) =
+            crate::elsewhere::redirected(self.database.address(), self.name, M::CREATES)
+        {
             return M::of(found?);
         }
         let engine = &self.database.0;

@@ -459,8 +459,8 @@ fn next_batch(
 /// time that it may take.
 fn timed_batch(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) -> Outcome<bool> {
     if run.args().get("maxTimeMS")?.is_some() {
-        let text = "getMore.maxTimeMS: expected none for a cursor that waits for no events: that of \
-                    its query counts";
+        let text = "getMore.maxTimeMS: expected none for a cursor that waits for no events: that \
+                    of its query counts";
         return Err(Failure::new(Code::BadValue, text));
     }
     let began = Instant::now();

@@ -712,8 +712,8 @@ impl Service {
         }
     }
 
-    /// Ends what nobody has used for long, or is too old: cursors, transactions, sessions. Drops collections whose
-    /// changes have left the log. To be called now and then.
+    /// Ends what nobody has used for long, or is too old: cursors, transactions, sessions. Drops
+    /// collections whose changes have left the log. To be called now and then.
     ///
     /// # Errors
     /// If a collection could not be dropped: the next call tries again.

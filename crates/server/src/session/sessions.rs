@@ -177,8 +177,8 @@ impl Sessions {
         drop(open);
     }
 
-    /// Ends transactions that nobody has used for a minute or that have become too old, and sessions
-    /// that nobody has used for half an hour.
+    /// Ends transactions that nobody has used for a minute or that have become too old, and
+    /// sessions that nobody has used for half an hour.
     pub(crate) fn end_idle(&self) {
         lock(&self.open).retain(|_key, session| {
             let Ok(mut session) = session.try_lock() else { return true };

@@ -426,8 +426,8 @@ impl IndexAccess {
     }
 
     /// Returns the conditions that entries in the ranges do not prove. An entry and its document
-    /// are of one commit, so a document has no need to be checked for what its entry says, unless it
-    /// is read at another moment.
+    /// are of one commit, so a document has no need to be checked for what its entry says, unless
+    /// it is read at another moment.
     pub(super) fn unproven<'f>(
         &self,
         filter: &'f Filter,

@@ -319,8 +319,8 @@ impl<'t> Fetch<'t> {
         Ok(false)
     }
 
-    /// As [`Fetch::advance`] in a cluster: several documents are fetched at once, ever more of them,
-    /// so that a query that stops early has fetched few in vain.
+    /// As [`Fetch::advance`] in a cluster: several documents are fetched at once, ever more of
+    /// them, so that a query that stops early has fetched few in vain.
     fn advance_remote(&mut self, stored: &Stored, remote: &Arc<dyn Remote>) -> Result<bool> {
         loop {
             if let Some((key, document)) = self.ahead.pop() {

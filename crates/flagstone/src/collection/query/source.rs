@@ -26,7 +26,8 @@ pub(super) enum QuerySource<'t> {
     Transaction(&'t Transaction),
     /// Where plans of the transaction are compared. That is no read of it.
     Probe(&'t Transaction),
-    /// A cluster, whose rows are of several moments, and how many the query takes, if that is known.
+    /// A cluster, whose rows are of several moments, and how many the query takes, if that is
+    /// known.
     Remote(Arc<dyn Remote>, Option<u64>),
 }
 

@@ -322,7 +322,8 @@ fn metrics_show_limits_and_what_they_limit() {
     assert_eq!((metric("sessions"), metric("open_transactions"), metric(expired)), (0.0, 0.0, 0.0));
     let text = "x".repeat(1000);
     let insert = format!(
-        r#"{{"insert":"things","documents":[{{"_id":1,"t":"{text}"}}],"txnNumber":{{"$numberLong":"1"}},
+        r#"{{"insert":"things","documents":[{{"_id":1,"t":"{text}"}}],
+        "txnNumber":{{"$numberLong":"1"}},
         "lsid":{{"id":{{"$binary":{{"base64":"AAAAAAAAAAAAAAAAAAAAAQ==","subType":"04"}}}}}},
         "autocommit":false,"startTransaction":true}}"#
     );

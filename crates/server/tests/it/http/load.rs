@@ -482,8 +482,8 @@ fn a_body_that_grows_without_end_takes_no_more_memory_than_its_longest_line() {
     assert!(metrics.contains("\nflagstone_running_loads 0\n"), "{metrics}");
 }
 
-/// The beginning of a line that is too long was refused when its end had come: a client that sent no
-/// end had a load for ever. And what it sent after an answer was read for ever.
+/// The beginning of a line that is too long was refused when its end had come: a client that sent
+/// no end had a load for ever. And what it sent after an answer was read for ever.
 #[test]
 fn a_line_without_end_is_refused_while_it_comes() {
     let serving = Serving::new(limits(|limits| limits.message = Duration::from_secs(2)));
