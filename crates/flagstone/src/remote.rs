@@ -23,7 +23,7 @@ use crate::index::{
 };
 pub use flagstone_base::KeyRange;
 use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
-use flagstone_doc::View;
+use flagstone_doc::{Direction, View, sort_key};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -123,6 +123,9 @@ pub trait Remote: Send + Sync {
     /// About how many rows there are, without reading many.
     fn about(&self, area: Area) -> u64;
 
+    /// Refuses where nothing can be written, whatever the document: in the closure of an update.
+    fn check_may_write(&self) -> Result<()>;
+
     /// Sets a document. The old one is read only where its entries are needed.
     fn put(&self, key: &[u8], document: &[u8], expiry: Option<Moment>) -> Result<()>;
 
@@ -213,14 +216,14 @@ impl RemoteIndex {
         &self.state.definition.name
     }
 
-    /// Returns the stored key of the document of an entry.
+    /// Returns the stored key of the document of an entry, which is its key and value.
     ///
     /// # Errors
     /// Corruption if the entry is damaged.
-    pub fn primary_key(&self, entry: &[u8]) -> Result<Vec<u8>> {
+    pub fn primary_key(&self, entry: (&[u8], &[u8])) -> Result<Vec<u8>> {
         let mut ends = Ends::default();
         let directions = self.state.definition.directions();
-        let parts = parts((entry, b""), directions, false, b"", &mut ends);
+        let parts = parts(entry, directions, false, b"", &mut ends);
         parts.map(|parts| parts.primary_key.to_vec()).map_err(corrupt)
     }
 
@@ -256,6 +259,20 @@ impl RemoteIndex {
         let usable_from = self.state.usable_from().or(other.usable_from());
         let seen = self.state.seen().with(other.seen());
         encode_note(&self.state.definition, &Status { usable_from, seen, built: None })
+    }
+
+    /// Refuses a new index of the same name that has another definition.
+    ///
+    /// # Errors
+    /// InvalidInput; as [`RemoteIndex::new`].
+    pub fn check_same(&self, new: &NewIndex) -> Result<()> {
+        let text = |definition: &Definition| encode_note(definition, &Status::default());
+        let other = IndexState::open(&new.name, &new.note, false)?;
+        if text(&self.state.definition)? == text(&other.definition)? {
+            return Ok(());
+        }
+        let name = self.name();
+        Err(Error::invalid(format!("there is an index {name:?} already, with another definition")))
     }
 
     fn status(&self) -> Status {
@@ -357,6 +374,12 @@ fn root(row: &Row) -> Result<View<'_>> {
 
 fn corrupt(malformed: flagstone_base::Malformed) -> Error {
     Error::new(ErrorKind::Corruption, format!("a stored document, {malformed}"))
+}
+
+/// Returns a stored key as errors show it.
+pub fn shown_key(key: &[u8]) -> String {
+    let value = sort_key::decode(key, Direction::Ascending);
+    value.map_or_else(|_damaged| key.escape_ascii().to_string(), |value| value.to_string())
 }
 
 /// Returns the error of what a cluster cannot do. `instead` says what to use.

@@ -78,7 +78,7 @@ impl Stored {
         match &self.0.place {
             Place::Keyspace(keyspace) => Ok(keyspace),
             Place::Remote(_) => Err(unsupported(
-                "this (it reads or writes several documents as of one moment, or reads no disk)",
+                "a batch, snapshot, transaction, feed of changes, or read of memory alone",
                 "calls of the collection for one document, find or update_many",
             )),
         }

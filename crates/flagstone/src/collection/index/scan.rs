@@ -259,6 +259,8 @@ enum EntryScan<'a> {
     Snapshot(Scan),
     Transaction(Box<TransactionScan<'a>>),
     Remote(RemoteRows),
+    /// One entry that was read before: its key and value.
+    Copied(Vec<u8>, Vec<u8>),
 }
 
 /// Where the parts of the current entry are.
@@ -293,6 +295,12 @@ pub(crate) struct IndexScan<'a> {
 }
 
 impl IndexScan<'_> {
+    /// Returns a scan that stays at the current entry.
+    pub(crate) fn copied<'t>(&self) -> IndexScan<'t> {
+        let source = EntryScan::Copied(self.key().to_vec(), self.value().to_vec());
+        IndexScan { index: self.index.clone(), source, place: self.place, first: Vec::new() }
+    }
+
     /// Returns whether the entries are those of `index`.
     pub(crate) fn is_of(&self, index: &UsableIndex) -> bool {
         match (&self.index, &index.place) {
@@ -318,6 +326,7 @@ impl IndexScan<'_> {
             EntryScan::Snapshot(scan) => scan.advance()?,
             EntryScan::Transaction(scan) => scan.advance()?,
             EntryScan::Remote(scan) => scan.advance()?,
+            EntryScan::Copied(..) => false,
         };
         if has_next {
             let definition = self.definition()?;
@@ -380,6 +389,7 @@ impl IndexScan<'_> {
             EntryScan::Snapshot(scan) => scan.key(),
             EntryScan::Transaction(scan) => scan.key(),
             EntryScan::Remote(scan) => scan.key(),
+            EntryScan::Copied(key, _) => key,
         }
     }
 
@@ -388,6 +398,7 @@ impl IndexScan<'_> {
             EntryScan::Snapshot(scan) => scan.value_bytes(),
             EntryScan::Transaction(scan) => scan.value_bytes(),
             EntryScan::Remote(scan) => scan.value(),
+            EntryScan::Copied(_, value) => value,
         }
     }
 

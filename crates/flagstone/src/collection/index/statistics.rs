@@ -36,18 +36,18 @@ pub(in crate::collection) fn statistics(stored: &Stored, name: &str) -> Result<I
         let collection = stored.name();
         return Err(Error::invalid(format!("{collection:?} has no complete index {name:?}")));
     };
-    let snapshot = stored.keyspace()?.snapshot();
+    let snapshot = stored.keyspace().ok().map(|keyspace| keyspace.snapshot());
     let end = |is_reverse| -> Result<Vec<Option<Value>>> {
-        let reader = Reader::Snapshot(&snapshot);
+        let reader = snapshot.as_ref().map_or(Reader::Remote(Some(1)), Reader::Snapshot);
         let mut scan = index.scan(reader, &IndexRange::all(), is_reverse)?;
         if scan.advance()? { scan.decode() } else { Ok(Vec::new()) }
     };
     let entries = index.approximate_count();
     let fields = index.definition().map_or(0, |definition| definition.fields.len());
     let (mut distinct, mut distinct_error, mut sampled) = (Vec::new(), Vec::new(), 0);
-    if let Some(statistics) = index.statistics() {
+    if let (Some(statistics), Some(snapshot)) = (index.statistics(), &snapshot) {
         sampled = statistics.sampled();
-        let (index, snapshot, statistics) = (&index, &snapshot, &statistics);
+        let (index, statistics) = (&index, &statistics);
         let counter = Counter { index, snapshot, statistics, entries };
         for fields in 1..=fields {
             let Some(found) = counter.distinct(fields)? else { break };

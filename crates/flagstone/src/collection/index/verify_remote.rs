@@ -55,7 +55,7 @@ pub(super) fn verify(stored: &Stored, remote: &Arc<dyn Remote>) -> Result<IndexV
             };
             let (key, entry) = match (order, wanted) {
                 (Ordering::Less, Some(wanted)) => (sorted.value().to_vec(), wanted.to_vec()),
-                _ => (index.primary_key(scan.key())?, scan.key().to_vec()),
+                _ => (index.primary_key((scan.key(), scan.value()))?, scan.key().to_vec()),
             };
             if order != Ordering::Equal {
                 doubtful.entry(key).or_default().insert((index.id, entry));

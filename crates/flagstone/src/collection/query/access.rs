@@ -427,13 +427,9 @@ impl IndexAccess {
 
     /// Returns the conditions that entries in the ranges do not prove. An entry and its document
     /// are of one commit, so a document has no need to be checked for what its entry says, unless
-    /// it is read at another moment.
-    pub(super) fn unproven<'f>(
-        &self,
-        filter: &'f Filter,
-        source: &QuerySource<'_>,
-    ) -> Cow<'f, Filter> {
-        if !source.is_of_one_moment() && self.cover.is_none() {
+    /// it is read at a later moment.
+    pub(super) fn unproven<'f>(&self, filter: &'f Filter, is_read_later: bool) -> Cow<'f, Filter> {
+        if is_read_later {
             return Cow::Borrowed(filter);
         }
         match (self.is_exact, self.are_bounds_exact && self.fields > 0) {

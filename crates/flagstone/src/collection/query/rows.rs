@@ -9,7 +9,7 @@ use super::token::KeyPosition;
 use super::values::{IndexedValue, ValueRow};
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
-use crate::remote::Remote;
+use crate::remote::{Remote, Row};
 use flagstone_base::{Result, Slice, interrupt};
 use flagstone_doc::{Matcher, View};
 use std::sync::Arc;
@@ -53,6 +53,13 @@ enum RowSource<'t> {
     Covered(Box<Covered<'t>>),
 }
 
+/// A document that was fetched ahead: its key, and the entry that gave it, if their order matters.
+struct Ahead<'t> {
+    key: Vec<u8>,
+    document: Slice,
+    entry: Option<IndexScan<'t>>,
+}
+
 /// Documents that are read by the keys that an index gives.
 pub(super) struct Fetch<'t> {
     source: QuerySource<'t>,
@@ -68,8 +75,10 @@ pub(super) struct Fetch<'t> {
     batch_len: usize,
     key: Vec<u8>,
     document: Slice,
-    /// Documents that a cluster has returned, with their keys, the next one last.
-    ahead: Vec<(Vec<u8>, Slice)>,
+    /// Documents that a cluster has returned, the next one last.
+    ahead: Vec<Ahead<'t>>,
+    /// The entry that gave the current one of them.
+    entry: Option<IndexScan<'t>>,
     /// How many are fetched from a cluster at once.
     ahead_len: usize,
 }
@@ -232,6 +241,9 @@ impl<'t> Rows<'t> {
     /// The entry that gave the document, if the documents come in the order of entries.
     pub(super) fn entry(&self) -> Option<&IndexScan<'t>> {
         match &self.found {
+            RowSource::Fetch(fetch) if fetch.keeps_order && fetch.source.remote().is_some() => {
+                fetch.entry.as_ref().or_else(|| fetch.keys.entry())
+            }
             RowSource::Fetch(fetch) if fetch.keeps_order => fetch.keys.entry(),
             RowSource::Covered(covered) => covered.entry(),
             _ => None,
@@ -289,6 +301,7 @@ impl<'t> Fetch<'t> {
             key: Vec::new(),
             document: Slice::EMPTY,
             ahead: Vec::new(),
+            entry: None,
             ahead_len: AHEAD_MIN,
         }
     }
@@ -323,23 +336,27 @@ impl<'t> Fetch<'t> {
     /// them, so that a query that stops early has fetched few in vain.
     fn advance_remote(&mut self, stored: &Stored, remote: &Arc<dyn Remote>) -> Result<bool> {
         loop {
-            if let Some((key, document)) = self.ahead.pop() {
-                (self.key, self.document) = (key, document);
+            if let Some(Ahead { key, document, entry }) = self.ahead.pop() {
+                (self.key, self.document, self.entry) = (key, document, entry);
                 return Ok(true);
             }
             let mut keys = Vec::new();
             while keys.len() < self.ahead_len && self.next_key(stored)? {
                 if self.after.as_ref().is_none_or(|after| !after.has_passed(&self.key)) {
-                    keys.push(self.key.clone());
+                    let entry = self.keys.entry().filter(|_| self.keeps_order);
+                    keys.push((self.key.clone(), entry.map(IndexScan::copied)));
                 }
             }
             if keys.is_empty() {
                 return Ok(false);
             }
             self.ahead_len = (2 * self.ahead_len).min(AHEAD_MAX);
-            let rows = remote.get_many(&keys.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
-            let found = keys.into_iter().zip(rows).rev();
-            self.ahead = found.filter_map(|(key, row)| Some((key, row?.document))).collect();
+            let rows =
+                remote.get_many(&keys.iter().map(|(key, _)| key.as_slice()).collect::<Vec<_>>())?;
+            let found = |((key, entry), row): ((Vec<u8>, _), Option<Row>)| {
+                row.map(|row| Ahead { key, document: row.document, entry })
+            };
+            self.ahead = keys.into_iter().zip(rows).rev().filter_map(found).collect();
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::collection::Stored;
 use crate::collection::index::{IndexRange, UsableIndex};
-use crate::remote::{Area, Remote, RemoteRows};
+use crate::remote::{Area, Remote, RemoteRows, unsupported};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_doc::Direction;
@@ -41,8 +41,14 @@ impl<'t> Reads<'t> {
                 QuerySource::Remote(Arc::clone(remote), None)
             }
             (Self::Now, None) => QuerySource::Snapshot(stored.keyspace()?.snapshot()),
-            (Self::Snapshot(snapshot), _) => QuerySource::Snapshot(snapshot.clone()),
-            (Self::Transaction(transaction), _) => QuerySource::Transaction(transaction),
+            (_, Some(_)) => {
+                return Err(unsupported(
+                    "a query of a snapshot or a transaction",
+                    "Collection::find",
+                ));
+            }
+            (Self::Snapshot(snapshot), None) => QuerySource::Snapshot(snapshot.clone()),
+            (Self::Transaction(transaction), None) => QuerySource::Transaction(transaction),
         })
     }
 }

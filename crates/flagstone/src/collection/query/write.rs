@@ -445,8 +445,9 @@ impl WriteRun<'_, '_> {
                 let error = error.context(format_args!("document {key}"));
                 if is_refusal && self.many.keeps_going {
                     // Where nothing can be written, the fault is not that of the document.
-                    if let Ok(keyspace) = self.many.stored.keyspace() {
-                        keyspace.check_may_write()?;
+                    match self.many.stored.remote() {
+                        Some(remote) => remote.check_may_write()?,
+                        None => self.many.stored.keyspace()?.check_may_write()?,
                     }
                     self.done.matched += 1;
                     self.done.refused += 1;

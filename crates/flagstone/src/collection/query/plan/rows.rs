@@ -112,7 +112,9 @@ fn found<'t>(
             Ok(Found { rows, is_sorted: false, order: None, ties })
         }
         Chosen::Several(several) => {
-            let is_exact = several.is_exact && !ask.wanted.reads_documents();
+            // What is read of several indexes of a cluster is not of one moment.
+            let is_exact =
+                several.is_exact && !ask.wanted.reads_documents() && source.is_of_one_moment();
             let keys = gather.several(several, by_key.unwrap_or(Direction::Ascending))?;
             let fetch = Fetch::new(source, keys, true, !is_exact).after(position);
             let left = if is_exact { &everything } else { &spec.filter };
@@ -126,7 +128,7 @@ fn found<'t>(
             let covered =
                 cover.and_then(|cover| Covered::new(source, entries, cover, projector, position));
             let covered = covered.ok_or_else(|| Error::invalid("an index that covers a query"))?;
-            let left = access.unproven(&spec.filter, source);
+            let left = access.unproven(&spec.filter, false);
             let rows = Rows::covered(stored, covered, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
             Ok(Found { rows, is_sorted: has_order, order, ties })
@@ -141,7 +143,7 @@ fn found<'t>(
             let keeps_order = has_order || by_key.is_some() || !matches!(keys, Keys::Entries(..));
             let reads = ask.wanted.reads_documents() || !access.is_exact;
             let fetch = Fetch::new(source, keys, keeps_order, reads).after(position);
-            let left = access.unproven(&spec.filter, source);
+            let left = access.unproven(&spec.filter, reads && !source.is_of_one_moment());
             let rows = Rows::fetch(stored, fetch, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
             Ok(Found { rows, is_sorted: has_order, order, ties })
