@@ -1,0 +1,260 @@
+//! Indexes are created and dropped while others write.
+//!
+//! ```text
+//! create: the catalog has the index, being built, and the epoch has risen
+//!         -> the epoch of each bucket rises: from here on every write keeps the entries
+//!         -> pages of documents: their entries, under the conditions that the epoch and the tokens
+//!            of the documents are still those that were read
+//!         -> the catalog has the index, complete
+//! drop:   the catalog has it no more -> the epochs of the buckets rise -> the entries go
+//! ```
+//! A build that was interrupted stays in the catalog; the next `create_index` of the same
+//! definition does it again, and writes the same entries. Two builds of one index may run side by
+//! side.
+
+use crate::backoff::Backoff;
+use crate::catalog::Index;
+use crate::form::unpacked;
+use crate::ground::{Ground, View, no_answer, place, raise_all, settle};
+use crate::side_by_side::side_by_side;
+use crate::store::{Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, StoredRow};
+use flagstone::remote::{Catalog, NewIndex, RemoteIndex, Row};
+use flagstone_base::{Error, ErrorKind, KeyRange, Result, Slice, interrupt};
+use std::ops::{Bound, ControlFlow};
+use std::sync::Arc;
+
+/// The documents of a page.
+const PAGE: usize = 50;
+/// A batch that has so many bytes takes no further document.
+const BATCH_BYTES: usize = 1 << 20;
+/// The buckets whose pages are indexed side by side.
+const SIDE_BY_SIDE: usize = 8;
+/// How often a page is tried.
+const TRIES: u32 = 100;
+
+/// Called with the numbers of documents and entries so far; ends the build by `Break`.
+type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+
+/// Creates an index and fills it.
+///
+/// # Errors
+/// InvalidInput for an index of the same name with another definition, or a document that the index
+/// cannot hold: then it is dropped again. Of the store: then the next call goes on.
+pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Result<ControlFlow<()>> {
+    let view = ground.alter(&mut |note| {
+        if let Some(index) = note.indexes.iter().find(|index| index.name == new.name) {
+            RemoteIndex::new(index.id, &index.name, &index.note)?.check_same(new)?;
+            return Ok(false);
+        }
+        let (name, bytes) = (new.name.clone(), new.note.clone());
+        note.indexes.push(Index { id: note.next_index, name, note: bytes });
+        note.next_index += 1;
+        note.epoch += 1;
+        Ok(true)
+    })?;
+    let known = view.catalog.indexes().iter().find(|index| index.name() == new.name);
+    let index = known.ok_or_else(|| was_dropped(ground))?;
+    if index.is_complete() {
+        return Ok(ControlFlow::Continue(()));
+    }
+    let built = raise_all(ground).and_then(|()| fill(ground, index.id, watch));
+    match &built {
+        Ok(ControlFlow::Continue(())) => complete(ground, index.id)?,
+        Err(error) if error.kind() != ErrorKind::InvalidInput => {}
+        _ => drop(remove(ground, &|one| one.id == index.id)?),
+    }
+    built
+}
+
+/// Drops an index. Returns false if there is none of this name.
+pub(crate) fn drop_named(ground: &Ground, name: &str) -> Result<bool> {
+    remove(ground, &|index| index.name == name)
+}
+
+/// Drops the index that `is_it` finds.
+fn remove(ground: &Ground, is_it: &dyn Fn(&Index) -> bool) -> Result<bool> {
+    let mut was_there = false;
+    ground.alter(&mut |note| {
+        let Some(at) = note.indexes.iter().position(is_it) else { return Ok(false) };
+        was_there = true;
+        let index = note.indexes.remove(at);
+        note.dropped_indexes.push(index.id);
+        note.epoch += 1;
+        Ok(true)
+    })?;
+    // It is dropped. What cannot be removed now, the next drop of an index removes.
+    let _rest = sweep(ground);
+    Ok(was_there)
+}
+
+/// Removes the entries of indexes that were dropped.
+fn sweep(ground: &Ground) -> Result<()> {
+    let dropped = ground.view().note.dropped_indexes.clone();
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    raise_all(ground)?;
+    let view = ground.view();
+    for id in dropped {
+        side_by_side((0..view.note.rows.buckets).collect(), |bucket| {
+            ground.store.remove_kind(view.partition(bucket), Kind(id as i32))
+        })?;
+        ground.alter(&mut |note| {
+            let before = note.dropped_indexes.len();
+            note.dropped_indexes.retain(|one| *one != id);
+            Ok(note.dropped_indexes.len() < before)
+        })?;
+    }
+    Ok(())
+}
+
+fn complete(ground: &Ground, id: u32) -> Result<()> {
+    ground.alter(&mut |note| {
+        let index = note.indexes.iter_mut().find(|index| index.id == id);
+        let index = index.ok_or_else(|| was_dropped(ground))?;
+        let complete = RemoteIndex::new(id, &index.name, &index.note)?.complete_note()?;
+        let is_changed = complete != index.note;
+        index.note = complete;
+        Ok(is_changed)
+    })?;
+    Ok(())
+}
+
+/// A bucket whose documents are being indexed.
+#[derive(Default)]
+struct Bucket {
+    number: u32,
+    /// The last document that is indexed.
+    last: Option<Slice>,
+    is_done: bool,
+    documents: u64,
+    entries: u64,
+}
+
+/// Adds the entries of all documents.
+fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
+    let bucket = |number| Bucket { number, ..Bucket::default() };
+    let mut buckets: Vec<Bucket> = (0..ground.view().note.rows.buckets).map(bucket).collect();
+    loop {
+        interrupt::check()?;
+        let left = buckets.iter_mut().filter(|bucket| !bucket.is_done);
+        let left: Vec<_> = left.take(SIDE_BY_SIDE).collect();
+        if left.is_empty() {
+            return Ok(ControlFlow::Continue(()));
+        }
+        side_by_side(left, |bucket| index_page(ground, id, bucket))?;
+        let documents = buckets.iter().map(|bucket| bucket.documents).sum();
+        let entries = buckets.iter().map(|bucket| bucket.entries).sum();
+        if watch(documents, entries).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+}
+
+/// Adds the entries of the next documents of a bucket.
+fn index_page(ground: &Ground, id: u32, bucket: &mut Bucket) -> Result<()> {
+    let mut backoff = Backoff::of(TRIES);
+    let mut view = ground.view();
+    loop {
+        let page = read(ground, &view, bucket)?;
+        let index = view.catalog.indexes().iter().find(|index| index.id == id);
+        let index = index.ok_or_else(|| was_dropped(ground))?;
+        let part = entries(ground, &view, (index, bucket.number), &page)?;
+        if !part.notes.is_empty() {
+            view = ground.unite(&part.notes)?;
+            continue;
+        }
+        let entries = part.batch.changes.len() as u64;
+        let written = match entries {
+            0 => Ok(Outcome::Applied),
+            // If it comes late, it writes what is there, or its conditions do not hold.
+            _ => ground.store.batch(&part.batch),
+        };
+        match written {
+            Ok(Outcome::Applied) => {
+                bucket.is_done = page.is_last && part.documents == page.rows.len();
+                bucket.last = part.last.or(bucket.last.take());
+                bucket.documents += part.documents as u64;
+                bucket.entries += entries;
+                return Ok(());
+            }
+            Ok(Outcome::Refused) => view = settle(ground, bucket.number)?,
+            Err(error) if error.kind() == ErrorKind::Unknown => {}
+            Err(error) => return Err(error),
+        }
+        if !backoff.again() {
+            let place = place(&ground.name, view.partition(bucket.number));
+            let text = format!("documents of {place} could not be indexed in {TRIES} attempts");
+            return Err(Error::new(ErrorKind::Unavailable, text));
+        }
+    }
+}
+
+fn read(ground: &Ground, view: &View, bucket: &Bucket) -> Result<Page> {
+    let start = bucket.last.as_ref().map_or(Bound::Unbounded, |at| Bound::Excluded(at.to_vec()));
+    let request = PageRequest {
+        partition: view.partition(bucket.number),
+        kind: Kind::DOCUMENTS,
+        range: KeyRange { start, end: Bound::Unbounded },
+        is_reversed: false,
+        limit: PAGE,
+        keys_only: false,
+    };
+    ground.store.pages(&[request]).pop().ok_or_else(no_answer)?
+}
+
+/// The entries of the first documents of a page.
+struct Part {
+    batch: Batch,
+    notes: Vec<(u32, Vec<u8>)>,
+    documents: usize,
+    last: Option<Slice>,
+}
+
+fn entries(
+    ground: &Ground,
+    view: &View,
+    (index, bucket): (&Arc<RemoteIndex>, u32),
+    page: &Page,
+) -> Result<Part> {
+    let alone = Catalog::new(view.catalog.version, vec![Arc::clone(index)]);
+    let (partition, epoch) = (view.partition(bucket), view.note.epoch);
+    let (conditions, changes) = (Vec::new(), Vec::new());
+    let batch = Batch { partition, epoch, conditions, changes };
+    let mut part = Part { batch, notes: Vec::new(), documents: 0, last: None };
+    let mut bytes = 0;
+    for row in &page.rows {
+        let StoredRow { key, value, token, expiry } = row;
+        let changes = unpacked(value).and_then(|document| {
+            alone.changes(key, None, Some(&Row { document, expiry: *expiry }))
+        });
+        let changes = changes.map_err(|error| {
+            let (name, key) = (&ground.name, flagstone::remote::shown_key(key));
+            error.context(format!("collection {name:?}, document of key {key}"))
+        })?;
+        part.notes.extend(changes.notes);
+        if !changes.entries.is_empty() {
+            let row = RowKey { kind: Kind::DOCUMENTS, key: key.clone() };
+            part.batch.conditions.push(Condition { row, token: *token });
+        }
+        for entry in changes.entries {
+            let value = Slice::from(entry.value.unwrap_or_default());
+            let key = Slice::from(entry.key);
+            bytes += key.len() + value.len();
+            let row = StoredRow { key, value, token: None, expiry: *expiry };
+            part.batch.changes.push(Change::Set { kind: Kind(entry.index as i32), row });
+        }
+        part.documents += 1;
+        part.last = Some(key.clone());
+        if bytes >= BATCH_BYTES {
+            break;
+        }
+    }
+    Ok(part)
+}
+
+#[cold]
+fn was_dropped(ground: &Ground) -> Error {
+    let name = &ground.name;
+    Error::invalid(format!("the index of collection {name:?} was dropped while it was built"))
+}

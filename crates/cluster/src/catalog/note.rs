@@ -1,0 +1,253 @@
+//! The note of a collection.
+
+use flagstone_base::codec::{put_bytes, put_varint};
+use flagstone_base::fields::{FieldReader, FieldWriter, items, narrow};
+use flagstone_base::{Decoder, Error, Malformed, Result, Undecoded};
+
+/// Where the documents of a collection are, and its indexes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// The number of the collection.
+    pub(crate) id: i32,
+    pub(crate) rows: Generation,
+    /// What the epoch of its buckets must be. Rises when an index is created or dropped, so that a
+    /// writer that does not know it is refused.
+    pub(crate) epoch: i32,
+    pub(crate) state: State,
+    /// In the order of their creation.
+    pub(crate) indexes: Vec<Index>,
+    /// The number of the next index.
+    pub(crate) next_index: u32,
+    /// Indexes that were dropped, whose entries may still be there.
+    pub(crate) dropped_indexes: Vec<u32>,
+    /// Generations that were replaced, whose rows may still be there.
+    pub(crate) replaced: Vec<Generation>,
+}
+
+/// The partitions of a collection. Another generation takes their place when it is cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Generation {
+    pub(crate) number: i32,
+    /// A power of two.
+    pub(crate) buckets: u32,
+}
+
+/// What is being done with a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Live,
+    /// It is being cleared: its buckets get fences, then this generation takes the place of theirs.
+    Clearing(i32),
+    /// It is being dropped. Nobody uses it any more.
+    Dropping,
+    /// It was dropped, and nothing is left of it.
+    Dropped,
+}
+
+/// An index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Index {
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    /// What [`flagstone::remote::RemoteIndex`] reads.
+    pub(crate) note: Vec<u8>,
+}
+
+const ID: u64 = 1;
+const GENERATION: u64 = 3;
+const EPOCH: u64 = 5;
+const BUCKETS: u64 = 7;
+const STATE: u64 = 9;
+const NEXT_GENERATION: u64 = 11;
+const INDEXES: u64 = 13;
+const NEXT_INDEX: u64 = 15;
+const DROPPED_INDEXES: u64 = 17;
+const REPLACED: u64 = 19;
+
+/// The most buckets of a generation.
+const BUCKETS_MAX: u32 = 1 << 16;
+
+impl Note {
+    /// Returns the note of a new collection.
+    pub(crate) const fn new(id: i32, buckets: u32) -> Self {
+        Self {
+            id,
+            rows: Generation { number: id, buckets },
+            epoch: 1,
+            state: State::Live,
+            indexes: Vec::new(),
+            next_index: 1,
+            dropped_indexes: Vec::new(),
+            replaced: Vec::new(),
+        }
+    }
+
+    /// Returns whether the collection can be used.
+    pub(crate) const fn is_there(&self) -> bool {
+        matches!(self.state, State::Live | State::Clearing(_))
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (state, next) = match self.state {
+            State::Live => (0, 0),
+            State::Clearing(next) => (1, next),
+            State::Dropping => (2, 0),
+            State::Dropped => (3, 0),
+        };
+        let mut out = Vec::new();
+        let mut fields = FieldWriter::new(&mut out);
+        fields.number(ID, self.id as u64);
+        fields.number(GENERATION, self.rows.number as u64);
+        fields.number(EPOCH, self.epoch as u64);
+        fields.number(BUCKETS, self.rows.buckets.into());
+        fields.number_unless_zero(STATE, state);
+        fields.number_unless_zero(NEXT_GENERATION, next as u64);
+        fields.list(INDEXES, &self.indexes, |index, out| {
+            put_varint(out, index.id.into());
+            put_bytes(out, index.name.as_bytes());
+            put_bytes(out, &index.note);
+        });
+        fields.number(NEXT_INDEX, self.next_index.into());
+        fields
+            .list(DROPPED_INDEXES, &self.dropped_indexes, |id, out| put_varint(out, (*id).into()));
+        fields.list(REPLACED, &self.replaced, |old, out| {
+            put_varint(out, old.number as u64);
+            put_varint(out, old.buckets.into());
+        });
+        out
+    }
+
+    /// Decodes the note of the collection `name`.
+    ///
+    /// # Errors
+    /// Corruption that names collection and offset; Unsupported for a note of a newer flagstone.
+    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
+        Self::fields(bytes).map_err(|wrong| wrong.in_file(place(name), 0))
+    }
+
+    fn fields(bytes: &[u8]) -> Result<Self, Undecoded> {
+        let mut note = Self { next_index: 0, ..Self::new(0, 0) };
+        let (mut state, mut next) = (0_u32, 0);
+        FieldReader::of("field of a collection").read(bytes, |tag, field| {
+            match tag {
+                ID => note.id = narrow(field)?,
+                GENERATION => note.rows.number = narrow(field)?,
+                EPOCH => note.epoch = narrow(field)?,
+                BUCKETS => note.rows.buckets = buckets(narrow(field)?, 0)?,
+                STATE => state = narrow(field)?,
+                NEXT_GENERATION => next = narrow(field)?,
+                INDEXES => note.indexes = items(field, index)?,
+                NEXT_INDEX => note.next_index = narrow(field)?,
+                DROPPED_INDEXES => {
+                    note.dropped_indexes = items(field, |item| Ok(narrow(item)?))?;
+                }
+                REPLACED => note.replaced = items(field, generation)?,
+                _ => return Ok(false),
+            }
+            Ok(true)
+        })?;
+        note.state = match state {
+            0 => State::Live,
+            1 if next > 0 => State::Clearing(next),
+            2 => State::Dropping,
+            3 => State::Dropped,
+            _ => return Err(Malformed { at: 0, expected: "a state of a collection" }.into()),
+        };
+        let is_whole = note.id > 0
+            && note.rows.number > 0
+            && note.rows.buckets > 0
+            && note.epoch > 0
+            && note.indexes.iter().all(|index| (1..note.next_index).contains(&index.id));
+        if !is_whole {
+            let expected = "numbers of a collection, its generation, its epoch and its indexes";
+            return Err(Malformed { at: 0, expected }.into());
+        }
+        Ok(note)
+    }
+}
+
+/// Returns how errors call the note of a collection.
+fn place(name: &str) -> String {
+    format!("table catalog, collection {name:?}")
+}
+
+fn index(item: &[u8]) -> Result<Index, Undecoded> {
+    let mut decoder = Decoder::new(item);
+    let id = decoder.varint_u32("the number of an index")?;
+    let name = decoder.text("the name of an index")?.to_owned();
+    let note = decoder.bytes("the note of an index")?.to_vec();
+    decoder.finish("the end of an index")?;
+    Ok(Index { id, name, note })
+}
+
+fn generation(item: &[u8]) -> Result<Generation, Undecoded> {
+    let mut decoder = Decoder::new(item);
+    let number = decoder.varint_u32("the number of a generation")?;
+    let number = i32::try_from(number)
+        .map_err(|_too_large| Malformed { at: 0, expected: "the number of a generation" })?;
+    let buckets = buckets(decoder.varint_u32("a number of buckets")?, decoder.position())?;
+    decoder.finish("the end of a generation")?;
+    Ok(Generation { number, buckets })
+}
+
+fn buckets(buckets: u32, at: usize) -> Result<u32, Malformed> {
+    if buckets.is_power_of_two() && buckets <= BUCKETS_MAX {
+        return Ok(buckets);
+    }
+    Err(Malformed { at, expected: "a power of two up to 65536" })
+}
+
+/// Returns the error of an unusable record of the catalog.
+pub(super) fn corrupt(name: &str, malformed: Malformed) -> Error {
+    malformed.in_file(place(name), 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flagstone_base::ErrorKind;
+
+    fn full() -> Note {
+        let index = Index { id: 2, name: "by a".into(), note: vec![7, 8] };
+        Note {
+            rows: Generation { number: 300, buckets: 16 },
+            state: State::Clearing(9),
+            indexes: vec![index],
+            next_index: 3,
+            dropped_indexes: vec![1],
+            replaced: vec![Generation { number: 5, buckets: 4 }],
+            ..Note::new(5, 16)
+        }
+    }
+
+    #[test]
+    fn a_note_has_these_bytes_and_comes_back() {
+        let bytes = full().encode();
+        let golden =
+            b"\x01\x01\x05\x03\x02\xAC\x02\x05\x01\x01\x07\x01\x10\x09\x01\x01\x0B\x01\x09\
+            \x0D\x0A\x09\x02\x04by a\x02\x07\x08\x0F\x01\x03\x11\x02\x01\x01\x13\x03\x02\x05\x04";
+        assert_eq!(bytes, golden);
+        assert_eq!(Note::decode("c", &bytes).unwrap(), full());
+        for state in [State::Live, State::Dropping, State::Dropped] {
+            let note = Note { state, ..Note::new(1, 1) };
+            assert_eq!(Note::decode("c", &note.encode()).unwrap(), note);
+        }
+    }
+
+    #[test]
+    fn damaged_notes_are_refused_with_the_collection() {
+        let bytes = full().encode();
+        for cut in 0..bytes.len() {
+            // Some are whole with fewer fields at their end.
+            if let Err(error) = Note::decode("shop", &bytes[..cut]) {
+                assert_eq!(error.kind(), ErrorKind::Corruption);
+                assert!(error.to_string().starts_with("table catalog, collection \"shop\", off"));
+            }
+        }
+        let newer = [&bytes[..], &[21, 0]].concat();
+        assert_eq!(Note::decode("c", &newer).unwrap_err().kind(), ErrorKind::Unsupported);
+        let three = Note { rows: Generation { number: 1, buckets: 3 }, ..full() };
+        let error = Note::decode("c", &three.encode()).unwrap_err();
+        assert!(error.to_string().contains("a power of two"), "{error}");
+    }
+}

@@ -1,0 +1,256 @@
+//! A cluster, and its collections by name.
+
+use crate::catalog::{NUMBERS, Note, State, alter, check_name, next_number, read};
+use crate::ground::{Ground, drop_rows};
+use crate::remote::RemoteCollection;
+use crate::scratch::ScratchDir;
+use crate::store::{Freshness, Store};
+use flagstone::admin::Environment;
+use flagstone::internal::remote_collection;
+use flagstone::remote::Remote;
+use flagstone::{Collection, Database, Value};
+use flagstone_base::{Error, Result};
+use flagstone_env::{Random, SystemRandom};
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The least and the most buckets of a collection, and for how many bytes one is.
+const BUCKETS_MIN: u32 = 16;
+const BUCKETS_MAX: u32 = 4096;
+const BUCKET_BYTES: u64 = 100 << 20;
+
+/// A cluster of machines that stores collections.
+///
+/// The handles of its collections have the calls of an embedded database's. What one machine
+/// promises and a cluster cannot, they refuse as Unsupported: snapshots, transactions, batches over
+/// several documents, the change feed.
+///
+/// Its calls block. It can be shared between threads, and should be: writes of one process are
+/// combined.
+pub struct Cluster {
+    store: Arc<dyn Store>,
+    environment: Environment,
+    /// An empty database, in whose directory queries spill.
+    scratch: Option<Database>,
+    scratch_dir: Arc<ScratchDir>,
+    /// The collections that were used, by their names.
+    known: Mutex<HashMap<String, Arc<RemoteCollection>>>,
+}
+
+impl Cluster {
+    /// Connects to a keyspace of Cassandra by an address such as
+    /// `cql://user:password@host1,host2:9042/shop?rf=3`. The keyspace and its tables are created if
+    /// they are not there, with `rf` copies of each row, by default 3.
+    ///
+    /// # Errors
+    /// InvalidInput for an address of another form, a keyspace of another program or with another
+    /// number of copies, or a wrong password; Unavailable if no node can be reached; Unsupported
+    /// for a Cassandra older than 5.0, or the tables of a newer flagstone; Io if a directory for
+    /// spill files cannot be made.
+    #[cfg(feature = "cql")]
+    pub fn connect(address: &str) -> Result<Self> {
+        Self::over(Arc::new(crate::cql::Cql::connect(address)?))
+    }
+
+    /// Returns the cluster of a store. Queries spill to the system's directory for temporary files.
+    ///
+    /// # Errors
+    /// Io if a directory for spill files cannot be made.
+    #[doc(hidden)]
+    pub fn over(store: Arc<dyn Store>) -> Result<Self> {
+        Self::over_with(store, Environment::default(), &std::env::temp_dir())
+    }
+
+    /// As [`Cluster::over`], with other clocks, and a directory in which one for spill files is
+    /// made.
+    ///
+    /// # Errors
+    /// As [`Cluster::over`].
+    #[doc(hidden)]
+    pub fn over_with(
+        store: Arc<dyn Store>,
+        environment: Environment,
+        scratch: &Path,
+    ) -> Result<Self> {
+        let (process, number) = (std::process::id(), SystemRandom.next_u64());
+        let dir = scratch.join(format!("flagstone-cluster-{process}-{number:016x}"));
+        let scratch_dir = Arc::new(ScratchDir::create(dir)?);
+        let scratch = Some(Database::open(scratch_dir.path())?);
+        Ok(Self { store, environment, scratch, scratch_dir, known: Mutex::default() })
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<RemoteCollection>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a handle of a collection, which is created if there is none.
+    ///
+    /// # Errors
+    /// InvalidInput for a name that no collection can have; Unavailable, Corruption, Closed.
+    pub fn collection(&self, name: &str) -> Result<Collection> {
+        self.collection_sized(name, 0)
+    }
+
+    /// As [`Cluster::collection`]: one that is created is for about this many bytes of documents.
+    /// It has a bucket for each 100 MB of them, from 16 to 4,096. A query reads from all buckets,
+    /// so many of them cost time; buckets that are much larger are slow in Cassandra.
+    ///
+    /// # Errors
+    /// As [`Cluster::collection`].
+    pub fn collection_sized(&self, name: &str, bytes: u64) -> Result<Collection> {
+        check_name(name)?;
+        let buckets = u32::try_from(bytes.div_ceil(BUCKET_BYTES)).unwrap_or(BUCKETS_MAX);
+        let buckets = buckets.clamp(BUCKETS_MIN, BUCKETS_MAX).next_power_of_two();
+        let (version, note) = self.created(name, buckets)?;
+        let remote = match self.known().get(name) {
+            Some(known) if known.id() == note.id as u32 => Some(Arc::clone(known)),
+            _ => None,
+        };
+        let remote = match remote {
+            Some(remote) => remote,
+            None => self.opened(name, (version, note))?,
+        };
+        let scratch = self.scratch()?;
+        Ok(remote_collection(remote, scratch))
+    }
+
+    /// Returns a handle of a collection, if there is one.
+    ///
+    /// # Errors
+    /// As [`Cluster::collection`].
+    pub fn existing(&self, name: &str) -> Result<Option<Collection>> {
+        check_name(name)?;
+        let known = read(&*self.store, name, Freshness::Serial)?;
+        match known.filter(|(_, note)| note.is_there()) {
+            // One that is dropped in between is created again, empty, as by a later call.
+            Some(_) => self.collection(name).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the empty database in whose directory queries spill. Its `commit` takes batches of
+    /// documents that were parsed for collections of the cluster.
+    ///
+    /// # Errors
+    /// Closed.
+    #[doc(hidden)]
+    pub fn scratch(&self) -> Result<&Database> {
+        self.scratch.as_ref().ok_or_else(closed)
+    }
+
+    /// Returns what is known of the cluster: its nodes, how many copies there are of each row, and
+    /// what an acknowledged write survives.
+    ///
+    /// # Errors
+    /// Unavailable, Closed.
+    pub fn facts(&self) -> Result<Value> {
+        self.store.facts()
+    }
+
+    /// Returns the collection of a note. Two threads get the same one.
+    fn opened(&self, name: &str, (version, note): (i64, Note)) -> Result<Arc<RemoteCollection>> {
+        let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.environment.clock));
+        let id = note.id as u32;
+        let ground = Ground::new(store, clock, name, (version, note))?;
+        let mut known = self.known();
+        if let Some(known) = known.get(name).filter(|known| known.id() == id) {
+            return Ok(Arc::clone(known));
+        }
+        let remote = Arc::new(RemoteCollection::new(ground, &self.scratch_dir));
+        known.insert(name.to_owned(), Arc::clone(&remote));
+        Ok(remote)
+    }
+
+    /// Returns the note of a collection, which is created if there is none.
+    fn created(&self, name: &str, buckets: u32) -> Result<(i64, Note)> {
+        let store = &*self.store;
+        loop {
+            match read(store, name, Freshness::Serial)? {
+                Some((version, note)) if note.is_there() => return Ok((version, note)),
+                Some((_, note)) if note.state == State::Dropping => self.end(name, &note)?,
+                _ => {
+                    let id = next_number(store)?;
+                    // If another call creates it meanwhile, it is that one.
+                    alter(store, name, &mut |note| {
+                        let is_free = note.is_none_or(|note| note.state == State::Dropped);
+                        Ok(is_free.then(|| Note::new(id, buckets)))
+                    })?;
+                }
+            }
+        }
+    }
+
+    /// Returns the names of all collections, sorted.
+    ///
+    /// # Errors
+    /// Unavailable, Corruption, Closed.
+    pub fn collections(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for (name, record) in self.store.notes()? {
+            if name != NUMBERS && Note::decode(&name, &record.note)?.is_there() {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Drops a collection with its documents and indexes. Returns false if there is none. Its
+    /// handles, in all processes, then fail with InvalidInput.
+    ///
+    /// # Errors
+    /// Unavailable, Unknown, Corruption, Closed. The collection may be dropped nevertheless, and
+    /// some of its rows be left: the next call with the name removes them.
+    pub fn drop_collection(&self, name: &str) -> Result<bool> {
+        check_name(name)?;
+        let mut was_there = false;
+        let altered = alter(&*self.store, name, &mut |note| {
+            let Some(note) = note.filter(|note| note.is_there()) else { return Ok(None) };
+            was_there = true;
+            Ok(Some(Note { state: State::Dropping, ..note.clone() }))
+        })?;
+        self.known().remove(name);
+        match altered {
+            Some((_, note)) if note.state == State::Dropping => self.end(name, &note)?,
+            _ => {}
+        }
+        Ok(was_there)
+    }
+
+    /// Removes all rows of a collection that is being dropped.
+    fn end(&self, name: &str, dropping: &Note) -> Result<()> {
+        let store = &*self.store;
+        for generation in std::iter::once(&dropping.rows).chain(&dropping.replaced) {
+            drop_rows(store, name, *generation)?;
+        }
+        alter(store, name, &mut |note| {
+            let is_it = |note: &&Note| note.id == dropping.id && note.state == State::Dropping;
+            let dropped = |note: &Note| Note {
+                state: State::Dropped,
+                indexes: Vec::new(),
+                dropped_indexes: Vec::new(),
+                replaced: Vec::new(),
+                ..note.clone()
+            };
+            Ok(note.filter(is_it).map(dropped))
+        })?;
+        Ok(())
+    }
+
+    /// Ends the connections. Handles of collections fail with Closed from then on.
+    ///
+    /// # Errors
+    /// Io, if the directory for spill files fails.
+    pub fn close(mut self) -> Result<()> {
+        self.store.close();
+        let closed = self.scratch.take().map_or(Ok(()), Database::close);
+        self.scratch_dir.remove();
+        closed
+    }
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::new(flagstone_base::ErrorKind::Closed, "the cluster was closed: connect again")
+}

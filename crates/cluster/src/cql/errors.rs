@@ -1,0 +1,172 @@
+//! What an error of the driver means: above all whether a write may have happened.
+
+use flagstone_base::{Error, ErrorKind};
+use scylla::errors::{
+    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, ExecutionError,
+    MetadataError, NewSessionError, PrepareError, RequestAttemptError,
+};
+use scylla::frame::types::Consistency;
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It was not sent, or not begun, for lack of nodes.
+    NotBegun,
+    /// It cannot be done, now and later.
+    Refused(ErrorKind),
+    /// It may have been done, may be done later, or not.
+    Unanswered,
+}
+
+/// Returns the error of a read.
+#[cold]
+pub(super) fn of_read(what: &str, error: &ExecutionError) -> Error {
+    let kind = match fate(error, false) {
+        Fate::Refused(kind) => kind,
+        Fate::NotBegun | Fate::Unanswered => ErrorKind::Unavailable,
+    };
+    Error::new(kind, format!("{what}: {}", text(error)))
+}
+
+/// Returns the error of a write.
+#[cold]
+pub(super) fn of_write(what: &str, error: &ExecutionError) -> Error {
+    let kind = match fate(error, true) {
+        Fate::NotBegun => ErrorKind::Unavailable,
+        Fate::Refused(kind) => kind,
+        Fate::Unanswered => ErrorKind::Unknown,
+    };
+    Error::new(kind, format!("{what}: {}", text(error)))
+}
+
+/// Returns the error of a statement that could not be prepared, which changes nothing.
+#[cold]
+pub(super) fn of_preparing(what: &str, error: PrepareError) -> Error {
+    match error {
+        PrepareError::AllAttemptsFailed { first_attempt } => of_read(what, &first_attempt.into()),
+        error => of_read(what, &error.into()),
+    }
+}
+
+/// Returns the error of a connection that could not be made. `hosts` are those that were tried.
+#[cold]
+pub(super) fn of_connecting(hosts: &str, error: &NewSessionError) -> Error {
+    if let NewSessionError::MetadataError(MetadataError::ConnectionPoolError(
+        ConnectionPoolError::Broken {
+            last_connection_error: ConnectionError::ConnectionSetupRequestError(setup),
+        },
+    )) = error
+    {
+        match setup.get_error() {
+            ConnectionSetupRequestErrorKind::MissingAuthentication
+            | ConnectionSetupRequestErrorKind::DbError(DbError::AuthenticationError, _) => {
+                return Error::invalid(format!(
+                    "{hosts} wants a user and a password, as in cql://USER:PASSWORD@HOST/KEYSPACE: \
+                     {setup}"
+                ));
+            }
+            _ => {}
+        }
+    }
+    let text = format!(
+        "no node of the cluster can be reached at {hosts}: {error}. Is Cassandra running there, \
+         and is the port that of native_transport_port in its cassandra.yaml?"
+    );
+    Error::new(ErrorKind::Unavailable, text)
+}
+
+fn fate(error: &ExecutionError, is_write: bool) -> Fate {
+    match error {
+        ExecutionError::BadQuery(_) => Fate::Refused(ErrorKind::InvalidInput),
+        ExecutionError::EmptyPlan
+        | ExecutionError::ConnectionPoolError(_)
+        | ExecutionError::PrepareError(_) => Fate::NotBegun,
+        ExecutionError::LastAttemptError(attempt) => match attempt {
+            RequestAttemptError::SerializationError(_)
+            | RequestAttemptError::CqlRequestSerialization(_) => {
+                Fate::Refused(ErrorKind::InvalidInput)
+            }
+            RequestAttemptError::UnableToAllocStreamId => Fate::NotBegun,
+            RequestAttemptError::DbError(answer, _) => answered(answer, is_write),
+            _ => Fate::Unanswered,
+        },
+        _ => Fate::Unanswered,
+    }
+}
+
+/// Returns what an error that Cassandra answered means.
+fn answered(answer: &DbError, is_write: bool) -> Fate {
+    match answer {
+        DbError::SyntaxError
+        | DbError::Invalid
+        | DbError::ConfigError
+        | DbError::AlreadyExists { .. } => Fate::Refused(ErrorKind::Unsupported),
+        DbError::AuthenticationError | DbError::Unauthorized => {
+            Fate::Refused(ErrorKind::InvalidInput)
+        }
+        // Before the conditions are read, nodes are counted with a serial consistency. With another
+        // one they are counted again when the change was decided, and is about to be written.
+        DbError::Unavailable { consistency, .. } => match consistency {
+            Consistency::Serial | Consistency::LocalSerial => Fate::NotBegun,
+            _ if is_write => Fate::Unanswered,
+            _ => Fate::NotBegun,
+        },
+        DbError::IsBootstrapping | DbError::Unprepared { .. } => Fate::NotBegun,
+        _ => Fate::Unanswered,
+    }
+}
+
+/// Returns the text of an error: Cassandra's own words, where it answered.
+fn text(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, words)) => {
+            format!("Cassandra answered: {answer}: {words}")
+        }
+        ExecutionError::RequestTimeout(time) => format!("no answer within {time:?}"),
+        error => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use scylla::errors::WriteType;
+    use std::time::Duration;
+
+    fn answer(answer: DbError) -> ExecutionError {
+        RequestAttemptError::DbError(answer, "words".into()).into()
+    }
+
+    fn unavailable(consistency: Consistency) -> ExecutionError {
+        answer(DbError::Unavailable { consistency, required: 2, alive: 1 })
+    }
+
+    #[test]
+    fn a_write_is_unknown_unless_it_is_certain_that_it_did_not_happen() {
+        let (consistency, received, required) = (Consistency::Serial, 1, 2);
+        let write_type = WriteType::Cas;
+        let timeout = DbError::WriteTimeout { consistency, received, required, write_type };
+        let unknown = (ErrorKind::Unknown, ErrorKind::Unavailable);
+        let none = (ErrorKind::Unavailable, ErrorKind::Unavailable);
+        let never = (ErrorKind::Unsupported, ErrorKind::Unsupported);
+        for (error, (write, read)) in [
+            (answer(timeout), unknown),
+            (answer(DbError::Other(0x1700)), unknown),
+            (answer(DbError::Overloaded), unknown),
+            (answer(DbError::ServerError), unknown),
+            (ExecutionError::RequestTimeout(Duration::from_secs(1)), unknown),
+            (RequestAttemptError::NonfinishedPagingState.into(), unknown),
+            (unavailable(Consistency::Quorum), unknown),
+            (unavailable(Consistency::Serial), none),
+            (answer(DbError::IsBootstrapping), none),
+            (ExecutionError::EmptyPlan, none),
+            (answer(DbError::Invalid), never),
+        ] {
+            assert_eq!(of_write("x", &error).kind(), write, "{error}");
+            assert_eq!(of_read("x", &error).kind(), read, "{error}");
+        }
+        let error = of_read("table a.rows", &answer(DbError::Invalid)).to_string();
+        assert!(error.starts_with("table a.rows: Cassandra answered: "), "{error}");
+        assert!(error.ends_with(": words"), "{error}");
+    }
+}

@@ -1,0 +1,376 @@
+//! The tables: they are created, or it is checked that they are ours.
+
+use super::address::Address;
+use super::errors;
+use flagstone_base::{Error, ErrorKind, Result};
+use scylla::client::session::Session;
+use scylla::deserialize::row::DeserializeRow;
+use scylla::response::query_result::QueryRowsResult;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::Statement;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// The oldest Cassandra with what the tables use.
+const OLDEST: u32 = 5;
+/// The comment of our tables begins with it, and ends with the number of their format.
+const COMMENT: &str = "flagstone cluster, format ";
+const FORMAT: u32 = 1;
+/// Copies of each row in a keyspace that is created.
+const COPIES: u32 = 3;
+/// How long the creation of a keyspace or table may take.
+const CREATION: Duration = Duration::from_secs(60);
+
+/// A table: its name, its columns with type and kind, and the end of the statement that creates it.
+struct Table {
+    name: &'static str,
+    columns: &'static [(&'static str, &'static str, &'static str)],
+    key: &'static str,
+    options: &'static str,
+}
+
+const TABLES: [Table; 2] = [
+    Table {
+        name: "catalog",
+        columns: &[
+            ("name", "text", "partition_key"),
+            ("note", "blob", "regular"),
+            ("version", "bigint", "regular"),
+        ],
+        key: "name",
+        options: "",
+    },
+    Table {
+        name: "rows",
+        columns: &[
+            ("c", "int", "partition_key"),
+            ("b", "int", "partition_key"),
+            ("kind", "int", "clustering"),
+            ("k", "blob", "clustering"),
+            ("v", "blob", "regular"),
+            ("ver", "blob", "regular"),
+            ("exp", "bigint", "regular"),
+            ("epoch", "int", "static"),
+        ],
+        key: "(c, b), kind, k",
+        options: " AND compaction = {'class': 'UnifiedCompactionStrategy'}",
+    },
+];
+
+/// What system tables tell of a keyspace.
+#[derive(Default)]
+struct Found {
+    /// `None` if there is no such keyspace.
+    replication: Option<HashMap<String, String>>,
+    /// The tables with their comments.
+    tables: BTreeMap<String, String>,
+    /// The tables with the types and kinds of their columns.
+    columns: BTreeMap<String, BTreeMap<String, (String, String)>>,
+}
+
+/// Creates what is missing of the keyspace and its tables, and checks what is there.
+///
+/// # Errors
+/// InvalidInput for a keyspace of another program, or with another number of copies; Unsupported
+/// for tables of a newer flagstone, or changed ones, or a Cassandra that is too old.
+pub(super) async fn ensure(session: &Session, address: &Address) -> Result<()> {
+    let nodes = check_version(session).await?;
+    let found = read(session, &address.keyspace).await?;
+    if let Some(replication) = &found.replication {
+        check_copies(address, replication)?;
+    } else {
+        let copies = address.copies.unwrap_or(COPIES);
+        if usize::try_from(copies).is_ok_and(|copies| copies > nodes) {
+            return Err(Error::invalid(format!(
+                "keyspace {} is to have {copies} copies of each row, and the cluster at {} has \
+                 {nodes} nodes: add nodes, or name fewer copies, as in cql://HOST/{}?rf={nodes}",
+                address.keyspace,
+                address.shown(),
+                address.keyspace
+            )));
+        }
+        let text = format!(
+            "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = \
+             {{'class': 'NetworkTopologyStrategy', 'replication_factor': {copies}}}",
+            address.keyspace
+        );
+        create(session, &format!("keyspace {}", address.keyspace), text).await?;
+    }
+    check_tables(&address.keyspace, &found)?;
+    let mut is_complete = true;
+    for table in TABLES.iter().filter(|table| !found.tables.contains_key(table.name)) {
+        is_complete = false;
+        let place = format!("table {}.{}", address.keyspace, table.name);
+        create(session, &place, table.statement(&address.keyspace)).await?;
+    }
+    if is_complete {
+        return Ok(());
+    }
+    // Somebody else may have created it at the same time.
+    check_tables(&address.keyspace, &read(session, &address.keyspace).await?)
+}
+
+/// Returns how many nodes of each data centre have a row. For a strategy without data centres the
+/// name is empty.
+pub(super) async fn replication(
+    session: &Session,
+    keyspace: &str,
+) -> Result<BTreeMap<String, u32>> {
+    let found = read(session, keyspace).await?;
+    Ok(copies(&found.replication.unwrap_or_default()))
+}
+
+impl Table {
+    fn statement(&self, keyspace: &str) -> String {
+        let columns = self.columns.iter().map(|(name, of, kind)| {
+            let kind = if *kind == "static" { " static" } else { "" };
+            format!("{name} {of}{kind}, ")
+        });
+        format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.{} ({}PRIMARY KEY ({})) \
+             WITH comment = '{COMMENT}{FORMAT}'{}",
+            self.name,
+            columns.collect::<String>(),
+            self.key,
+            self.options
+        )
+    }
+}
+
+/// Checks the versions of all nodes and returns how many there are.
+async fn check_version(session: &Session) -> Result<usize> {
+    let own = "SELECT rpc_address, release_version FROM system.local";
+    let others = "SELECT rpc_address, release_version FROM system.peers";
+    let mut nodes = 0;
+    for text in [own, others] {
+        let table = text.rsplit(' ').next().unwrap_or_default();
+        let what = format!("table {table}");
+        for (ip, version) in
+            ask::<(Option<std::net::IpAddr>, Option<String>)>(session, &what, text, ()).await?
+        {
+            let version = version.unwrap_or_default();
+            let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+            if major.is_none_or(|major| major < OLDEST) {
+                let ip = ip.map_or_else(|| "of unknown address".into(), |ip| ip.to_string());
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "node {ip} runs Cassandra {version:?}: Cassandra {OLDEST}.0 or newer is \
+                         needed"
+                    ),
+                ));
+            }
+            nodes += 1;
+        }
+    }
+    Ok(nodes)
+}
+
+async fn read(session: &Session, keyspace: &str) -> Result<Found> {
+    let mut found = Found::default();
+    let place = |table: &str| format!("keyspace {keyspace}, table system_schema.{table}");
+    let what = place("keyspaces");
+    let text = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let mut rows = ask::<(HashMap<String, String>,)>(session, &what, text, (keyspace,)).await?;
+    found.replication = rows.pop().map(|(replication,)| replication);
+    let what = place("tables");
+    let text = "SELECT table_name, comment FROM system_schema.tables WHERE keyspace_name = ?";
+    for (name, comment) in
+        ask::<(String, Option<String>)>(session, &what, text, (keyspace,)).await?
+    {
+        found.tables.insert(name, comment.unwrap_or_default());
+    }
+    let what = place("columns");
+    let text = "SELECT table_name, column_name, type, kind FROM system_schema.columns \
+                WHERE keyspace_name = ?";
+    for (table, name, of, kind) in
+        ask::<(String, String, String, String)>(session, &what, text, (keyspace,)).await?
+    {
+        found.columns.entry(table).or_default().insert(name, (of, kind));
+    }
+    Ok(found)
+}
+
+/// Returns all rows of a statement that needs no preparation to be fast.
+pub(super) async fn ask<R>(
+    session: &Session,
+    what: &str,
+    text: impl Into<Statement>,
+    values: impl SerializeRow,
+) -> Result<Vec<R>>
+where
+    R: for<'f> DeserializeRow<'f, 'f>,
+{
+    let answer = session.query_unpaged(text, values).await;
+    let answer = answer.map_err(|error| errors::of_read(what, &error))?;
+    let rows = answer.into_rows_result().map_err(|error| unreadable(what, error))?;
+    all(what, &rows)
+}
+
+fn all<R>(what: &str, rows: &QueryRowsResult) -> Result<Vec<R>>
+where
+    R: for<'f> DeserializeRow<'f, 'f>,
+{
+    let rows = rows.rows::<R>().map_err(|error| unreadable(what, error))?;
+    rows.map(|row| row.map_err(|error| unreadable(what, error))).collect()
+}
+
+/// The error of an answer that is not what the statement asks for.
+#[cold]
+pub(super) fn unreadable(what: &str, error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Corruption, format!("{what}: an answer of another form: {error}"))
+}
+
+async fn create(session: &Session, what: &str, text: String) -> Result<()> {
+    let mut statement = Statement::new(text);
+    statement.set_request_timeout(Some(CREATION));
+    let created = session.query_unpaged(statement, ()).await;
+    // What is not answered may be there: the caller only has to connect again.
+    created.map_err(|error| errors::of_read(what, &error)).map(|_nothing| ())
+}
+
+fn copies(replication: &HashMap<String, String>) -> BTreeMap<String, u32> {
+    let each = replication.iter().filter(|(name, _)| *name != "class").map(|(name, copies)| {
+        let name = if name == "replication_factor" { String::new() } else { name.clone() };
+        // With transient copies it is like 3/1.
+        let copies = copies.split('/').next().and_then(|copies| copies.parse().ok());
+        (name, copies.unwrap_or_default())
+    });
+    each.collect()
+}
+
+fn check_copies(address: &Address, replication: &HashMap<String, String>) -> Result<()> {
+    let Some(wanted) = address.copies else { return Ok(()) };
+    let found = copies(replication);
+    if !found.is_empty() && found.values().all(|copies| *copies == wanted) {
+        return Ok(());
+    }
+    let keyspace = &address.keyspace;
+    let shown: Vec<String> = found
+        .iter()
+        .map(
+            |(name, copies)| {
+                if name.is_empty() { copies.to_string() } else { format!("{name}: {copies}") }
+            },
+        )
+        .collect();
+    Err(Error::invalid(format!(
+        "keyspace {keyspace} has not {wanted} copies of each row, as rf={wanted} says, but ({}): \
+         leave rf away, or change the keyspace by ALTER KEYSPACE {keyspace} WITH replication = .. \
+         and nodetool repair --full {keyspace} on each node",
+        shown.join(", ")
+    )))
+}
+
+/// Checks that all tables that are there are ours, and of the format that this version knows.
+fn check_tables(keyspace: &str, found: &Found) -> Result<()> {
+    for (name, comment) in &found.tables {
+        let table = TABLES.iter().find(|table| table.name == name);
+        let format = comment.strip_prefix(COMMENT).map(str::parse::<u32>);
+        let (Some(table), Some(Ok(format))) = (table, format) else {
+            return Err(Error::invalid(format!(
+                "keyspace {keyspace} belongs to another program, whose table {keyspace}.{name} is \
+                 in it: name a keyspace of its own, which is created if it is not there"
+            )));
+        };
+        if format != FORMAT {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "table {keyspace}.{name} has format {format}, and this flagstone knows format \
+                     {FORMAT}: use the flagstone that has created it, or a newer one"
+                ),
+            ));
+        }
+        let none = BTreeMap::new();
+        let columns = found.columns.get(name).unwrap_or(&none);
+        for (column, of, kind) in table.columns {
+            let there = columns.get(*column);
+            if there.is_none_or(|(its, kinds)| (its.as_str(), kinds.as_str()) != (*of, *kind)) {
+                let there = there.map_or("is not there".into(), |(of, kind)| {
+                    format!("has type {of} and kind {kind}")
+                });
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "table {keyspace}.{name}: column {column} {there}, and not type {of} and \
+                         kind {kind}: somebody has changed the table; change it back"
+                    ),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The keyspace as this version creates it.
+    fn ours() -> Found {
+        let mut found = Found::default();
+        for table in TABLES {
+            found.tables.insert(table.name.into(), format!("{COMMENT}{FORMAT}"));
+            let columns = table.columns.iter();
+            let columns =
+                columns.map(|(name, of, kind)| ((*name).into(), ((*of).into(), (*kind).into())));
+            found.columns.insert(table.name.into(), columns.collect());
+        }
+        found
+    }
+
+    #[test]
+    fn only_our_tables_of_our_format_are_taken() {
+        assert!(check_tables("shop", &Found::default()).is_ok());
+        assert!(check_tables("shop", &ours()).is_ok());
+        let refused = |change: &dyn Fn(&mut Found), kind, said: &str| {
+            let mut found = ours();
+            change(&mut found);
+            let error = check_tables("shop", &found).unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(said), "{error}");
+        };
+        refused(
+            &|found| drop(found.tables.insert("orders".into(), String::new())),
+            ErrorKind::InvalidInput,
+            "another program, whose table shop.orders",
+        );
+        refused(
+            &|found| drop(found.tables.insert("rows".into(), "theirs".into())),
+            ErrorKind::InvalidInput,
+            "another program, whose table shop.rows",
+        );
+        refused(
+            &|found| drop(found.tables.insert("rows".into(), format!("{COMMENT}2"))),
+            ErrorKind::Unsupported,
+            "table shop.rows has format 2, and this flagstone knows format 1",
+        );
+        refused(
+            &|found| drop(found.columns.get_mut("rows").unwrap().remove("epoch")),
+            ErrorKind::Unsupported,
+            "table shop.rows: column epoch is not there, and not type int and kind static",
+        );
+    }
+
+    #[test]
+    fn another_number_of_copies_than_asked_for_is_refused() {
+        let address = |copies| Address {
+            hosts: vec!["h".into()],
+            keyspace: "shop".into(),
+            user: None,
+            copies,
+        };
+        let class = ("class".to_owned(), "x.NetworkTopologyStrategy".to_owned());
+        let of = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            pairs.chain([class.clone()]).collect::<HashMap<String, String>>()
+        };
+        let (one, two) = (of(&[("dc1", "3")]), of(&[("dc1", "3"), ("dc2", "2/1")]));
+        assert!(check_copies(&address(Some(3)), &one).is_ok());
+        assert!(check_copies(&address(None), &two).is_ok());
+        assert!(check_copies(&address(Some(1)), &of(&[("replication_factor", "1")])).is_ok());
+        let error = check_copies(&address(Some(3)), &two).unwrap_err().to_string();
+        assert!(error.contains("but (dc1: 3, dc2: 2): leave rf away, or change"), "{error}");
+    }
+}

@@ -1,0 +1,160 @@
+//! The store of a collection, and what is known of its note.
+
+use crate::catalog::{self, Note};
+use crate::store::{Freshness, Partition, RowsRequest, Store};
+use flagstone::remote::{Catalog, RemoteIndex};
+use flagstone_base::hash::key_hash;
+use flagstone_base::{Error, ErrorKind, Moment, Result};
+use flagstone_env::Clock;
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// A note of a collection, decoded. Never changes: a newer one replaces it.
+pub(crate) struct View {
+    pub(crate) version: i64,
+    pub(crate) note: Note,
+    pub(crate) catalog: Arc<Catalog>,
+}
+
+/// A collection.
+pub(crate) struct Ground {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) name: String,
+    pub(crate) id: i32,
+    newest: RwLock<Arc<View>>,
+}
+
+impl View {
+    fn new(version: i64, note: Note) -> Result<Self> {
+        let index = |index: &catalog::Index| -> Result<_> {
+            Ok(Arc::new(RemoteIndex::new(index.id, &index.name, &index.note)?))
+        };
+        let indexes = note.indexes.iter().map(index).collect::<Result<_>>()?;
+        let catalog = Arc::new(Catalog::new(version as u64, indexes));
+        Ok(Self { version, note, catalog })
+    }
+
+    /// Returns the number of the bucket of a document.
+    pub(crate) fn bucket_of(&self, key: &[u8]) -> u32 {
+        (key_hash(key, 0) % u64::from(self.note.rows.buckets)) as u32
+    }
+
+    pub(crate) fn partition(&self, bucket: u32) -> Partition {
+        Partition { generation: self.note.rows.number, bucket: bucket as i32 }
+    }
+
+    pub(crate) fn has_index(&self, id: u32) -> bool {
+        self.note.indexes.iter().any(|index| index.id == id)
+    }
+}
+
+/// Returns how errors call a bucket.
+pub(crate) fn place(name: &str, partition: Partition) -> String {
+    let Partition { generation, bucket } = partition;
+    format!("collection {name:?} (table rows, c = {generation}, b = {bucket})")
+}
+
+impl Ground {
+    /// Returns the collection of a note that is there.
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        name: &str,
+        (version, note): (i64, Note),
+    ) -> Result<Self> {
+        let id = note.id;
+        let newest = RwLock::new(Arc::new(View::new(version, note)?));
+        Ok(Self { store, clock, name: name.to_owned(), id, newest })
+    }
+
+    /// Returns what is known of the note.
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads the note again.
+    ///
+    /// # Errors
+    /// InvalidInput if the collection was dropped.
+    pub(crate) fn reload(&self, freshness: Freshness) -> Result<Arc<View>> {
+        self.install(catalog::read(&*self.store, &self.name, freshness)?)
+    }
+
+    /// Changes the note as [`catalog::alter`] does. `change` returns whether it has changed it.
+    ///
+    /// # Errors
+    /// InvalidInput if the collection was dropped; as [`catalog::alter`].
+    pub(crate) fn alter(
+        &self,
+        change: &mut dyn FnMut(&mut Note) -> Result<bool>,
+    ) -> Result<Arc<View>> {
+        let altered = catalog::alter(&*self.store, &self.name, &mut |note| {
+            let mut note = self.mine(note.cloned())?;
+            Ok(change(&mut note)?.then_some(note))
+        })?;
+        self.install(altered)
+    }
+
+    /// Returns a note if it is one of this collection.
+    fn mine(&self, note: Option<Note>) -> Result<Note> {
+        note.filter(|note| note.id == self.id && note.is_there()).ok_or_else(|| {
+            Error::invalid(format!("collection {:?} was dropped from the cluster", self.name))
+        })
+    }
+
+    fn install(&self, read: Option<(i64, Note)>) -> Result<Arc<View>> {
+        let version = read.as_ref().map_or(0, |(version, _)| *version);
+        let note = self.mine(read.map(|(_, note)| note))?;
+        let known = self.view();
+        if version <= known.version {
+            return Ok(known);
+        }
+        if note.rows.buckets != known.note.rows.buckets {
+            let text = format!(
+                "collection {:?} has another number of buckets now: connect to the cluster again",
+                self.name
+            );
+            return Err(Error::new(ErrorKind::Unsupported, text));
+        }
+        let view = Arc::new(View::new(version, note)?);
+        let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
+        if newest.version < version {
+            *newest = view;
+        }
+        Ok(Arc::clone(&newest))
+    }
+
+    /// Unites notes of indexes with those of the catalog, before documents are written that need
+    /// them.
+    pub(crate) fn unite(&self, notes: &[(u32, Vec<u8>)]) -> Result<Arc<View>> {
+        self.alter(&mut |note| {
+            let mut is_changed = false;
+            for (id, seen) in notes {
+                let Some(index) = note.indexes.iter_mut().find(|index| index.id == *id) else {
+                    continue;
+                };
+                let united = RemoteIndex::new(index.id, &index.name, &index.note)?.united(seen)?;
+                is_changed |= united != index.note;
+                index.note = united;
+            }
+            Ok(is_changed)
+        })
+    }
+
+    pub(crate) fn now(&self) -> Moment {
+        Moment::since_1970(self.clock.wall())
+    }
+}
+
+/// Reads the epoch of a partition, in the order of serial calls.
+pub(super) fn epoch_of(store: &dyn Store, partition: Partition) -> Result<Option<i32>> {
+    let (keys, freshness) = (Vec::new(), Freshness::Serial);
+    let mut read = store.rows(&[RowsRequest { partition, keys, freshness }]);
+    Ok(read.pop().ok_or_else(no_answer)??.epoch)
+}
+
+/// The error of a store that answers fewer requests than it got.
+#[cold]
+pub(crate) fn no_answer() -> Error {
+    Error::new(ErrorKind::Unavailable, "the store has left a request without an answer")
+}

@@ -1,0 +1,206 @@
+//! A store in memory, with faults that a seed decides. For tests.
+//!
+//! It does what [`crate::store`] promises and nothing more: a page without rows does not tell the
+//! epoch, a change without an answer may come late, and one that is unfinished is seen only by
+//! serial calls.
+
+mod faults;
+mod state;
+
+use crate::store::{
+    Batch, Freshness, Kind, Outcome, Page, PageRequest, Partition, Record, Rows, RowsRequest,
+    Store, StoredRow,
+};
+use faults::Dice;
+pub use faults::{Fate, Faults};
+use flagstone_base::{Error, ErrorKind, Result};
+use state::{Action, State};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A store in memory.
+pub struct Mem {
+    state: Mutex<State>,
+    faults: Mutex<Faults>,
+    planned: Mutex<VecDeque<Fate>>,
+    dice: Dice,
+    batches: AtomicU64,
+    hook: Mutex<Option<Hook>>,
+}
+
+/// What is done before a batch, whose number it gets.
+type Hook = Box<dyn FnMut(&Mem, u64) + Send>;
+
+impl Mem {
+    /// An empty store without faults.
+    pub fn new() -> Self {
+        Self::with_faults(0, Faults::default())
+    }
+
+    /// An empty store with faults.
+    pub fn with_faults(seed: u64, faults: Faults) -> Self {
+        Self {
+            state: Mutex::default(),
+            faults: Mutex::new(faults),
+            planned: Mutex::default(),
+            dice: Dice::new(seed),
+            batches: AtomicU64::new(0),
+            hook: Mutex::default(),
+        }
+    }
+
+    /// Changes which faults happen from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        *self.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
+    }
+
+    /// Decides what happens with the next changes.
+    pub fn plan(&self, fates: &[Fate]) {
+        *self.planned() = fates.iter().copied().collect();
+    }
+
+    /// Returns how many batches were sent.
+    pub fn batches(&self) -> u64 {
+        self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Lets `hook` be called before each batch with the number of batches so far. It may use the
+    /// store itself.
+    pub fn before_batches(&self, hook: impl FnMut(&Self, u64) + Send + 'static) {
+        *self.hook() = Some(Box::new(hook));
+    }
+
+    /// Tries all changes that are late.
+    pub fn deliver(&self) {
+        self.state().deliver(|_late| true);
+    }
+
+    /// Returns all rows of a partition, as serial reads see them.
+    pub fn all_rows(&self, partition: Partition) -> Vec<(Kind, StoredRow)> {
+        self.state().all_rows(partition)
+    }
+
+    /// Returns the partitions that have rows.
+    pub fn partitions(&self) -> Vec<Partition> {
+        self.state().partitions()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn faults(&self) -> Faults {
+        *self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hook(&self) -> MutexGuard<'_, Option<Hook>> {
+        self.hook.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn planned(&self) -> MutexGuard<'_, VecDeque<Fate>> {
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a read, or fails.
+    fn read<T>(&self, read: impl FnOnce(&mut State) -> T) -> Result<T> {
+        let faults = self.faults();
+        self.dice.pause(&faults);
+        if self.dice.fails(&faults) {
+            return Err(unavailable());
+        }
+        let answer = read(&mut self.state());
+        self.dice.pause(&faults);
+        Ok(answer)
+    }
+
+    /// Does `action`, or what a fault makes of it.
+    fn act(&self, action: Action) -> Result<Outcome> {
+        let faults = self.faults();
+        self.dice.pause(&faults);
+        let planned = self.planned().pop_front();
+        let fate = planned.unwrap_or_else(|| self.dice.fate(&faults));
+        let mut state = self.state();
+        state.deliver(|_late| self.dice.arrives(&faults));
+        let answer = match fate {
+            Fate::Answered => state.act(&action),
+            Fate::Unavailable => Err(unavailable()),
+            Fate::Refused if action.is_conditional() => Ok(Outcome::Refused),
+            Fate::Refused => state.act(&action),
+            Fate::Lost => Err(unknown("lost")),
+            Fate::Unanswered => state.act(&action).and(Err(unknown("unanswered"))),
+            Fate::Unfinished if action.is_conditional() => {
+                state.begin(action);
+                Err(unknown("unfinished"))
+            }
+            Fate::Late | Fate::Unfinished => {
+                state.send_late(action);
+                Err(unknown("late"))
+            }
+        };
+        drop(state);
+        self.dice.pause(&faults);
+        answer
+    }
+}
+
+impl Default for Mem {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn unavailable() -> Error {
+    Error::new(ErrorKind::Unavailable, "the store in memory drew: unavailable")
+}
+
+fn unknown(fate: &str) -> Error {
+    Error::new(ErrorKind::Unknown, format!("the store in memory drew: {fate}"))
+}
+
+impl Store for Mem {
+    fn rows(&self, requests: &[RowsRequest]) -> Vec<Result<Rows>> {
+        requests.iter().map(|request| self.read(|state| state.rows(request))).collect()
+    }
+
+    fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
+        requests.iter().map(|request| self.read(|state| state.page(request))).collect()
+    }
+
+    fn batch(&self, batch: &Batch) -> Result<Outcome> {
+        let number = self.batches.fetch_add(1, Ordering::Relaxed);
+        let hook = self.hook().take();
+        if let Some(mut hook) = hook {
+            hook(self, number);
+            self.hook().get_or_insert(hook);
+        }
+        self.act(Action::Batch(batch.clone()))
+    }
+
+    fn set_epoch(&self, partition: Partition, expected: Option<i32>, new: i32) -> Result<Outcome> {
+        self.act(Action::Epoch { partition, expected, new })
+    }
+
+    fn remove_rows(&self, partition: Partition) -> Result<()> {
+        self.act(Action::RemoveRows(partition)).map(|_applied| ())
+    }
+
+    fn remove_kind(&self, partition: Partition, kind: Kind) -> Result<()> {
+        self.act(Action::RemoveKind(partition, kind)).map(|_applied| ())
+    }
+
+    fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>> {
+        self.read(|state| state.note(name, freshness))
+    }
+
+    fn notes(&self) -> Result<Vec<(String, Record)>> {
+        self.read(|state| state.notes())
+    }
+
+    fn set_note(&self, name: &str, expected: Option<i64>, new: &Record) -> Result<Outcome> {
+        self.act(Action::Note { name: name.to_owned(), expected, new: new.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,41 @@
+//! How many rows there are.
+
+use super::pages::{Pages, Request};
+use super::rows::Scan;
+use crate::ground::Ground;
+use flagstone::remote::{Area, RemoteScan, ScanOrder};
+use flagstone_base::{KeyRange, Result};
+use std::sync::Arc;
+
+/// The rows of each bucket that an estimate reads at first.
+const SAMPLE: usize = 100;
+/// The rows of the first bucket that an estimate counts if there are more.
+const COUNTED_MAX: usize = 20_000;
+
+/// Returns the number of rows of a range.
+pub(crate) fn count(ground: &Arc<Ground>, area: Area, range: &KeyRange) -> Result<u64> {
+    let mut scan = Scan::new(ground, (area, range), ScanOrder::Any, None, true)?;
+    let mut rows = 0;
+    while scan.advance()? {
+        rows += 1;
+    }
+    Ok(rows)
+}
+
+/// Returns about how many rows there are: exactly if they are few, else by those of one bucket.
+pub(crate) fn about(ground: &Arc<Ground>, area: Area) -> Result<u64> {
+    let first = Some(SAMPLE);
+    let (range, is_reversed, keys_only) = (KeyRange::ALL, false, true);
+    let request = Request { area, range, is_reversed, keys_only, first };
+    let mut pages = Pages::new(ground, request)?;
+    let all = 0..pages.buckets.len();
+    pages.read_some(all.clone(), |_bucket| true)?;
+    let found: usize = pages.buckets.iter().map(|bucket| bucket.rows.len()).sum();
+    if pages.buckets.iter().all(|bucket| bucket.is_done) {
+        return Ok(found as u64);
+    }
+    while !pages.buckets[0].is_done && pages.buckets[0].rows.len() < COUNTED_MAX {
+        pages.read(&[0])?;
+    }
+    Ok(pages.buckets[0].rows.len().max(found / all.len()) as u64 * all.len() as u64)
+}

@@ -1,0 +1,8 @@
+//! Reads of ranges: pages of all buckets, merged in the order of their keys or one after another.
+
+mod count;
+mod pages;
+mod rows;
+
+pub(crate) use count::{about, count};
+pub(crate) use rows::Scan;

@@ -1,0 +1,163 @@
+//! The rows of a range, one after another.
+
+use super::pages::{Pages, Request};
+use crate::form::unpacked;
+use crate::ground::Ground;
+use crate::store::StoredRow;
+use flagstone::remote::{Area, RemoteScan, ScanOrder};
+use flagstone_base::{KeyRange, Moment, Result, Slice};
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// How many buckets a scan without an order reads at once.
+const WINDOW: usize = 4;
+
+/// A scan of a range.
+pub(crate) struct Scan {
+    pages: Pages,
+    next: Next,
+    now: Moment,
+    key: Slice,
+    value: Slice,
+}
+
+/// Where the next row is.
+enum Next {
+    /// The first rows of the buckets, in their order. One whose rows are used up is not in it.
+    Merged(BinaryHeap<Head>),
+    /// This bucket's, and then those behind it, but at most [`WINDOW`] are read at once.
+    Bucket(usize),
+}
+
+/// The first row of a bucket.
+struct Head {
+    row: StoredRow,
+    bucket: usize,
+    is_reversed: bool,
+}
+
+impl Ord for Head {
+    /// The row that comes first is the greatest.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let order = other.row.key.cmp(&self.row.key);
+        if self.is_reversed { order.reverse() } else { order }
+    }
+}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Head {}
+
+impl Scan {
+    /// Returns a scan of a range, of which `most` rows will be taken, if that is known.
+    ///
+    /// # Errors
+    /// InvalidInput for an index that is not there, or a collection that was dropped.
+    pub(crate) fn new(
+        ground: &Arc<Ground>,
+        (area, range): (Area, &KeyRange),
+        order: ScanOrder,
+        most: Option<u64>,
+        keys_only: bool,
+    ) -> Result<Self> {
+        let buckets = u64::from(ground.view().note.rows.buckets);
+        let first = |most: u64| match order {
+            // Twice the share of a bucket is seldom too little.
+            ScanOrder::Ascending | ScanOrder::Descending => {
+                most.saturating_mul(2) / buckets.max(1) + 6
+            }
+            ScanOrder::Any => most,
+        };
+        let first = most.map(|most| usize::try_from(first(most)).unwrap_or(usize::MAX));
+        let is_reversed = order == ScanOrder::Descending;
+        let request = Request { area, range: range.clone(), is_reversed, keys_only, first };
+        let next = match order {
+            ScanOrder::Any => Next::Bucket(0),
+            _ => Next::Merged(BinaryHeap::new()),
+        };
+        let (pages, now) = (Pages::new(ground, request)?, ground.now());
+        Ok(Self { pages, next, now, key: Slice::EMPTY, value: Slice::EMPTY })
+    }
+
+    fn next_row(&mut self) -> Result<Option<(usize, StoredRow)>> {
+        if matches!(self.next, Next::Merged(_)) { self.next_merged() } else { self.next_any() }
+    }
+
+    fn next_merged(&mut self) -> Result<Option<(usize, StoredRow)>> {
+        let Next::Merged(heads) = &mut self.next else { return Ok(None) };
+        let is_reversed = self.pages.request.is_reversed;
+        let all = 0..self.pages.buckets.len();
+        if heads.is_empty() {
+            // The first call, or the end.
+            self.pages.read_some(all.clone(), |bucket| bucket.rows.is_empty())?;
+            for bucket in all.clone() {
+                let row = self.pages.buckets[bucket].rows.pop_front();
+                heads.extend(row.map(|row| Head { row, bucket, is_reversed }));
+            }
+        }
+        let Some(Head { row, bucket, .. }) = heads.pop() else { return Ok(None) };
+        if self.pages.buckets[bucket].rows.is_empty() {
+            // Others will soon be used up, too.
+            let few = self.pages.limit() / 8;
+            if !self.pages.buckets[bucket].is_done {
+                self.pages.read_some(all, |bucket| bucket.rows.len() <= few)?;
+            }
+        }
+        let next = self.pages.buckets[bucket].rows.pop_front();
+        heads.extend(next.map(|row| Head { row, bucket, is_reversed }));
+        Ok(Some((bucket, row)))
+    }
+
+    fn next_any(&mut self) -> Result<Option<(usize, StoredRow)>> {
+        let Next::Bucket(at) = &mut self.next else { return Ok(None) };
+        while let Some(bucket) = self.pages.buckets.get_mut(*at) {
+            if let Some(row) = bucket.rows.pop_front() {
+                return Ok(Some((*at, row)));
+            }
+            if bucket.is_done {
+                *at += 1;
+                continue;
+            }
+            let window = *at..(*at + WINDOW).min(self.pages.buckets.len());
+            self.pages.read_some(window, |bucket| bucket.rows.is_empty())?;
+        }
+        Ok(None)
+    }
+}
+
+impl RemoteScan for Scan {
+    fn advance(&mut self) -> Result<bool> {
+        while let Some((bucket, row)) = self.next_row()? {
+            if row.expiry.is_some_and(|at| at <= self.now) {
+                continue;
+            }
+            self.value = match self.pages.request.area {
+                Area::Documents if !self.pages.request.keys_only => unpacked(&row.value)
+                    .map_err(|error| self.pages.error_of(bucket, &row.key, error))?,
+                _ => row.value,
+            };
+            self.key = row.key;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn value(&self) -> &Slice {
+        &self.value
+    }
+}

@@ -1,0 +1,79 @@
+//! Writes to Cassandra while nodes are killed and paused, and while requests and answers are lost.
+//! Afterwards every acknowledged write is there, none that failed for good, and every index entry
+//! has its document.
+
+use crate::nodes::{KEYSPACE, Load, PATIENCE, connect, three};
+use flagstone_cluster::cql::Cql;
+use flagstone_cluster::store::Store;
+use flagstone_testkit::cassandra::{Ask, CommitLog, Fate, Nodes, Proxy, Setup};
+use flagstone_testkit::{Rng, seed};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn seconds(seconds: u64) {
+    std::thread::sleep(Duration::from_secs(seconds));
+}
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn writes_are_exact_though_requests_and_answers_are_lost() {
+    let commit_log = CommitLog::Periodic;
+    let nodes = Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: true });
+    let proxy = Proxy::new(&nodes);
+    let address = format!("cql://{}/{KEYSPACE}?rf=1", nodes.hosts());
+    let patience = Duration::from_millis(800);
+    let stores: Vec<Arc<dyn Store>> = (0..2)
+        .map(|_| Arc::new(Cql::connect_impatiently(&address, patience).unwrap()) as _)
+        .collect();
+    let load = Load::start(&stores);
+    seconds(2);
+    let mut rng = Rng::new(seed("failures", 1));
+    proxy.set(move |ask, _| match (ask, rng.below(40)) {
+        (Ask::Batch, 0..4) => Fate::LoseAnswer,
+        (Ask::Batch, 4..6) => Fate::Lose,
+        (Ask::Batch, 6..8) => Fate::Delay(Duration::from_millis(1200)),
+        (Ask::Batch, 8) => Fate::Cut,
+        (Ask::Execute, 0) => Fate::Lose,
+        (Ask::Execute, 1) => Fate::LoseAnswer,
+        _ => Fate::Pass,
+    });
+    seconds(20);
+    proxy.pass();
+    seconds(3);
+    let told = load.end();
+    told.check(&stores[0]);
+    assert!(told.acknowledged > 100, "{told:?}");
+    assert!(told.unknown * 20 < told.acknowledged, "{told:?}");
+}
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn a_killed_a_paused_and_all_killed_nodes_lose_no_acknowledged_write() {
+    let mut nodes = three(CommitLog::Periodic);
+    let stores = [connect(&nodes, 3, PATIENCE), connect(&nodes, 3, PATIENCE)];
+    let load = Load::start(&stores);
+    seconds(4);
+    nodes.kill(1);
+    seconds(8);
+    let while_one_was_gone = load.acknowledged();
+    seconds(4);
+    assert!(load.acknowledged() > while_one_was_gone, "two of three nodes are enough");
+    nodes.restart(1);
+    seconds(4);
+    nodes.pause(2);
+    seconds(8);
+    nodes.resume(2);
+    seconds(6);
+    let told = load.end();
+    told.check(&stores[0]);
+    assert!(told.acknowledged > 200, "{told:?}");
+
+    let load = Load::start(&stores);
+    seconds(4);
+    (0..3).for_each(|n| nodes.kill(n));
+    seconds(1);
+    nodes.restart_all(&[0, 1, 2]);
+    seconds(8);
+    let told = load.end();
+    told.check(&connect(&nodes, 3, PATIENCE));
+}

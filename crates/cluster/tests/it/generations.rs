@@ -1,0 +1,137 @@
+//! Processes that know an older state of the catalog, and calls that are cut short.
+
+use crate::support::{by_n, collection, connect, fill, found, n_of};
+use flagstone::{Collection, ErrorKind, Json, Space};
+use flagstone_cluster::mem::{Fate, Mem};
+use std::sync::Arc;
+
+#[test]
+fn a_writer_that_does_not_know_an_index_keeps_it_nevertheless() {
+    for before in [0, 3, 20] {
+        let mem = Arc::new(Mem::new());
+        let ((_a, knows), (_b, slept)) = (collection(&mem), collection(&mem));
+        fill(&slept, before);
+        knows.create_index("by n", by_n()).unwrap();
+        fill(&slept, 30);
+        assert!(slept.remove(3).unwrap());
+        assert_eq!(found(&knows, r#"{"n":{"$gte":0}}"#).len(), 29);
+        assert_eq!(knows.verify_indexes().unwrap().entries, 29);
+        assert!(knows.drop_index("by n").unwrap());
+        slept.put(40, Json(r#"{"n":40}"#)).unwrap();
+        assert_eq!(knows.verify_indexes().unwrap().indexes, 0);
+        assert!(!slept.drop_index("by n").unwrap());
+        let mut rows = mem.partitions().into_iter().flat_map(|place| mem.all_rows(place));
+        assert!(rows.all(|(kind, _)| kind.0 <= 0), "no entries are left");
+    }
+}
+
+#[test]
+fn a_process_that_slept_through_a_clear_goes_on_behind_it() {
+    let mem = Arc::new(Mem::new());
+    let ((_a, clears), (_b, slept)) = (collection(&mem), collection(&mem));
+    fill(&slept, 50);
+    let before = mem.partitions();
+    clears.clear().unwrap();
+    clears.put(7, Json(r#"{"n":70}"#)).unwrap();
+    assert!(before.iter().all(|place| mem.all_rows(*place).is_empty()));
+    let scanned = |documents: &Collection| documents.scan(..).count();
+    assert_eq!((n_of(&slept, 7), n_of(&slept, 8)), (Some(70), None));
+    clears.clear().unwrap();
+    fill(&clears, 3);
+    assert_eq!(scanned(&slept), 3);
+    clears.clear().unwrap();
+    clears.put(7, Json(r#"{"n":70}"#)).unwrap();
+    fill(&slept, 3);
+    assert_eq!((clears.count().unwrap(), slept.count().unwrap()), (4, 4));
+}
+
+#[test]
+fn a_dropped_collection_is_gone_for_all_processes() {
+    let mem = Arc::new(Mem::new());
+    let ((a, _drops), (b, slept)) = (collection(&mem), collection(&mem));
+    fill(&slept, 20);
+    assert_eq!(a.collections().unwrap(), ["c"]);
+    assert!(a.drop_collection("c").unwrap() && !a.drop_collection("c").unwrap());
+    assert!(a.collections().unwrap().is_empty() && mem.partitions().is_empty());
+    let gone = |result: flagstone::Result<()>| {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert_eq!(error.to_string(), "collection \"c\" was dropped from the cluster");
+    };
+    gone(slept.put(1, Json("{}")));
+    gone(slept.get(1).map(drop));
+    gone(slept.scan(..).try_for_each(|row| row.map(drop)));
+    gone(slept.clear());
+    let again = b.collection("c").unwrap();
+    assert_ne!(again.id(), slept.id());
+    fill(&again, 5);
+    gone(slept.put(1, Json("{}")));
+    assert_eq!((again.count().unwrap(), a.collection("c").unwrap().count().unwrap()), (5, 5));
+}
+
+#[test]
+fn a_clear_that_was_cut_short_is_completed_by_whoever_meets_it() {
+    // The number of the generation, the note, then the fences.
+    for fences in [0, 1, 7, 16] {
+        let mem = Arc::new(Mem::new());
+        let ((_a, clears), (_b, other)) = (collection(&mem), collection(&mem));
+        fill(&clears, 60);
+        let mut plan = vec![Fate::Answered; 2 + fences];
+        plan.resize(60, Fate::Unavailable);
+        mem.plan(&plan);
+        assert_eq!(clears.clear().unwrap_err().kind(), ErrorKind::Unavailable);
+        mem.plan(&[]);
+        if fences == 0 {
+            assert_eq!(other.count().unwrap(), 60, "nobody can tell that it has begun");
+        }
+        for key in 100..160 {
+            other.put(key, Json("{}")).unwrap();
+        }
+        if fences == 0 {
+            clears.clear().unwrap();
+            assert_eq!(other.count().unwrap(), 0);
+        } else {
+            // Some may have been put before the first fence was met.
+            let left = other.count().unwrap();
+            assert!((1..=60).contains(&left), "{left}");
+            assert!((0..60_u64).all(|key| other.get(key).unwrap().is_none()));
+            assert!(other.get(159).unwrap().is_some());
+        }
+    }
+}
+
+#[test]
+fn a_drop_that_was_cut_short_is_completed_by_the_next_call() {
+    for done in [1, 4, 20, 36] {
+        let mem = Arc::new(Mem::new());
+        let (cluster, documents) = collection(&mem);
+        fill(&documents, 60);
+        let mut plan = vec![Fate::Answered; done];
+        plan.resize(done + 60, Fate::Unavailable);
+        mem.plan(&plan);
+        let dropped = cluster.drop_collection("c");
+        mem.plan(&[]);
+        assert_eq!(dropped.is_err(), done < 34, "16 fences, 16 buckets, two notes");
+        assert!(cluster.collections().unwrap().is_empty(), "nobody uses it any more");
+        if done > 17 {
+            assert_eq!(documents.get(1).unwrap_err().kind(), ErrorKind::InvalidInput, "fenced");
+        }
+        let again = connect(&mem).collection("c").unwrap();
+        assert_eq!((again.count().unwrap(), mem.partitions().len()), (0, 0));
+    }
+}
+
+#[test]
+fn names_and_notes_that_cannot_be_are_refused() {
+    let mem = Arc::new(Mem::new());
+    let cluster = connect(&mem);
+    let long = "x".repeat(256);
+    for name in ["", "\u{1}numbers", "a\nb", &long] {
+        assert_eq!(cluster.collection(name).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(cluster.drop_collection(name).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    for name in ["b", "a", "ü"] {
+        cluster.collection(name).unwrap();
+    }
+    assert_eq!(cluster.collections().unwrap(), ["a", "b", "ü"]);
+}

@@ -1,0 +1,20 @@
+//! Tests of the protocol over a store in memory, and of stores.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may")]
+
+mod builds;
+mod commits;
+#[cfg(feature = "cql")]
+mod connections;
+#[cfg(feature = "cql")]
+mod failures;
+mod generations;
+mod linear;
+mod model;
+#[cfg(feature = "cql")]
+mod nodes;
+mod outcomes;
+mod scans;
+mod stores;
+mod support;
+mod verbs;

@@ -1,0 +1,73 @@
+//! What the tests share.
+
+use flagstone::{Collection, Find, Index, Json, Space, Value, doc};
+use flagstone_cluster::Cluster;
+use flagstone_cluster::mem::{Faults, Mem};
+use flagstone_doc::{Direction, sort_key};
+use flagstone_testkit::Rng;
+use std::sync::Arc;
+
+/// Connects to a store, as another process would.
+pub(crate) fn connect(mem: &Arc<Mem>) -> Cluster {
+    Cluster::over(Arc::clone(mem) as _).unwrap()
+}
+
+/// Returns a collection `c`, whose cluster lives as long as the handle.
+pub(crate) fn collection(mem: &Arc<Mem>) -> (Cluster, Collection) {
+    let cluster = connect(mem);
+    let collection = cluster.collection("c").unwrap();
+    (cluster, collection)
+}
+
+/// Ends all faults, and lets everything that is late come.
+pub(crate) fn calm(mem: &Mem) {
+    mem.plan(&[]);
+    mem.set_faults(Faults::default());
+    mem.deliver();
+}
+
+pub(crate) fn by_n() -> Index {
+    Index::on("$.n")
+}
+
+/// Puts the documents `0..count`, each with its number as `n`.
+pub(crate) fn fill(collection: &Collection, count: u64) {
+    for key in 0..count {
+        collection.put(key, Json(format!(r#"{{"n":{key}}}"#))).unwrap();
+    }
+}
+
+/// Returns `n` of a document.
+pub(crate) fn n_of(collection: &Collection, key: u64) -> Option<i64> {
+    collection.get(key).unwrap().map(|document| document.int("n").unwrap())
+}
+
+/// Returns the keys of the documents that a query finds.
+pub(crate) fn keys_of(find: &Find<'_>) -> Vec<u64> {
+    let (mut keys, mut cursor) = (Vec::new(), find.run().unwrap());
+    while cursor.advance().unwrap() {
+        keys.push(cursor.key().unwrap().as_i64().unwrap() as u64);
+    }
+    keys
+}
+
+/// Returns the keys of the documents that a filter finds, sorted.
+pub(crate) fn found(collection: &Collection, filter: &str) -> Vec<u64> {
+    let mut keys = keys_of(&collection.find(filter));
+    keys.sort_unstable();
+    keys
+}
+
+/// Returns a document of random fields.
+pub(crate) fn random_document(rng: &mut Rng) -> Value {
+    let tags: Value = (0..rng.below(3)).map(|_| format!("t{}", rng.below(6))).collect();
+    let text = "x".repeat(rng.index(300));
+    doc!({ "n": (rng.below(20)), "a": (rng.below(5)), "tags": (tags), "text": (text) })
+}
+
+/// Returns the stored form of a key.
+pub(crate) fn stored_key(key: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    sort_key::encode(&Value::from(key), Direction::Ascending, &mut out);
+    out
+}
