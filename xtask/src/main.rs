@@ -9,6 +9,7 @@
 
 mod ci;
 mod clients;
+mod cluster;
 mod counts;
 mod deny;
 mod examples;
@@ -92,6 +93,9 @@ cargo xtask COMMAND
                   crates/server/tests/clients/steps.txt lists. Installs packages into
                   target/clients, and names a client that is not to be had. DIR has mongodump and
                   its kin
+  cluster [NAMES] tests crate cluster with Cassandra nodes on loopback addresses, up to three at a
+                  time; NAMES are parts of names of tests. Needs Java 11 or newer, and Maven with
+                  its package index, from which target/cassandra gets Cassandra; says so without
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it
@@ -176,6 +180,7 @@ fn perform(root: &Path, words: &[&str]) -> Option<bool> {
         ["peers", ref options @ ..] => peers::run(root, options),
         ["serve-bench", ref options @ ..] => serve_bench::run(root, options),
         ["python", ref options @ ..] => python::run(root, options),
+        ["cluster", ref names @ ..] => cluster::run(root, names),
         ["clients", ref options @ ..] => clients::run(root, options),
         ["fuzz", ref options @ ..] => fuzz::run(root, options),
         ["miri", ref packages @ ..] => sanitize::interpret(root, packages),

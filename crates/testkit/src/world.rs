@@ -1,10 +1,13 @@
 //! The outside world of one database: a disk in memory that can crash and fail, a clock that the
 //! test moves, background work one step at a time.
 
+use crate::elsewhere;
 use crate::model::Table;
 use flagstone::admin::Environment;
+use flagstone::internal::Redirected;
 use flagstone::internal::env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
 use flagstone::{Builder, Database, Keyspace, KeyspaceOptions, Options, Result, Space};
+use flagstone_cluster::mem::Mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +22,8 @@ pub struct World {
     /// The clock of the database.
     pub clock: Arc<ManualClock>,
     seed: AtomicU64,
+    /// Where collections are, if that is not on the disk.
+    store: Arc<Mem>,
 }
 
 /// A database open in a world.
@@ -28,6 +33,8 @@ pub struct Session {
     /// The background work of the database.
     pub executor: Arc<StepExecutor>,
     clock: Arc<ManualClock>,
+    /// Its collections are not on the disk.
+    _elsewhere: Option<Redirected>,
 }
 
 impl World {
@@ -39,7 +46,8 @@ impl World {
     /// Creates a world with the disk `mem`.
     pub fn on(mem: MemDisk, seed: u64) -> Self {
         let disk = FaultDisk::new(Arc::new(mem.clone()));
-        Self { mem, disk, clock: Arc::default(), seed: AtomicU64::new(seed) }
+        let (clock, store) = (Arc::default(), Arc::new(Mem::new()));
+        Self { mem, disk, clock, seed: AtomicU64::new(seed), store }
     }
 
     /// Returns the directory of the database.
@@ -106,7 +114,11 @@ impl World {
         let (environment, executor) = self.environment();
         let builder = Database::builder(Self::dir()).options(options.clone());
         let db = open(builder.environment(environment))?;
-        Ok(Session { db, executor, clock: Arc::clone(&self.clock) })
+        let clock = || Arc::clone(&self.clock);
+        let elsewhere = elsewhere::is_elsewhere()
+            .then(|| elsewhere::redirected(&db, &self.store, &(clock() as _)))
+            .transpose()?;
+        Ok(Session { db, executor, clock: clock(), _elsewhere: elsewhere })
     }
 
     /// Returns the names of the database's files, sorted.
@@ -127,7 +139,7 @@ impl World {
 impl Session {
     /// Returns the session of a database that was opened with an environment of `world`.
     pub fn of(world: &World, db: Database, executor: Arc<StepExecutor>) -> Self {
-        Self { db, executor, clock: Arc::clone(&world.clock) }
+        Self { db, executor, clock: Arc::clone(&world.clock), _elsewhere: None }
     }
 
     /// Opens or creates the keyspaces `ks0`, `ks1` and so on.
