@@ -20,6 +20,7 @@ mod deletes;
 #[cfg(unix)]
 mod directory;
 mod documents;
+mod elsewhere;
 mod events;
 mod expiry;
 mod faults;
