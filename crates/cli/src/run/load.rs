@@ -32,14 +32,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     }
     expiry::check(args.expires)?;
     check_table_options(args)?;
-    let open = |path: &PathBuf| {
-        let input = Input::open_as(path, format_of(args, path))?;
-        Ok(match args.long {
-            Some(log) => input.window_log(log),
-            None => input,
-        })
-    };
-    let inputs = args.files.iter().map(open).collect::<Result<Vec<_>, LoadError>>()?;
+    let inputs = opened(args)?;
     if args.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         return Err(Failure::Usage("stdin can be loaded only once".into()));
     }
@@ -59,10 +52,15 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
             _ => Ok(()),
         };
     }
-    source::refuse_url("load", &args.collection.database, "this build knows no servers")?;
-    let is_new = !args.collection.database.exists();
+    let is_cluster = source::is_cluster(&args.collection.database);
+    if is_cluster {
+        check_for_cluster(args)?;
+    } else {
+        source::refuse_url("load", &args.collection.database, "this build knows no servers")?;
+    }
+    let is_new = !is_cluster && !args.collection.database.exists();
     interrupt::listen()?;
-    let Target { database, collection, is_new: mut is_new_collection } = target(args)?;
+    let Target { database, collection, is_new: mut is_new_collection, place } = target(args)?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut plan = Plan {
         database: database.clone(),
@@ -89,10 +87,10 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     if args.drop && !is_new_collection {
         if let Err(refused) = plan.check() {
             drop(plan);
-            open::close(database)?;
+            place.close(database)?;
             return Err(refused.into());
         }
-        plan.collection = replaced(args, &database, plan.collection)?;
+        plan.collection = replaced(args, (&place, &database), plan.collection)?;
         is_new_collection = true;
     }
     let collection = plan.collection.clone();
@@ -100,14 +98,14 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     let has_failed = outcome
         .as_ref()
         .map_or(true, |outcome| outcome.failure.is_some() || outcome.is_interrupted);
-    leave_nothing(&database, collection, is_new_collection && has_failed)?;
+    place.leave_nothing(&database, collection, is_new_collection && has_failed)?;
     // The database is closed in any case, so that the next command has nothing to replay.
     let closing = Instant::now();
-    let closed = open::close(database);
+    let closed = place.close(database);
     let closing = closing.elapsed();
     let outcome = outcome?;
     report(args, is_new, &outcome);
-    if !open::is_shell() {
+    if !open::is_shell() && !is_cluster {
         note(&format!("closed in {:.1} s", closing.as_secs_f64()));
     }
     match outcome {
@@ -120,17 +118,110 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     }
 }
 
+/// Opens the files.
+fn opened(args: &LoadArgs) -> Result<Vec<Input>, LoadError> {
+    let open = |path: &PathBuf| {
+        let input = Input::open_as(path, format_of(args, path))?;
+        Ok(match args.long {
+            Some(log) => input.window_log(log),
+            None => input,
+        })
+    };
+    args.files.iter().map(open).collect()
+}
+
 /// Where the documents go to.
 pub(super) struct Target {
     pub(super) database: Database,
     pub(super) collection: Collection,
     /// Whether this load has created the collection.
     pub(super) is_new: bool,
+    pub(super) place: Place,
+}
+
+/// What holds the collection that a load writes to.
+pub(super) enum Place {
+    Directory,
+    #[cfg(feature = "cluster")]
+    Cluster(source::Clustered),
+}
+
+impl Place {
+    /// Closes what was opened.
+    pub(super) fn close(self, database: Database) -> Result<(), Failure> {
+        match self {
+            Self::Directory => open::close(database),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => {
+                drop(database);
+                source::Source::close(Box::new(cluster))
+            }
+        }
+    }
+
+    /// Drops the collection that a load has created if the load `has_failed`, or was stopped, and
+    /// nothing was written to it.
+    pub(super) fn leave_nothing(
+        &self,
+        database: &Database,
+        collection: Collection,
+        has_failed: bool,
+    ) -> Result<(), Failure> {
+        match self {
+            _ if !has_failed => {}
+            Self::Directory => _ = drop_unwritten(database, &collection)?,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => {
+                // If the cluster cannot be asked, the reason of the failure is what counts.
+                if flagstone::Space::count(&collection).is_ok_and(|count| count == 0) {
+                    let _left = source::Source::drop_collection(
+                        cluster,
+                        &flagstone::Space::name(&collection),
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// About how many bytes of documents the files have.
+#[cfg(feature = "cluster")]
+fn bytes_of(args: &LoadArgs) -> u64 {
+    /// JSON takes so much more than its compressed form.
+    const COMPRESSED: u64 = 6;
+    let bytes = |path: &PathBuf| {
+        let is_packed = path.extension().is_some_and(|end| end == "gz" || end == "zst");
+        let len = std::fs::metadata(path).map_or(0, |about| about.len());
+        if is_packed { len.saturating_mul(COMPRESSED) } else { len }
+    };
+    args.files.iter().map(bytes).sum()
+}
+
+/// Refuses what a load into a cluster cannot do.
+fn check_for_cluster(args: &LoadArgs) -> Result<(), Failure> {
+    let refused = match args {
+        LoadArgs { mode: ModeArg::Insert, .. } => "--mode insert",
+        LoadArgs { partitions: Some(_), .. } => "--partitions",
+        LoadArgs { memory: Some(_), .. } => "--memory",
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!("{refused} is for a directory: a load into a cluster has none")))
 }
 
 /// Opens the database and the collection that the documents go to. With --drop it is the old one,
 /// if there is one: see [`replaced`].
 pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
+    #[cfg(feature = "cluster")]
+    if source::is_cluster(&args.collection.database) {
+        let cluster = source::Clustered::connect(&args.collection.database)?;
+        cluster.warn_of_power_cuts()?;
+        let (collection, is_new, database) =
+            cluster.target(&args.collection.name, bytes_of(args))?;
+        return Ok(Target { database, collection, is_new, place: Place::Cluster(cluster) });
+    }
+    #[cfg(not(feature = "cluster"))]
+    source::refuse_cluster(&args.collection.database)?;
     let database = open::or_make(&args.collection.database, args.memory, args.durability)?;
     let name = &args.collection.name;
     let existing =
@@ -144,37 +235,32 @@ pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
         Some(old) if args.drop => old,
         _ => collection(&database, args)?,
     };
-    Ok(Target { database, collection, is_new })
-}
-
-/// Drops the collection that a load has created if the load `has_failed`, or was stopped, and
-/// nothing was written to it.
-pub(super) fn leave_nothing(
-    database: &Database,
-    collection: Collection,
-    has_failed: bool,
-) -> Result<(), Failure> {
-    if has_failed {
-        drop_unwritten(database, &collection)?;
-    }
-    Ok(())
+    Ok(Target { database, collection, is_new, place: Place::Directory })
 }
 
 /// Drops the collection with its indexes, and names them: a load fills no index again. Returns a
 /// new one of its name. Call it only when nothing more can be refused.
 pub(super) fn replaced(
     args: &LoadArgs,
-    database: &Database,
+    (place, database): (&Place, &Database),
     collection: Collection,
 ) -> Result<Collection, Failure> {
     let name = &args.collection.name;
     let indexes: Vec<String> = collection.indexes().into_iter().map(|index| index.name).collect();
     drop(collection);
-    database.drop_keyspace(name)?;
+    match place {
+        Place::Directory => _ = database.drop_keyspace(name)?,
+        #[cfg(feature = "cluster")]
+        Place::Cluster(cluster) => source::Source::drop_collection(cluster, name)?,
+    }
     if !indexes.is_empty() {
         note(&format!("dropped {name} and its indexes: {}", indexes.join(", ")));
     }
-    self::collection(database, args)
+    match place {
+        Place::Directory => self::collection(database, args),
+        #[cfg(feature = "cluster")]
+        Place::Cluster(cluster) => Ok(cluster.target(name, bytes_of(args))?.0),
+    }
 }
 
 /// Refuses `--extended-json` if there is no file of JSON.

@@ -52,6 +52,11 @@ fn number(json: &Value) -> u64 {
 /// The statistics as a table for people.
 pub(super) fn draw(stats: &Value) -> String {
     let mut out = String::new();
+    if let Some(nodes) = stats["nodes"].as_array() {
+        draw_nodes(&mut out, nodes);
+        let _always = writeln!(out, "{:<14} {}", "copies", stats["copies"]);
+        return out;
+    }
     for keyspace in stats["keyspaces"].as_array().into_iter().flatten() {
         draw_keyspace(&mut out, keyspace);
     }
@@ -168,4 +173,22 @@ fn shown_options(options: &Value) -> Option<String> {
 
 fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
+}
+
+/// The nodes of a cluster.
+fn draw_nodes(out: &mut String, nodes: &[Value]) {
+    for node in nodes {
+        let text = |name: &str| node[name].as_str().unwrap_or_default().to_owned();
+        let told = match node["error"].as_str() {
+            Some(error) => format!("cannot be asked: {error}"),
+            None => format!(
+                "Cassandra {}, commitlog_sync {}, clock {} ms ahead of this one",
+                text("version"),
+                text("commitlog_sync"),
+                node["clock_ahead_ms"]
+            ),
+        };
+        let (ip, place) = (text("node"), text("datacenter"));
+        let _always = writeln!(out, "{:<14} {ip} in {place}: {told}", "node");
+    }
 }

@@ -34,17 +34,17 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     };
     let is_new = !args.collection.database.exists();
     interrupt::listen()?;
-    let json::Target { database, mut collection, is_new: mut is_new_collection } =
+    let json::Target { database, mut collection, is_new: mut is_new_collection, place } =
         json::target(args)?;
     if args.drop && !is_new_collection {
         if !bad.are_copied()
             && let Err(refused) = check_first_rows(args, &options, &database, &collection)
         {
             drop(collection);
-            open::close(database)?;
+            place.close(database)?;
             return Err(refused);
         }
-        collection = json::replaced(args, &database, collection)?;
+        collection = json::replaced(args, (&place, &database), collection)?;
         is_new_collection = true;
     }
     let begin = || -> Result<Option<Marks>, LoadError> {
@@ -57,15 +57,15 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     let marks = match begin() {
         Ok(marks) => marks,
         Err(refused) => {
-            json::leave_nothing(&database, collection, is_new_collection)?;
-            open::close(database)?;
+            place.leave_nothing(&database, collection, is_new_collection)?;
+            place.close(database)?;
             return Err(Failure::from(refused));
         }
     };
     let start = marks.as_ref().map_or(Position::default(), Marks::start);
     if marks.as_ref().is_some_and(Marks::are_complete) {
         drop((marks, collection));
-        open::close(database)?;
+        place.close(database)?;
         note(json::WAS_COMPLETE);
         return Ok(());
     }
@@ -93,9 +93,9 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     let (took, count) = (run.start.elapsed(), run.count);
     run.progress.end(took, count);
     drop(run);
-    json::leave_nothing(&database, collection, is_new_collection && ended.is_err())?;
+    place.leave_nothing(&database, collection, is_new_collection && ended.is_err())?;
     // The database is closed in any case, so that the next command has nothing to replay.
-    let closed = open::close(database);
+    let closed = place.close(database);
     if continued {
         let name = args.files.get(start.input).map(|path| path.display());
         let name = name.map_or_else(String::new, |name| format!(" of {name}"));

@@ -1,4 +1,4 @@
-//! Opens the database of a command: a directory, or the URL of a server.
+//! Opens the database of a command: a directory, the URL of a server, or the address of a cluster.
 
 use super::super::open;
 use super::here::Here;
@@ -32,12 +32,22 @@ pub(in crate::run) fn is_url(database: &Path) -> bool {
     })
 }
 
-/// Refuses the URL of a server in the place of a directory. `instead` says what does work.
+/// Returns whether the database of a command is the address of a cluster.
+pub(in crate::run) fn is_cluster(database: &Path) -> bool {
+    database.to_str().is_some_and(|text| text.starts_with("cql://"))
+}
+
+/// Refuses the URL of a server or a cluster in the place of a directory. `instead` says what does
+/// work.
 pub(in crate::run) fn refuse_url(
     command: &str,
     database: &Path,
     instead: &str,
 ) -> Result<(), Failure> {
+    if is_cluster(database) {
+        let text = format!("{command} needs the directory of a database, not a cluster");
+        return Err(Failure::Usage(text));
+    }
     if !is_url(database) {
         return Ok(());
     }
@@ -47,6 +57,10 @@ pub(in crate::run) fn refuse_url(
 
 /// Returns the database of a command for messages: a URL without its password.
 pub(in crate::run) fn shown(database: &Path) -> String {
+    if let Some(address) = database.to_str().filter(|_| is_cluster(database)) {
+        let place = address.rsplit_once('@').map_or(address, |(_user, place)| place);
+        return format!("cql://{}", place.trim_start_matches("cql://"));
+    }
     #[cfg(all(feature = "server", unix))]
     if let Some(url) = database.to_str().filter(|_| is_url(database)) {
         return url
@@ -62,6 +76,9 @@ pub(in crate::run) fn open(
     how: How<'_>,
     memory: MemoryArgs,
 ) -> Result<Box<dyn Source>, Failure> {
+    if is_cluster(database) {
+        return clustered(database, memory);
+    }
     if is_url(database) {
         return there(database, memory);
     }
@@ -71,6 +88,32 @@ pub(in crate::run) fn open(
         How::Write => open::to_write(database, memory.memory)?,
         How::Make => open::or_make(database, memory.memory, Durability::default())?,
     })))
+}
+
+#[cfg(feature = "cluster")]
+fn clustered(database: &Path, memory: MemoryArgs) -> Result<Box<dyn Source>, Failure> {
+    if memory.memory.is_some() {
+        let text = "--memory is for a directory: a cluster has the memory of its nodes";
+        return Err(Failure::Usage(text.to_owned()));
+    }
+    Ok(Box::new(super::cluster::Clustered::connect(database)?))
+}
+
+#[cfg(not(feature = "cluster"))]
+fn clustered(database: &Path, _memory: MemoryArgs) -> Result<Box<dyn Source>, Failure> {
+    refuse_cluster(database).and(Err(Failure::Usage("no cluster".to_owned())))
+}
+
+/// Refuses the address of a cluster in a build that knows none.
+#[cfg(not(feature = "cluster"))]
+pub(in crate::run) fn refuse_cluster(database: &Path) -> Result<(), Failure> {
+    if !is_cluster(database) {
+        return Ok(());
+    }
+    Err(Failure::Usage(format!(
+        "{}: this flagstone was built without clusters: cargo install --features cluster",
+        shown(database)
+    )))
 }
 
 #[cfg(all(feature = "server", unix))]

@@ -75,6 +75,12 @@ impl Here {
     }
 }
 
+/// Returns a collection, and the database whose clock says when its documents expire.
+#[cfg(feature = "cluster")]
+pub(super) fn documents(database: Database, collection: Collection) -> Box<dyn Documents> {
+    Box::new(InHere { database, collection })
+}
+
 /// A collection, and its database.
 struct InHere {
     database: Database,

@@ -4,11 +4,15 @@
 //! ```text
 //! DB of a command --open--> Source --collection--> Documents --find, scan--> Rows
 //!                           Here: the library          There: a connection to flagstone serve
+//!                           Clustered: the library's handles over a cluster
 //! ```
 
 mod model;
 
 mod here;
+
+#[cfg(feature = "cluster")]
+mod cluster;
 
 #[cfg(all(feature = "server", unix))]
 mod encoding;
@@ -22,9 +26,13 @@ mod choose;
 #[cfg(all(feature = "server", unix))]
 mod send;
 
-pub(super) use choose::{How, open, refuse_url, shown};
+#[cfg(not(feature = "cluster"))]
+pub(super) use choose::refuse_cluster;
+pub(super) use choose::{How, is_cluster, open, refuse_url, shown};
 #[cfg(all(feature = "server", unix))]
 pub(super) use choose::{connect, is_url};
+#[cfg(feature = "cluster")]
+pub(super) use cluster::Clustered;
 pub(super) use here::Here;
 pub(super) use model::{
     Built, Change, Documents, IndexAsked, Query, Range, Rows, ShownIndex, Source, Written,

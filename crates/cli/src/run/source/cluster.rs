@@ -1,0 +1,104 @@
+//! Collections of a cluster, which the command connects to.
+
+use super::here;
+use super::model::{Documents, ShownIndex, Source};
+use crate::failure::Failure;
+use crate::output::note;
+use flagstone::internal::summary;
+use flagstone::{Collection, Database, Space, Value, doc};
+use flagstone_cluster::Cluster;
+use std::path::Path;
+
+/// A cluster.
+pub(in crate::run) struct Clustered {
+    cluster: Cluster,
+    /// The database in whose directory queries spill.
+    scratch: Database,
+}
+
+impl Clustered {
+    /// Connects to the cluster of a URL.
+    pub(in crate::run) fn connect(database: &Path) -> Result<Self, Failure> {
+        let cluster = Cluster::connect(database.to_str().unwrap_or_default())?;
+        let scratch = cluster.scratch()?.clone();
+        Ok(Self { cluster, scratch })
+    }
+
+    /// Returns a collection for a load of about this many bytes, which is created if there is none;
+    /// whether it was; and the database whose commits write to it.
+    pub(in crate::run) fn target(
+        &self,
+        name: &str,
+        bytes: u64,
+    ) -> Result<(Collection, bool, Database), Failure> {
+        let is_new = self.cluster.existing(name)?.is_none();
+        Ok((self.cluster.collection_sized(name, bytes)?, is_new, self.scratch.clone()))
+    }
+
+    /// Says what a power cut may undo.
+    pub(in crate::run) fn warn_of_power_cuts(&self) -> Result<(), Failure> {
+        if self.cluster.facts()?.to_string().contains("\"periodic\"") {
+            note(
+                "the nodes acknowledge writes before their disks have them (commitlog_sync: \
+                 periodic): a power cut of all copies at once may undo the last seconds",
+            );
+        }
+        Ok(())
+    }
+
+    fn documents(&self, collection: Collection) -> Box<dyn Documents> {
+        here::documents(self.scratch.clone(), collection)
+    }
+}
+
+impl Source for Clustered {
+    fn names(&self) -> Result<Vec<String>, Failure> {
+        Ok(self.cluster.collections()?)
+    }
+
+    fn collections(&self) -> Result<Vec<Value>, Failure> {
+        let mut shown = Vec::new();
+        for name in self.cluster.collections()? {
+            let Some(collection) = self.cluster.existing(&name)? else { continue };
+            let (documents, indexes) = (collection.approximate_count(), collection.indexes().len());
+            shown.push(doc!({
+                "name": (name), "documents": (documents), "indexes": (indexes as u64)
+            }));
+        }
+        Ok(shown)
+    }
+
+    fn stats(&self) -> Result<(Value, Vec<(String, ShownIndex)>), Failure> {
+        let mut indexes = Vec::new();
+        for name in self.cluster.collections()? {
+            let Some(collection) = self.cluster.existing(&name)? else { continue };
+            let known = summary::indexes(&collection).into_iter();
+            indexes.extend(known.map(|index| (name.clone(), index.into())));
+        }
+        Ok((self.cluster.facts()?, indexes))
+    }
+
+    fn existing(&self, name: &str) -> Result<Option<Box<dyn Documents>>, Failure> {
+        Ok(self.cluster.existing(name)?.map(|collection| self.documents(collection)))
+    }
+
+    fn created(&self, name: &str) -> Result<(Box<dyn Documents>, bool), Failure> {
+        let is_new = self.cluster.existing(name)?.is_none();
+        Ok((self.documents(self.cluster.collection(name)?), is_new))
+    }
+
+    fn drop_collection(&self, name: &str) -> Result<(), Failure> {
+        Ok(self.cluster.drop_collection(name).map(drop)?)
+    }
+
+    fn rename(&self, _name: &str, _new: &str) -> Result<(), Failure> {
+        let text = "a collection of a cluster keeps its name: copy it into another one";
+        Err(Failure::Usage(text.to_owned()))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        let Self { cluster, scratch } = *self;
+        drop(scratch);
+        Ok(cluster.close()?)
+    }
+}
