@@ -34,6 +34,7 @@ pages! {
     migrating "migrating.md"
     tool "tool.md"
     server "server.md"
+    cluster "cluster.md"
     differences "differences.md"
     http "http.md"
     python "python.md"
