@@ -5,7 +5,7 @@
 //! Linux on aarch64 by qemu, Windows by Wine.
 
 use crate::ci::{cargo, with_test_threads};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -140,9 +140,13 @@ impl Emulated {
             return Err(format!("to add its library: rustup target add {target}"));
         }
         let emulator = self.emulators.iter().find_map(|name| found(name));
-        let (Some(linker), Some(emulator)) = (found(linker), emulator) else {
-            let names = self.emulators.join(" or ");
-            return Err(format!("expected {linker}, and {names}; packages of Debian: {debian}"));
+        let (Some(_), Some(emulator)) = (found(linker), &emulator) else {
+            let emulators = self.emulators.join(" or ");
+            let emulators = emulator.is_none().then_some(emulators.as_str());
+            let linker = found(linker).is_none().then_some(*linker);
+            let names: Vec<&str> = linker.into_iter().chain(emulators).collect();
+            let names = names.join(", ");
+            return Err(format!("{names} missing; packages of Debian: {debian}"));
         };
         println!("{target}: {}", emulator.display());
         let mut tests = cargo(root);
@@ -151,12 +155,12 @@ impl Emulated {
         tests.env("CARGO_PROFILE_DEV_DEBUG", "none").env("CARGO_INCREMENTAL", "0");
         let variable =
             |name: &str| format!("CARGO_TARGET_{}_{name}", target.replace('-', "_").to_uppercase());
-        let mut runner = OsString::from(&emulator);
+        let mut runner = OsString::from(emulator);
         runner.push(format!(" {}", self.arguments));
-        tests.env(variable("LINKER"), &linker).env(variable("RUNNER"), runner);
+        tests.env(variable("LINKER"), linker).env(variable("RUNNER"), runner);
         let mut left_out = self.left_out.to_vec();
         if *target == WINDOWS {
-            prepare_wine(&root.join("target/wine"), &emulator, &linker, &mut tests)?;
+            prepare_wine(&root.join("target/wine"), emulator, linker, &mut tests)?;
         } else if !Path::new("/proc/sys/fs/binfmt_misc/qemu-aarch64").exists() {
             let why = "starts its own program, for which binfmt_misc must know qemu-aarch64";
             left_out.extend(STARTING.map(|test| (test, why)));
@@ -180,7 +184,7 @@ impl Emulated {
 fn prepare_wine(
     folder: &Path,
     wine: &Path,
-    linker: &Path,
+    linker: &str,
     tests: &mut Command,
 ) -> Result<(), String> {
     tests.env("WINEPREFIX", folder).env("WINEDEBUG", "-all");
@@ -188,20 +192,20 @@ fn prepare_wine(
     if library.is_file() {
         return Ok(());
     }
-    let succeeds = |program: &Path, words: &[&str]| {
+    let succeeds = |program: &OsStr, words: &[&str]| {
         let mut command = Command::new(program);
         command.env("WINEPREFIX", folder).env("WINEDEBUG", "-all").args(words);
         let is_well = command.status().is_ok_and(|status| status.success());
         is_well.then_some(()).ok_or_else(|| format!("{} {words:?} failed", program.display()))
     };
     std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-    succeeds(wine, &["wineboot", "--init"])?;
-    succeeds(wine, &["winecfg", "-v", "win10"])?;
+    succeeds(wine.as_os_str(), &["wineboot", "--init"])?;
+    succeeds(wine.as_os_str(), &["winecfg", "-v", "win10"])?;
     if !library.is_file() {
         let source = folder.join("random.c");
         std::fs::write(&source, RANDOM.1).map_err(|error| error.to_string())?;
         let (source, library) = (source.to_string_lossy(), library.to_string_lossy());
-        succeeds(linker, &["-shared", "-o", &library, &source, "-ladvapi32"])?;
+        succeeds(OsStr::new(linker), &["-shared", "-o", &library, &source, "-ladvapi32"])?;
     }
     Ok(())
 }
