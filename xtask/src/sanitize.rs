@@ -49,9 +49,10 @@ const UNSAFE: [(&str, Miri); 25] = [
 const PROGRAMS: [&str; 2] = ["flagstone-bench", "xtask"];
 
 /// The packages whose threads share memory, for ThreadSanitizer.
-const THREADS: [&str; 11] = [
+const THREADS: [&str; 12] = [
     "flagstone",
     "flagstone-arrow",
+    "flagstone-cluster",
     "flagstone-comments",
     "flagstone-doc",
     "flagstone-engine",
