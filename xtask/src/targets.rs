@@ -67,12 +67,13 @@ const EMULATED: [Emulated; 2] = [
 ];
 
 /// Tests that start their own program again, which the kernel must know how to run.
-const STARTING: [&str; 7] = [
+const STARTING: [&str; 8] = [
     "os::tests::a_child_forked",
     "os::tests::a_relative_path",
     "os::tests::the_child_of_a_fork",
     "directory::a_relative_path",
     "directory::a_repair_and_backups_keep",
+    "elsewhere::",
     "forks::",
     "kill::",
 ];
