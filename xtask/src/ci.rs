@@ -128,7 +128,7 @@ const STEPS: [Step; 16] = [
 
 /// What takes longer than it finds in one change, or repeats what tests have tried. Seeds are new
 /// every night, and printed.
-const NIGHTLY: [Step; 9] = [
+const NIGHTLY: [Step; 10] = [
     Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
     Step {
         name: "guide",
@@ -152,6 +152,8 @@ const NIGHTLY: [Step; 9] = [
         ]),
     },
     Step { name: "targets", work: Work::Targets },
+    // Real nodes of Cassandra, where Java and Maven are installed.
+    Step { name: "cluster", work: Work::Xtask(&["cluster"]) },
     Step { name: "peers", work: Work::Xtask(&["peers", "--lint"]) },
     Step { name: "python", work: Work::Xtask(&["python"]) },
     Step { name: "packages", work: Work::Xtask(&["packages", "--verify"]) },
