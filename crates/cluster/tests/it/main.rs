@@ -10,6 +10,7 @@ mod connections;
 mod failures;
 mod generations;
 mod linear;
+mod many;
 mod model;
 #[cfg(feature = "cql")]
 mod nodes;

@@ -336,7 +336,8 @@ impl<'a> WriteMany<'a> {
         })?;
         done.matched += u64::from(outcome != Outcome::Unmatched);
         done.modified += u64::from(outcome == Outcome::Changed);
-        if let Some(bytes) = returned {
+        // In a cluster, the change may have been decided before another write came first.
+        if let Some(bytes) = returned.filter(|_| outcome != Outcome::Unmatched) {
             let document = decode::document(stored, bytes)?;
             done.documents.push((decode::primary_key(stored, key)?, document));
         }
@@ -401,6 +402,8 @@ impl WriteRun<'_, '_> {
         let most = spec.by_fields().and(spec.limit).map(|_| self.left.saturating_add(SPARE));
         let limit = most.or(spec.limit);
         let spec = Spec { after: self.last.clone(), limit, ..spec.clone() };
+        // Nor does a scan of a cluster show one moment: what was changed may come once more.
+        let remembers = most.is_some() || !source.is_of_one_moment() && spec.by_fields().is_some();
         let mut rows = self.many.rows(&spec, &source)?;
         let mut looked_at = 0;
         while rows.advance()? {
@@ -421,7 +424,7 @@ impl WriteRun<'_, '_> {
             if *is_one && self.left == 0 {
                 break;
             }
-            if most.is_some() {
+            if remembers {
                 self.changed.insert(rows.key().to_vec());
             }
             if !is_one || spec.sort.is_some() {
