@@ -173,7 +173,9 @@ impl Cluster {
                     let id = next_number(store)?;
                     // If another call creates it meanwhile, it is that one.
                     alter(store, name, &mut |note| {
-                        let is_free = note.is_none_or(|note| note.state == State::Dropped);
+                        // One of this number was created by this call, and is dropped since.
+                        let is_past = |note: &Note| note.state == State::Dropped && note.id < id;
+                        let is_free = note.is_none_or(is_past);
                         Ok(is_free.then(|| Note::new(id, buckets)))
                     })?;
                 }

@@ -21,7 +21,8 @@ pub(crate) fn clear(ground: &Ground) -> Result<()> {
     let next = next_number(&*ground.store)?;
     // One that runs already also clears what was committed before this call.
     ground.alter(&mut |note| {
-        let is_live = note.state == State::Live;
+        // Unless it is complete already: another call has done the rest, and this answer was lost.
+        let is_live = note.state == State::Live && note.rows.number < next;
         if is_live {
             note.state = State::Clearing(next);
         }
