@@ -61,9 +61,15 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
     match &built {
         Ok(ControlFlow::Continue(())) => complete(ground, index.id)?,
         Err(error) if error.kind() != ErrorKind::InvalidInput => {}
-        _ => drop(remove(ground, &|one| one.id == index.id)?),
+        // Another build of it may have completed it.
+        _ => drop(remove(ground, &|one| one.id == index.id && !is_complete(one))?),
     }
     built
+}
+
+fn is_complete(index: &Index) -> bool {
+    let known = RemoteIndex::new(index.id, &index.name, &index.note);
+    known.is_ok_and(|index| index.is_complete())
 }
 
 /// Drops an index. Returns false if there is none of this name.
