@@ -13,8 +13,10 @@ use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-/// The rows of the first page, if it is not known how many are wanted.
+/// The rows of the first page, if it is not known how many are wanted ..
 const FIRST_ROWS: usize = 100;
+/// .. and at most, if they are documents, which may be long.
+const FIRST_DOCUMENTS: usize = 8;
 /// The most rows of a page.
 const ROWS_MAX: usize = 5_000;
 /// The bytes that the pages of one reading have, about.
@@ -72,7 +74,10 @@ impl Pages {
         let is_done = request.range.is_empty();
         let bucket = |_| Bucket { is_done, ..Bucket::default() };
         let buckets = (0..view.note.rows.buckets).map(bucket).collect();
-        let limit = request.first.unwrap_or(FIRST_ROWS).clamp(1, ROWS_MAX);
+        let mut limit = request.first.unwrap_or(FIRST_ROWS).clamp(1, ROWS_MAX);
+        if request.area == Area::Documents && !request.keys_only {
+            limit = limit.min(FIRST_DOCUMENTS);
+        }
         Ok(Self { ground: Arc::clone(ground), request, buckets, view, limit })
     }
 
@@ -118,7 +123,7 @@ impl Pages {
                 bucket.rows.extend(page.rows.drain(..));
             }
             let fitting = BYTES / wanted.len().max(1) / (bytes / rows + 64);
-            self.limit = (2 * self.limit).min(fitting.clamp(FIRST_ROWS / 4, ROWS_MAX));
+            self.limit = (2 * self.limit).min(fitting.clamp(1, ROWS_MAX));
             return Ok(());
         }
     }
