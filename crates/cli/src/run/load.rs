@@ -170,16 +170,9 @@ impl Place {
         match self {
             _ if !has_failed => {}
             Self::Directory => _ = drop_unwritten(database, &collection)?,
+            // Others may write to it meanwhile, and a cluster has no drop under a condition.
             #[cfg(feature = "cluster")]
-            Self::Cluster(cluster) => {
-                // If the cluster cannot be asked, the reason of the failure is what counts.
-                if flagstone::Space::count(&collection).is_ok_and(|count| count == 0) {
-                    let _left = source::Source::drop_collection(
-                        cluster,
-                        &flagstone::Space::name(&collection),
-                    );
-                }
-            }
+            Self::Cluster(_) => {}
         }
         Ok(())
     }
