@@ -35,10 +35,22 @@ pub(crate) fn three(commit_log: CommitLog) -> Nodes {
     Nodes::start(Setup { nodes: 3, commit_log, is_behind_proxy: false })
 }
 
+/// Within so many seconds each node tells clients of all others.
+const SEEN_WITHIN: u32 = 30;
+
 /// Connects to the keyspace of nodes.
 pub(crate) fn connect(nodes: &Nodes, copies: u32, patience: Duration) -> Arc<dyn Store> {
     let address = format!("cql://{}/{KEYSPACE}?rf={copies}", nodes.hosts());
-    Arc::new(Cql::connect_impatiently(&address, patience).unwrap())
+    for _ in 0..SEEN_WITHIN {
+        match Cql::connect_impatiently(&address, patience) {
+            // A node that is up may not have told clients of all others yet.
+            Err(error) if error.to_string().contains("add nodes") => {
+                std::thread::sleep(Duration::from_secs(1));
+            }
+            connected => return Arc::new(connected.unwrap()),
+        }
+    }
+    panic!("the nodes do not see each other within {SEEN_WITHIN} s")
 }
 
 /// Threads of each store.
