@@ -82,6 +82,21 @@ fn a_cancelled_build_leaves_no_index() {
     assert!(entries.into_iter().all(|(kind, _)| kind.0 <= 0), "no entries are left");
 }
 
+/// The index was dropped, although the other call had said that it is there.
+#[test]
+fn a_cancelled_build_leaves_an_index_that_another_build_has_completed() {
+    let mem = Arc::new(Mem::new());
+    let ((_a, documents), (_b, other)) = (collection(&mem), collection(&mem));
+    fill(&documents, 100);
+    let built = documents.create_index_with("by n", by_n(), |_| {
+        other.create_index("by n", by_n()).unwrap();
+        ControlFlow::Break(())
+    });
+    assert!(built.unwrap().is_break());
+    assert_eq!(other.verify_indexes().unwrap().entries, 100);
+    assert_eq!(documents.verify_indexes().unwrap().entries, 100);
+}
+
 #[test]
 fn arrays_that_another_process_puts_are_known_to_plans() {
     let mem = Arc::new(Mem::new());

@@ -1,9 +1,13 @@
 //! Processes that know an older state of the catalog, and calls that are cut short.
 
 use crate::support::{by_n, collection, connect, fill, found, n_of};
-use flagstone::{Collection, ErrorKind, Json, Space};
+use flagstone::{Collection, Error, ErrorKind, Json, Result, Space};
+use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Fate, Mem};
-use std::sync::Arc;
+use flagstone_cluster::store::{
+    Batch, Freshness, Kind, Outcome, Page, PageRequest, Partition, Record, Rows, RowsRequest, Store,
+};
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn a_writer_that_does_not_know_an_index_keeps_it_nevertheless() {
@@ -119,6 +123,101 @@ fn a_drop_that_was_cut_short_is_completed_by_the_next_call() {
         let again = connect(&mem).collection("c").unwrap();
         assert_eq!((again.count().unwrap(), mem.partitions().len()), (0, 0));
     }
+}
+
+/// A store that does not answer the first change of the note of `c` although it makes it, and
+/// something happens before the caller asks what became of it.
+struct Unanswered {
+    mem: Arc<Mem>,
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Unanswered {
+    fn new(mem: &Arc<Mem>, meanwhile: impl FnOnce() + Send + 'static) -> Arc<dyn Store> {
+        let meanwhile = Mutex::new(Some(Box::new(meanwhile) as _));
+        Arc::new(Self { mem: Arc::clone(mem), meanwhile })
+    }
+}
+
+impl Store for Unanswered {
+    fn rows(&self, requests: &[RowsRequest]) -> Vec<Result<Rows>> {
+        self.mem.rows(requests)
+    }
+
+    fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
+        self.mem.pages(requests)
+    }
+
+    fn batch(&self, batch: &Batch) -> Result<Outcome> {
+        self.mem.batch(batch)
+    }
+
+    fn set_epoch(&self, partition: Partition, expected: Option<i32>, new: i32) -> Result<Outcome> {
+        self.mem.set_epoch(partition, expected, new)
+    }
+
+    fn remove_rows(&self, partition: Partition) -> Result<()> {
+        self.mem.remove_rows(partition)
+    }
+
+    fn remove_kind(&self, partition: Partition, kind: Kind) -> Result<()> {
+        self.mem.remove_kind(partition, kind)
+    }
+
+    fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>> {
+        self.mem.note(name, freshness)
+    }
+
+    fn notes(&self) -> Result<Vec<(String, Record)>> {
+        self.mem.notes()
+    }
+
+    fn set_note(&self, name: &str, expected: Option<i64>, new: &Record) -> Result<Outcome> {
+        let outcome = self.mem.set_note(name, expected, new)?;
+        match self.meanwhile.lock().unwrap().take_if(|_| name == "c") {
+            Some(meanwhile) => {
+                assert_eq!(outcome, Outcome::Applied);
+                meanwhile();
+                Err(Error::new(ErrorKind::Unknown, "not answered"))
+            }
+            None => Ok(outcome),
+        }
+    }
+}
+
+/// The number was used again. Its buckets had a fence for ever.
+#[test]
+fn a_clear_that_others_completed_before_it_was_answered_is_not_begun_again() {
+    let mem = Arc::new(Mem::new());
+    let (_a, other) = collection(&mem);
+    fill(&other, 50);
+    let store = Unanswered::new(&mem, {
+        let other = other.clone();
+        move || {
+            // It meets the first fence, and completes the clear.
+            other.clear().unwrap();
+            fill(&other, 3);
+        }
+    });
+    Cluster::over(store).unwrap().collection("c").unwrap().clear().unwrap();
+    assert_eq!(other.count().unwrap(), 3);
+    fill(&other, 50);
+    assert_eq!(connect(&mem).collection("c").unwrap().count().unwrap(), 50);
+}
+
+/// The same of a collection that was dropped as soon as it was created.
+#[test]
+fn a_creation_that_was_undone_before_it_was_answered_is_done_with_another_number() {
+    let mem = Arc::new(Mem::new());
+    let dropping = connect(&mem);
+    let store = Unanswered::new(&mem, move || {
+        fill(&dropping.existing("c").unwrap().unwrap(), 20);
+        assert!(dropping.drop_collection("c").unwrap());
+    });
+    let created = Cluster::over(store).unwrap();
+    let documents = created.collection("c").unwrap();
+    fill(&documents, 50);
+    assert_eq!(connect(&mem).collection("c").unwrap().count().unwrap(), 50);
 }
 
 #[test]
