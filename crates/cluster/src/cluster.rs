@@ -176,7 +176,7 @@ impl Cluster {
                         // One of this number was created by this call, and is dropped since.
                         let is_past = |note: &Note| note.state == State::Dropped && note.id < id;
                         let is_free = note.is_none_or(is_past);
-                        Ok(is_free.then(|| Note::new(id, buckets)))
+                        Ok(is_free.then(|| Note::new(id, SystemRandom.next_u64(), buckets)))
                     })?;
                 }
             }

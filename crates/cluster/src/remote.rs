@@ -127,6 +127,10 @@ impl Remote for RemoteCollection {
         self.ground.id as u32
     }
 
+    fn history(&self) -> u64 {
+        self.ground.view().note.history
+    }
+
     fn document_bytes_max(&self) -> usize {
         DOCUMENT_BYTES_MAX
     }

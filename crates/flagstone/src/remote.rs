@@ -92,6 +92,10 @@ pub trait Remote: Send + Sync {
     /// another.
     fn id(&self) -> u32;
 
+    /// A random number, which the page tokens of the collection carry. Collections of the same
+    /// [`Remote::id`] in other clusters have others.
+    fn history(&self) -> u64;
+
     /// The most bytes of a document.
     fn document_bytes_max(&self) -> usize;
 

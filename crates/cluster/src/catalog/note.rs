@@ -1,7 +1,7 @@
 //! The note of a collection.
 
 use flagstone_base::codec::{put_bytes, put_varint};
-use flagstone_base::fields::{FieldReader, FieldWriter, items, narrow};
+use flagstone_base::fields::{FieldReader, FieldWriter, items, narrow, number};
 use flagstone_base::{Decoder, Error, Malformed, Result, Undecoded};
 
 /// Where the documents of a collection are, and its indexes.
@@ -9,6 +9,9 @@ use flagstone_base::{Decoder, Error, Malformed, Result, Undecoded};
 pub(crate) struct Note {
     /// The number of the collection.
     pub(crate) id: i32,
+    /// A random number, drawn when the collection is created: in another cluster, one of the same
+    /// number has another.
+    pub(crate) history: u64,
     pub(crate) rows: Generation,
     /// What the epoch of its buckets must be. Rises when an index is created or dropped, so that a
     /// writer that does not know it is refused.
@@ -63,15 +66,17 @@ const INDEXES: u64 = 13;
 const NEXT_INDEX: u64 = 15;
 const DROPPED_INDEXES: u64 = 17;
 const REPLACED: u64 = 19;
+const HISTORY: u64 = 21;
 
 /// The most buckets of a generation.
 const BUCKETS_MAX: u32 = 1 << 16;
 
 impl Note {
     /// Returns the note of a new collection.
-    pub(crate) const fn new(id: i32, buckets: u32) -> Self {
+    pub(crate) const fn new(id: i32, history: u64, buckets: u32) -> Self {
         Self {
             id,
+            history,
             rows: Generation { number: id, buckets },
             epoch: 1,
             state: State::Live,
@@ -114,6 +119,7 @@ impl Note {
             put_varint(out, old.number as u64);
             put_varint(out, old.buckets.into());
         });
+        fields.number_unless_zero(HISTORY, self.history);
         out
     }
 
@@ -126,7 +132,7 @@ impl Note {
     }
 
     fn fields(bytes: &[u8]) -> Result<Self, Undecoded> {
-        let mut note = Self { next_index: 0, ..Self::new(0, 0) };
+        let mut note = Self { next_index: 0, ..Self::new(0, 0, 0) };
         let (mut state, mut next) = (0_u32, 0);
         FieldReader::of("field of a collection").read(bytes, |tag, field| {
             match tag {
@@ -142,6 +148,7 @@ impl Note {
                     note.dropped_indexes = items(field, |item| Ok(narrow(item)?))?;
                 }
                 REPLACED => note.replaced = items(field, generation)?,
+                HISTORY => note.history = number(field)?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -216,7 +223,7 @@ mod tests {
             next_index: 3,
             dropped_indexes: vec![1],
             replaced: vec![Generation { number: 5, buckets: 4 }],
-            ..Note::new(5, 16)
+            ..Note::new(5, 300, 16)
         }
     }
 
@@ -225,11 +232,12 @@ mod tests {
         let bytes = full().encode();
         let golden =
             b"\x01\x01\x05\x03\x02\xAC\x02\x05\x01\x01\x07\x01\x10\x09\x01\x01\x0B\x01\x09\
-            \x0D\x0A\x09\x02\x04by a\x02\x07\x08\x0F\x01\x03\x11\x02\x01\x01\x13\x03\x02\x05\x04";
+            \x0D\x0A\x09\x02\x04by a\x02\x07\x08\x0F\x01\x03\x11\x02\x01\x01\x13\x03\x02\x05\x04\
+            \x15\x02\xAC\x02";
         assert_eq!(bytes, golden);
         assert_eq!(Note::decode("c", &bytes).unwrap(), full());
         for state in [State::Live, State::Dropping, State::Dropped] {
-            let note = Note { state, ..Note::new(1, 1) };
+            let note = Note { state, ..Note::new(1, 7, 1) };
             assert_eq!(Note::decode("c", &note.encode()).unwrap(), note);
         }
     }
@@ -244,7 +252,7 @@ mod tests {
                 assert!(error.to_string().starts_with("table catalog, collection \"shop\", off"));
             }
         }
-        let newer = [&bytes[..], &[21, 0]].concat();
+        let newer = [&bytes[..], &[23, 0]].concat();
         assert_eq!(Note::decode("c", &newer).unwrap_err().kind(), ErrorKind::Unsupported);
         let three = Note { rows: Generation { number: 1, buckets: 3 }, ..full() };
         let error = Note::decode("c", &three.encode()).unwrap_err();

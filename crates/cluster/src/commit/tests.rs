@@ -18,7 +18,7 @@ fn put_and_decide(
     decide: &mut dyn FnMut(Option<&Row>) -> Result<Write>,
 ) -> [Result<bool>; 2] {
     let (store, clock) = (Arc::clone(mem) as _, Arc::new(SystemClock::default()));
-    let ground = Ground::new(store, clock, "c", (1, Note::new(1, 1))).unwrap();
+    let ground = Ground::new(store, clock, "c", (1, Note::new(1, 7, 1))).unwrap();
     let row = Row { document: Slice::copy_of(b"new"), expiry: None };
     let key = || Slice::copy_of(KEY);
     let put = Arc::new(Call::new(vec![Item::of_document(key(), Op::Put(row))]));

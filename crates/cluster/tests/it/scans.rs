@@ -44,6 +44,25 @@ fn a_count_by_exact_bounds_needs_no_documents() {
     assert_eq!(counted.count().unwrap(), 50);
 }
 
+/// Collections of two clusters have the same numbers.
+#[test]
+fn a_page_token_of_another_cluster_is_refused() {
+    let (here, there) = (Arc::new(Mem::new()), Arc::new(Mem::new()));
+    let ((_a, documents), (_b, other)) = (collection(&here), collection(&there));
+    [&documents, &other].into_iter().for_each(|documents| fill(documents, 20));
+    assert_eq!(documents.id(), other.id());
+    for sort in ["n", "$key"] {
+        let page = |documents: &Collection| documents.find("{}").sort(sort).page(7).unwrap();
+        let next = page(&documents).next.unwrap();
+        let refused = other.find("{}").sort(sort).after(&next).page(7).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains("the token is of history "), "{refused}");
+        // In another process it is taken.
+        let rest = collection(&here).1.find("{}").sort(sort).after(&next).page(50).unwrap();
+        assert_eq!((rest.documents.len(), rest.next.is_none()), (13, true));
+    }
+}
+
 #[test]
 fn several_keys_are_read_in_their_order() {
     let (_cluster, documents) = collection(&Arc::new(Mem::new()));

@@ -185,8 +185,7 @@ impl<'t> QuerySource<'t> {
         let version = match self {
             Self::Snapshot(snapshot) => snapshot.version(),
             Self::Transaction(_) | Self::Probe(_) => stored.keyspace()?.snapshot().version(),
-            // The query has the number of the collection, which no other has.
-            Self::Remote(..) => return Ok(0),
+            Self::Remote(remote, _) => return Ok(remote.history()),
         };
         Ok(version.history())
     }
