@@ -48,7 +48,7 @@ fn writes_are_exact_though_requests_and_answers_are_lost() {
 
 #[test]
 #[ignore = "needs Cassandra: cargo xtask cluster"]
-fn a_killed_a_paused_and_all_killed_nodes_lose_no_acknowledged_write() {
+fn a_killed_and_a_paused_node_lose_no_acknowledged_write() {
     let mut nodes = three(CommitLog::Periodic);
     let stores = [connect(&nodes, 3, PATIENCE), connect(&nodes, 3, PATIENCE)];
     let load = Load::start(&stores);
@@ -67,13 +67,26 @@ fn a_killed_a_paused_and_all_killed_nodes_lose_no_acknowledged_write() {
     let told = load.end();
     told.check(&stores[0]);
     assert!(told.acknowledged > 200, "{told:?}");
+}
 
+/// Not only what the operating system keeps of a commit log, but also what `group` waits for.
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn nodes_that_are_all_killed_lose_no_acknowledged_write() {
+    for commit_log in [CommitLog::Periodic, CommitLog::Group] {
+        all_are_killed(three(commit_log));
+    }
+}
+
+fn all_are_killed(mut nodes: Nodes) {
+    let stores = [connect(&nodes, 3, PATIENCE), connect(&nodes, 3, PATIENCE)];
     let load = Load::start(&stores);
-    seconds(4);
+    seconds(5);
     (0..3).for_each(|n| nodes.kill(n));
     seconds(1);
     nodes.restart_all(&[0, 1, 2]);
     seconds(8);
     let told = load.end();
     told.check(&connect(&nodes, 3, PATIENCE));
+    assert!(told.acknowledged > 50, "{told:?}");
 }
