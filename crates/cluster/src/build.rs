@@ -23,8 +23,10 @@ use flagstone_base::{Error, ErrorKind, KeyRange, Result, Slice, interrupt};
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
-/// The documents of a page.
+/// The documents of a page, at most ..
 const PAGE: usize = 50;
+/// .. and their bytes, about.
+const PAGE_BYTES: usize = 2 << 20;
 /// A batch that has so many bytes takes no further document.
 const BATCH_BYTES: usize = 1 << 20;
 /// The buckets whose pages are indexed side by side.
@@ -203,10 +205,12 @@ fn read(ground: &Ground, view: &View, bucket: &Bucket) -> Result<Page> {
         kind: Kind::DOCUMENTS,
         range: KeyRange { start, end: Bound::Unbounded },
         is_reversed: false,
-        limit: PAGE,
+        limit: ground.sizes.fitting(PAGE_BYTES).min(PAGE),
         keys_only: false,
     };
-    ground.store.pages(&[request]).pop().ok_or_else(no_answer)?
+    let page = ground.store.pages(&[request]).pop().ok_or_else(no_answer)??;
+    ground.sizes.note(page.rows.iter());
+    Ok(page)
 }
 
 /// The entries of the first documents of a page.

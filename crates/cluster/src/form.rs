@@ -27,6 +27,14 @@ pub(crate) fn packed(document: &Slice) -> Slice {
     Slice::from([&[PLAIN], &document[..]].concat())
 }
 
+/// Returns the length of the document of a value, as it says.
+pub(crate) fn document_len(value: &[u8]) -> usize {
+    match value {
+        [LZ4, rest @ ..] => Decoder::new(rest).varint_usize("a length").unwrap_or(0),
+        _ => value.len().saturating_sub(1),
+    }
+}
+
 /// Returns the document of a value.
 ///
 /// # Errors

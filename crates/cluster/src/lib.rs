@@ -45,6 +45,8 @@ pub mod cql;
 
 mod form;
 
+mod sizes;
+
 mod catalog;
 
 mod ground;

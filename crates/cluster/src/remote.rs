@@ -20,6 +20,8 @@ use std::time::Duration;
 const DOCUMENT_BYTES_MAX: usize = 8 << 20;
 /// The keys of one request.
 const KEYS_MAX: usize = 100;
+/// The bytes of the documents that are read by their keys at once, about.
+const BYTES: usize = 8 << 20;
 /// The documents that a removal of a range removes at once.
 const REMOVED_AT_ONCE: usize = 2_000;
 /// An estimate that is older is made again.
@@ -88,6 +90,10 @@ impl RemoteCollection {
         if answers.len() != parts.len() {
             return Err(no_answer());
         }
+        if kind == Kind::DOCUMENTS {
+            let rows = answers.iter().flatten().flat_map(|answer| answer.rows.iter().flatten());
+            self.ground.sizes.note(rows);
+        }
         let mut found = vec![None; keys.len()];
         for ((bucket, part), answer) in parts.into_iter().zip(answers) {
             let answer = answer?;
@@ -148,7 +154,8 @@ impl Remote for RemoteCollection {
     }
 
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Row>>> {
-        self.get_rows(Kind::DOCUMENTS, keys)
+        let most = keys.len().min(self.ground.sizes.fitting(BYTES));
+        self.get_rows(Kind::DOCUMENTS, &keys[..most])
     }
 
     fn scan(

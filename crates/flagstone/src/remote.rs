@@ -108,7 +108,8 @@ pub trait Remote: Send + Sync {
 
     fn get(&self, key: &[u8]) -> Result<Option<Row>>;
 
-    /// Returns the rows of several keys, in their order.
+    /// Returns the rows of the first of several keys, in their order: at least of one, and of as
+    /// many as do not take much memory.
     fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Row>>>;
 
     /// Reads the rows of a range. `most` is how many rows the caller will take, if it is known.

@@ -730,8 +730,12 @@ impl Space for Collection {
 
     fn get_all(&self, keys: &[&[u8]]) -> Result<Vec<Option<Slice>>> {
         if let Some(remote) = self.0.remote() {
-            let rows = remote.get_many(keys)?;
-            return Ok(rows.into_iter().map(|row| row.map(|row| row.document)).collect());
+            let mut found = Vec::with_capacity(keys.len());
+            while found.len() < keys.len() {
+                let rows = remote.get_many(&keys[found.len()..])?;
+                found.extend(rows.into_iter().map(|row| row.map(|row| row.document)));
+            }
+            return Ok(found);
         }
         let keyspace = self.0.keyspace()?;
         let snapshot = keyspace.snapshot();

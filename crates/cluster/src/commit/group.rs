@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 /// A batch that has so many bytes takes no further document.
 const BATCH_BYTES: usize = 1 << 20;
+/// The bytes of the documents that a round reads, about.
+const READ_BYTES: usize = 8 << 20;
 /// How often the documents of a batch are read and decided.
 const TRIES: u32 = 100;
 
@@ -198,14 +200,20 @@ impl Group<'_> {
         let is_indexed = !view.catalog.indexes().is_empty();
         let mut documents: HashMap<RowKey, Document> = HashMap::with_capacity(left.len());
         let mut keys = Vec::new();
+        let fitting = self.ground.sizes.fitting(READ_BYTES);
         for (_, item) in left {
-            documents.entry(item.row.clone()).or_insert_with(|| {
-                let has_entries = is_indexed && item.row.kind == Kind::DOCUMENTS;
-                if has_entries || matches!(item.op, Op::Decide) {
-                    keys.push(item.row.clone());
+            if documents.contains_key(&item.row) {
+                continue;
+            }
+            let has_entries = is_indexed && item.row.kind == Kind::DOCUMENTS;
+            if has_entries || matches!(item.op, Op::Decide) {
+                // The rest is for the next round.
+                if keys.len() >= fitting {
+                    break;
                 }
-                Document::default()
-            });
+                keys.push(item.row.clone());
+            }
+            documents.insert(item.row.clone(), Document::default());
         }
         if keys.is_empty() && !self.is_refused {
             return Ok(Some(documents));
@@ -219,6 +227,7 @@ impl Group<'_> {
                 return Ok(None);
             }
         }
+        self.ground.sizes.note(read.rows.iter().flatten());
         for (key, row) in keys.into_iter().zip(read.rows) {
             let Some(document) = documents.get_mut(&key) else { continue };
             match row.map(|row| self.row(view, row)).transpose() {

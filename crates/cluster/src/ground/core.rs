@@ -1,6 +1,7 @@
 //! The store of a collection, and what is known of its note.
 
 use crate::catalog::{self, Note};
+use crate::sizes::Sizes;
 use crate::store::{Freshness, Partition, RowsRequest, Store};
 use flagstone::remote::{Catalog, RemoteIndex};
 use flagstone_base::hash::key_hash;
@@ -21,6 +22,8 @@ pub(crate) struct Ground {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) name: String,
     pub(crate) id: i32,
+    /// Of its documents.
+    pub(crate) sizes: Sizes,
     newest: RwLock<Arc<View>>,
 }
 
@@ -64,7 +67,8 @@ impl Ground {
     ) -> Result<Self> {
         let id = note.id;
         let newest = RwLock::new(Arc::new(View::new(version, note)?));
-        Ok(Self { store, clock, name: name.to_owned(), id, newest })
+        let (name, sizes) = (name.to_owned(), Sizes::default());
+        Ok(Self { store, clock, name, id, sizes, newest })
     }
 
     /// Returns what is known of the note.

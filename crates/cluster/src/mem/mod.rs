@@ -26,6 +26,7 @@ pub struct Mem {
     planned: Mutex<VecDeque<Fate>>,
     dice: Dice,
     batches: AtomicU64,
+    largest_read: AtomicU64,
     hook: Mutex<Option<Hook>>,
 }
 
@@ -46,6 +47,7 @@ impl Mem {
             planned: Mutex::default(),
             dice: Dice::new(seed),
             batches: AtomicU64::new(0),
+            largest_read: AtomicU64::new(0),
             hook: Mutex::default(),
         }
     }
@@ -63,6 +65,21 @@ impl Mem {
     /// Returns how many batches were sent.
     pub fn batches(&self) -> u64 {
         self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many bytes of values the largest answer had.
+    pub fn largest_read(&self) -> u64 {
+        self.largest_read.load(Ordering::Relaxed)
+    }
+
+    /// Begins to count anew.
+    pub fn forget_largest_read(&self) {
+        self.largest_read.store(0, Ordering::Relaxed);
+    }
+
+    fn note_read<'r>(&self, rows: impl Iterator<Item = &'r StoredRow>) {
+        let bytes = rows.map(|row| row.value.len() as u64).sum();
+        self.largest_read.fetch_max(bytes, Ordering::Relaxed);
     }
 
     /// Lets `hook` be called before each batch with the number of batches so far. It may use the
@@ -160,11 +177,17 @@ fn unknown(fate: &str) -> Error {
 
 impl Store for Mem {
     fn rows(&self, requests: &[RowsRequest]) -> Vec<Result<Rows>> {
-        requests.iter().map(|request| self.read(|state| state.rows(request))).collect()
+        let read = |request| self.read(|state| state.rows(request));
+        let answers: Vec<Result<Rows>> = requests.iter().map(read).collect();
+        self.note_read(answers.iter().flatten().flat_map(|rows| rows.rows.iter().flatten()));
+        answers
     }
 
     fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
-        requests.iter().map(|request| self.read(|state| state.page(request))).collect()
+        let read = |request| self.read(|state| state.page(request));
+        let answers: Vec<Result<Page>> = requests.iter().map(read).collect();
+        self.note_read(answers.iter().flatten().flat_map(|page| &page.rows));
+        answers
     }
 
     fn batch(&self, batch: &Batch) -> Result<Outcome> {

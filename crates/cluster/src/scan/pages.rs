@@ -13,10 +13,8 @@ use std::collections::VecDeque;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-/// The rows of the first page, if it is not known how many are wanted ..
+/// The rows of the first page, if it is not known how many are wanted.
 const FIRST_ROWS: usize = 100;
-/// .. and at most, if they are documents, which may be long.
-const FIRST_DOCUMENTS: usize = 8;
 /// The most rows of a page.
 const ROWS_MAX: usize = 5_000;
 /// The bytes that the pages of one reading have, about.
@@ -74,10 +72,7 @@ impl Pages {
         let is_done = request.range.is_empty();
         let bucket = |_| Bucket { is_done, ..Bucket::default() };
         let buckets = (0..view.note.rows.buckets).map(bucket).collect();
-        let mut limit = request.first.unwrap_or(FIRST_ROWS).clamp(1, ROWS_MAX);
-        if request.area == Area::Documents && !request.keys_only {
-            limit = limit.min(FIRST_DOCUMENTS);
-        }
+        let limit = request.first.unwrap_or(FIRST_ROWS).clamp(1, ROWS_MAX);
         Ok(Self { ground: Arc::clone(ground), request, buckets, view, limit })
     }
 
@@ -95,6 +90,12 @@ impl Pages {
 
     /// Reads the next page of each of these buckets.
     pub(super) fn read(&mut self, wanted: &[usize]) -> Result<()> {
+        let has_documents = self.request.area == Area::Documents && !self.request.keys_only;
+        if has_documents {
+            // Those of another scan may have been longer.
+            let fitting = self.ground.sizes.fitting(BYTES) / wanted.len().max(1);
+            self.limit = self.limit.min(fitting.max(1));
+        }
         loop {
             interrupt::check()?;
             let requests: Vec<_> = wanted.iter().map(|bucket| self.request_of(*bucket)).collect();
@@ -112,6 +113,9 @@ impl Pages {
                 if self.view.note.rows != generation {
                     continue;
                 }
+            }
+            if has_documents {
+                self.ground.sizes.note(pages.iter().flat_map(|page| &page.rows));
             }
             let (mut rows, mut bytes) = (1, 0);
             for (bucket, page) in wanted.iter().zip(&mut pages) {

@@ -16,6 +16,7 @@ mod model;
 mod nodes;
 mod outcomes;
 mod scans;
+mod sizes;
 mod stores;
 mod support;
 mod verbs;

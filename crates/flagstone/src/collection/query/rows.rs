@@ -12,6 +12,7 @@ use crate::collection::{Stored, decode};
 use crate::remote::{Remote, Row};
 use flagstone_base::{Result, Slice, interrupt};
 use flagstone_doc::{Matcher, View};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How many keys are sorted at once, to read their documents in the order in which they are stored:
@@ -75,6 +76,8 @@ pub(super) struct Fetch<'t> {
     batch_len: usize,
     key: Vec<u8>,
     document: Slice,
+    /// Keys whose documents a cluster is still to return.
+    asked: VecDeque<(Vec<u8>, Option<IndexScan<'t>>)>,
     /// Documents that a cluster has returned, the next one last.
     ahead: Vec<Ahead<'t>>,
     /// The entry that gave the current one of them.
@@ -300,6 +303,7 @@ impl<'t> Fetch<'t> {
             batch_len: 1,
             key: Vec::new(),
             document: Slice::EMPTY,
+            asked: VecDeque::new(),
             ahead: Vec::new(),
             entry: None,
             ahead_len: AHEAD_MIN,
@@ -340,23 +344,27 @@ impl<'t> Fetch<'t> {
                 (self.key, self.document, self.entry) = (key, document, entry);
                 return Ok(true);
             }
-            let mut keys = Vec::new();
-            while keys.len() < self.ahead_len && self.next_key(stored)? {
-                if self.after.as_ref().is_none_or(|after| !after.has_passed(&self.key)) {
-                    let entry = self.keys.entry().filter(|_| self.keeps_order);
-                    keys.push((self.key.clone(), entry.map(IndexScan::copied)));
+            if self.asked.is_empty() {
+                while self.asked.len() < self.ahead_len && self.next_key(stored)? {
+                    if self.after.as_ref().is_none_or(|after| !after.has_passed(&self.key)) {
+                        let entry = self.keys.entry().filter(|_| self.keeps_order);
+                        self.asked.push_back((self.key.clone(), entry.map(IndexScan::copied)));
+                    }
                 }
+                self.ahead_len = (2 * self.ahead_len).min(AHEAD_MAX);
             }
-            if keys.is_empty() {
+            if self.asked.is_empty() {
                 return Ok(false);
             }
-            self.ahead_len = (2 * self.ahead_len).min(AHEAD_MAX);
-            let rows =
-                remote.get_many(&keys.iter().map(|(key, _)| key.as_slice()).collect::<Vec<_>>())?;
+            let keys: Vec<&[u8]> = self.asked.iter().map(|(key, _)| key.as_slice()).collect();
+            let rows = remote.get_many(&keys)?;
             let found = |((key, entry), row): ((Vec<u8>, _), Option<Row>)| {
                 row.map(|row| Ahead { key, document: row.document, entry })
             };
-            self.ahead = keys.into_iter().zip(rows).rev().filter_map(found).collect();
+            // Of long documents not all keys are answered at once.
+            let asked = self.asked.drain(..rows.len().min(self.asked.len()));
+            self.ahead = asked.zip(rows).filter_map(found).collect();
+            self.ahead.reverse();
         }
     }
 

@@ -1,0 +1,54 @@
+//! How long the documents of a collection are: what is read at once has few of long ones.
+
+use crate::form::document_len;
+use crate::store::StoredRow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What is read at once while nothing is known. Documents have up to 8 MiB.
+const FIRST: usize = 8;
+
+/// The length of the longest document that was read of late; 0 if none was.
+#[derive(Default)]
+pub(crate) struct Sizes(AtomicUsize);
+
+impl Sizes {
+    /// Notes documents that were read at once. A long one is forgotten step by step, so that what
+    /// is read at once at most doubles.
+    pub(crate) fn note<'r>(&self, rows: impl Iterator<Item = &'r StoredRow>) {
+        let Some(longest) = rows.map(|row| document_len(&row.value)).max() else { return };
+        let known = self.0.load(Ordering::Relaxed);
+        self.0.store(longest.max(known / 2).max(1), Ordering::Relaxed);
+    }
+
+    /// Returns how many documents have about so many bytes, at least 1.
+    pub(crate) fn fitting(&self, bytes: usize) -> usize {
+        match self.0.load(Ordering::Relaxed) {
+            0 => FIRST,
+            longest => (bytes / longest).max(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::form::packed;
+    use flagstone_base::Slice;
+
+    #[test]
+    fn long_documents_are_few_at_once_and_are_forgotten_step_by_step() {
+        let sizes = Sizes::default();
+        let read = |bytes: usize| {
+            let value = packed(&Slice::from(vec![7; bytes]));
+            let row = StoredRow { key: Slice::EMPTY, value, token: None, expiry: None };
+            sizes.note([row].iter());
+            sizes.fitting(1 << 20)
+        };
+        assert_eq!(sizes.fitting(1 << 20), FIRST);
+        assert_eq!(read(1 << 10), 1 << 10, "what they have when they are not compressed");
+        assert_eq!(read(8 << 20), 1);
+        assert_eq!([(); 5].map(|()| read(1 << 10)), [1, 1, 1, 2, 4]);
+        sizes.note([].iter());
+        assert_eq!(sizes.fitting(1 << 20), 4);
+    }
+}

@@ -1,0 +1,60 @@
+//! Documents may have 8 MiB: what is read at once has few of long ones.
+
+use crate::support::{by_n, calm, collection, keys_of};
+use flagstone::query::Hint;
+use flagstone::{Collection, Patch, Space, doc};
+use flagstone_cluster::mem::Mem;
+use flagstone_testkit::Rng;
+use std::sync::Arc;
+
+const COUNT: u64 = 150;
+const BYTES: usize = 512 << 10;
+/// What the largest read may have; all documents together have 75 MiB.
+const MOST: u64 = 12 << 20;
+
+/// Puts documents that no compression makes shorter.
+fn fill_long(documents: &Collection) {
+    let mut rng = Rng::new(1);
+    for key in 0..COUNT {
+        let letters = (0..BYTES).map(|_| char::from(b' ' + rng.below(90) as u8));
+        let text: String = letters.collect();
+        documents.put(key, doc!({ "n": (key), "text": (text) })).unwrap();
+    }
+}
+
+#[test]
+fn long_documents_are_read_few_at_once() {
+    let mem = Arc::new(Mem::new());
+    {
+        let (_cluster, documents) = collection(&mem);
+        fill_long(&documents);
+    }
+    // Each begins as a process that knows nothing of the documents.
+    type Read = fn(&Collection);
+    let reads: [(&str, Read); 5] = [
+        ("a scan", |documents| assert_eq!(documents.scan(..).count() as u64, COUNT)),
+        ("a build", |documents| documents.create_index("by n", by_n()).unwrap()),
+        ("a fetch by index", |documents| {
+            let find = documents.find(r#"{"n":{"$gte":0}}"#).hint(Hint::index("by n"));
+            assert_eq!(keys_of(&find.sort("n")), (0..COUNT).collect::<Vec<_>>());
+        }),
+        ("a read by keys", |documents| {
+            let found = documents.multi_get(0..COUNT).unwrap();
+            assert_eq!(found.into_iter().flatten().count() as u64, COUNT);
+        }),
+        ("writes of many", |documents| {
+            let patch = Patch::new().inc("n", 1);
+            let done = documents.update_many("{}", &patch).run().unwrap();
+            assert_eq!(done.modified, COUNT);
+            documents.delete_range(..).unwrap();
+        }),
+    ];
+    for (what, read) in reads {
+        mem.forget_largest_read();
+        read(&collection(&mem).1);
+        let largest = mem.largest_read();
+        assert!(largest <= MOST && largest >= BYTES as u64, "{what}: {largest} bytes at once");
+    }
+    calm(&mem);
+    assert_eq!(collection(&mem).1.count().unwrap(), 0);
+}
