@@ -7,6 +7,9 @@ use scylla::errors::{
 };
 use scylla::frame::types::Consistency;
 
+/// What to do when nodes do not answer.
+const LOOK: &str = ". Are enough of its nodes up? nodetool status shows them: try again then";
+
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -25,7 +28,8 @@ pub(super) fn of_read(what: &str, error: &ExecutionError) -> Error {
         Fate::Refused(kind) => kind,
         Fate::NotBegun | Fate::Unanswered => ErrorKind::Unavailable,
     };
-    Error::new(kind, format!("{what}: {}", text(error)))
+    let look = if kind == ErrorKind::Unavailable { LOOK } else { "" };
+    Error::new(kind, format!("{what}: {}{look}", text(error)))
 }
 
 /// Returns the error of a write.
@@ -36,7 +40,8 @@ pub(super) fn of_write(what: &str, error: &ExecutionError) -> Error {
         Fate::Refused(kind) => kind,
         Fate::Unanswered => ErrorKind::Unknown,
     };
-    Error::new(kind, format!("{what}: {}", text(error)))
+    let look = if kind == ErrorKind::Unavailable { LOOK } else { "" };
+    Error::new(kind, format!("{what}: {}{look}", text(error)))
 }
 
 /// Returns the error of a statement that could not be prepared, which changes nothing.

@@ -3,12 +3,16 @@
 //! has its document.
 
 use crate::nodes::{KEYSPACE, Load, PATIENCE, connect, three};
+use crate::support::{Hooked, Hooks, fill};
+use flagstone::{ErrorKind, Group};
+use flagstone_cluster::Cluster;
 use flagstone_cluster::cql::Cql;
 use flagstone_cluster::store::Store;
 use flagstone_testkit::cassandra::{Ask, CommitLog, Fate, Nodes, Proxy, Setup};
 use flagstone_testkit::{Rng, seed};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 fn seconds(seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds));
@@ -67,6 +71,44 @@ fn a_killed_and_a_paused_node_lose_no_acknowledged_write() {
     let told = load.end();
     told.check(&stores[0]);
     assert!(told.acknowledged > 200, "{told:?}");
+}
+
+/// All nodes die before the second reading of pages.
+struct Dies(Arc<Mutex<Nodes>>, AtomicU64);
+
+impl Hooks for Dies {
+    fn before_pages(&self) {
+        if self.1.fetch_add(1, Ordering::SeqCst) == 1 {
+            self.0.lock().unwrap().kill(0);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn a_group_in_whose_middle_all_nodes_die_says_what_to_look_at() {
+    let commit_log = CommitLog::Periodic;
+    let nodes = Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: false });
+    let store = connect(&nodes, 1, PATIENCE);
+    let nodes = Arc::new(Mutex::new(nodes));
+    let dies = Dies(Arc::clone(&nodes), AtomicU64::new(0));
+    let cluster = Cluster::over(Hooked::over(store, dies)).unwrap();
+    let documents = cluster.collection("grouped").unwrap();
+    fill(&documents, 1000);
+    let groups = || -> flagstone::Result<usize> {
+        let group = Group::by("n").count("count");
+        let groups = documents.find("{}").group(&group)?;
+        groups.map(|group| group.map(drop)).try_fold(0, |count, group| group.map(|()| count + 1))
+    };
+    let began = Instant::now();
+    let error = groups().unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{text}");
+    assert!(text.contains("table shop.rows, c = ") && text.contains("nodetool status"), "{text}");
+    assert!(began.elapsed() < Duration::from_secs(60));
+    nodes.lock().unwrap().restart(0);
+    let again = (0..60).find_map(|_| groups().map_err(|_unavailable| seconds(1)).ok());
+    assert_eq!(again, Some(1000));
 }
 
 /// Not only what the operating system keeps of a commit log, but also what `group` waits for.

@@ -1,12 +1,10 @@
 //! Processes that know an older state of the catalog, and calls that are cut short.
 
-use crate::support::{by_n, collection, connect, fill, found, n_of};
+use crate::support::{Hooked, Hooks, by_n, collection, connect, fill, found, n_of};
 use flagstone::{Collection, Error, ErrorKind, Json, Result, Space};
 use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Fate, Mem};
-use flagstone_cluster::store::{
-    Batch, Freshness, Kind, Outcome, Page, PageRequest, Partition, Record, Rows, RowsRequest, Store,
-};
+use flagstone_cluster::store::Store;
 use std::sync::{Arc, Mutex};
 
 #[test]
@@ -125,63 +123,24 @@ fn a_drop_that_was_cut_short_is_completed_by_the_next_call() {
     }
 }
 
-/// A store that does not answer the first change of the note of `c` although it makes it, and
-/// something happens before the caller asks what became of it.
-struct Unanswered {
-    mem: Arc<Mem>,
-    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
+/// A process that gets no answer to its first change of the note of `c`, although it is made, and
+/// something happens before it asks what became of it.
+struct Unanswered(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Unanswered {
-    fn new(mem: &Arc<Mem>, meanwhile: impl FnOnce() + Send + 'static) -> Arc<dyn Store> {
-        let meanwhile = Mutex::new(Some(Box::new(meanwhile) as _));
-        Arc::new(Self { mem: Arc::clone(mem), meanwhile })
+    fn over(mem: &Arc<Mem>, meanwhile: impl FnOnce() + Send + 'static) -> Arc<dyn Store> {
+        let meanwhile = Self(Mutex::new(Some(Box::new(meanwhile))));
+        Hooked::over(Arc::clone(mem) as _, meanwhile)
     }
 }
 
-impl Store for Unanswered {
-    fn rows(&self, requests: &[RowsRequest]) -> Vec<Result<Rows>> {
-        self.mem.rows(requests)
-    }
-
-    fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
-        self.mem.pages(requests)
-    }
-
-    fn batch(&self, batch: &Batch) -> Result<Outcome> {
-        self.mem.batch(batch)
-    }
-
-    fn set_epoch(&self, partition: Partition, expected: Option<i32>, new: i32) -> Result<Outcome> {
-        self.mem.set_epoch(partition, expected, new)
-    }
-
-    fn remove_rows(&self, partition: Partition) -> Result<()> {
-        self.mem.remove_rows(partition)
-    }
-
-    fn remove_kind(&self, partition: Partition, kind: Kind) -> Result<()> {
-        self.mem.remove_kind(partition, kind)
-    }
-
-    fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>> {
-        self.mem.note(name, freshness)
-    }
-
-    fn notes(&self) -> Result<Vec<(String, Record)>> {
-        self.mem.notes()
-    }
-
-    fn set_note(&self, name: &str, expected: Option<i64>, new: &Record) -> Result<Outcome> {
-        let outcome = self.mem.set_note(name, expected, new)?;
-        match self.meanwhile.lock().unwrap().take_if(|_| name == "c") {
-            Some(meanwhile) => {
-                assert_eq!(outcome, Outcome::Applied);
-                meanwhile();
-                Err(Error::new(ErrorKind::Unknown, "not answered"))
-            }
-            None => Ok(outcome),
-        }
+impl Hooks for Unanswered {
+    fn after_note(&self, name: &str) -> Result<()> {
+        let Some(meanwhile) = self.0.lock().unwrap().take_if(|_| name == "c") else {
+            return Ok(());
+        };
+        meanwhile();
+        Err(Error::new(ErrorKind::Unknown, "not answered"))
     }
 }
 
@@ -191,7 +150,7 @@ fn a_clear_that_others_completed_before_it_was_answered_is_not_begun_again() {
     let mem = Arc::new(Mem::new());
     let (_a, other) = collection(&mem);
     fill(&other, 50);
-    let store = Unanswered::new(&mem, {
+    let store = Unanswered::over(&mem, {
         let other = other.clone();
         move || {
             // It meets the first fence, and completes the clear.
@@ -210,7 +169,7 @@ fn a_clear_that_others_completed_before_it_was_answered_is_not_begun_again() {
 fn a_creation_that_was_undone_before_it_was_answered_is_done_with_another_number() {
     let mem = Arc::new(Mem::new());
     let dropping = connect(&mem);
-    let store = Unanswered::new(&mem, move || {
+    let store = Unanswered::over(&mem, move || {
         fill(&dropping.existing("c").unwrap().unwrap(), 20);
         assert!(dropping.drop_collection("c").unwrap());
     });

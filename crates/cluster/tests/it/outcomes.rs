@@ -1,10 +1,39 @@
 //! What calls return, and what is stored, when changes are lost, late or not answered.
 
-use crate::support::{by_n, calm, collection, fill, found, n_of};
-use flagstone::{Collection, DocumentMut, ErrorKind, Json, Space};
+use crate::support::{Hooked, Hooks, by_n, calm, collection, fill, found, n_of};
+use flagstone::{Collection, DocumentMut, ErrorKind, Group, Json, Space};
+use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Fate, Faults, Mem};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The store is gone from the third reading of pages on.
+struct Dies(Arc<Mem>, AtomicU64);
+
+impl Hooks for Dies {
+    fn before_pages(&self) {
+        if self.1.fetch_add(1, Ordering::SeqCst) == 2 {
+            self.0.set_faults(Faults { unavailable: 1000, ..Faults::default() });
+        }
+    }
+}
+
+#[test]
+fn a_group_in_whose_middle_all_nodes_die_ends_with_an_error() {
+    let mem = Arc::new(Mem::new());
+    fill(&collection(&mem).1, 2000);
+    let store = Hooked::over(Arc::clone(&mem) as _, Dies(Arc::clone(&mem), AtomicU64::new(0)));
+    let cluster = Cluster::over(store).unwrap();
+    let documents = cluster.collection("c").unwrap();
+    let groups = || -> flagstone::Result<usize> {
+        let group = Group::by("n").count("count");
+        let groups = documents.find("{}").group(&group)?;
+        groups.map(|group| group.map(drop)).try_fold(0, |count, group| group.map(|()| count + 1))
+    };
+    assert_eq!(groups().unwrap_err().kind(), ErrorKind::Unavailable);
+    calm(&mem);
+    assert_eq!(groups().unwrap(), 2000);
+}
 
 const FATES: [Fate; 5] =
     [Fate::Refused, Fate::Lost, Fate::Unanswered, Fate::Late, Fate::Unfinished];

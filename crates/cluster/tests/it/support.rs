@@ -1,8 +1,11 @@
 //! What the tests share.
 
-use flagstone::{Collection, Find, Index, Json, Space, Value, doc};
+use flagstone::{Collection, Find, Index, Json, Result, Space, Value, doc};
 use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Faults, Mem};
+use flagstone_cluster::store::{
+    Batch, Freshness, Kind, Outcome, Page, PageRequest, Partition, Record, Rows, RowsRequest, Store,
+};
 use flagstone_doc::{Direction, sort_key};
 use flagstone_testkit::Rng;
 use std::sync::Arc;
@@ -70,4 +73,72 @@ pub(crate) fn stored_key(key: u64) -> Vec<u8> {
     let mut out = Vec::new();
     sort_key::encode(&Value::from(key), Direction::Ascending, &mut out);
     out
+}
+
+/// What happens beside the calls of one process.
+pub(crate) trait Hooks: Send + Sync {
+    fn before_rows(&self) {}
+
+    fn before_pages(&self) {}
+
+    /// Called when a note was set. An error is what the process gets.
+    fn after_note(&self, _name: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A store as one process sees it.
+pub(crate) struct Hooked<H> {
+    store: Arc<dyn Store>,
+    hooks: H,
+}
+
+impl<H: Hooks + 'static> Hooked<H> {
+    pub(crate) fn over(store: Arc<dyn Store>, hooks: H) -> Arc<dyn Store> {
+        Arc::new(Self { store, hooks })
+    }
+}
+
+impl<H: Hooks> Store for Hooked<H> {
+    fn rows(&self, requests: &[RowsRequest]) -> Vec<Result<Rows>> {
+        self.hooks.before_rows();
+        self.store.rows(requests)
+    }
+
+    fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
+        self.hooks.before_pages();
+        self.store.pages(requests)
+    }
+
+    fn batch(&self, batch: &Batch) -> Result<Outcome> {
+        self.store.batch(batch)
+    }
+
+    fn set_epoch(&self, partition: Partition, expected: Option<i32>, new: i32) -> Result<Outcome> {
+        self.store.set_epoch(partition, expected, new)
+    }
+
+    fn remove_rows(&self, partition: Partition) -> Result<()> {
+        self.store.remove_rows(partition)
+    }
+
+    fn remove_kind(&self, partition: Partition, kind: Kind) -> Result<()> {
+        self.store.remove_kind(partition, kind)
+    }
+
+    fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>> {
+        self.store.note(name, freshness)
+    }
+
+    fn notes(&self) -> Result<Vec<(String, Record)>> {
+        self.store.notes()
+    }
+
+    fn set_note(&self, name: &str, expected: Option<i64>, new: &Record) -> Result<Outcome> {
+        let outcome = self.store.set_note(name, expected, new)?;
+        if outcome == Outcome::Applied {
+            self.hooks.after_note(name)?;
+        }
+        Ok(outcome)
+    }
 }
