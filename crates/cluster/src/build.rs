@@ -13,9 +13,9 @@
 //! side.
 
 use crate::backoff::Backoff;
-use crate::catalog::Index;
+use crate::catalog::{Generation, Index};
 use crate::form::unpacked;
-use crate::ground::{Ground, View, no_answer, place, raise_all, settle};
+use crate::ground::{Ground, View, no_answer, place, raise_all, refuse_while_moving, settle};
 use crate::side_by_side::side_by_side;
 use crate::store::{Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, StoredRow};
 use flagstone::remote::{Catalog, NewIndex, RemoteIndex, Row};
@@ -48,6 +48,7 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
             RemoteIndex::new(index.id, &index.name, &index.note)?.check_same(new)?;
             return Ok(false);
         }
+        refuse_while_moving(ground, note)?;
         let (name, bytes) = (new.name.clone(), new.note.clone());
         note.indexes.push(Index { id: note.next_index, name, note: bytes });
         note.next_index += 1;
@@ -84,6 +85,7 @@ fn remove(ground: &Ground, is_it: &dyn Fn(&Index) -> bool) -> Result<bool> {
     let mut was_there = false;
     ground.alter(&mut |note| {
         let Some(at) = note.indexes.iter().position(is_it) else { return Ok(false) };
+        refuse_while_moving(ground, note)?;
         was_there = true;
         let index = note.indexes.remove(at);
         note.dropped_indexes.push(index.id);
@@ -141,8 +143,9 @@ struct Bucket {
 
 /// Adds the entries of all documents.
 fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
+    let rows = ground.view().note.rows;
     let bucket = |number| Bucket { number, ..Bucket::default() };
-    let mut buckets: Vec<Bucket> = (0..ground.view().note.rows.buckets).map(bucket).collect();
+    let mut buckets: Vec<Bucket> = (0..rows.buckets).map(bucket).collect();
     loop {
         interrupt::check()?;
         let left = buckets.iter_mut().filter(|bucket| !bucket.is_done);
@@ -150,7 +153,7 @@ fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
         if left.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        side_by_side(left, |bucket| index_page(ground, id, bucket))?;
+        side_by_side(left, |bucket| index_page(ground, (rows, id), bucket))?;
         let documents = buckets.iter().map(|bucket| bucket.documents).sum();
         let entries = buckets.iter().map(|bucket| bucket.entries).sum();
         if watch(documents, entries).is_break() {
@@ -160,10 +163,15 @@ fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
 }
 
 /// Adds the entries of the next documents of a bucket.
-fn index_page(ground: &Ground, id: u32, bucket: &mut Bucket) -> Result<()> {
+fn index_page(ground: &Ground, (rows, id): (Generation, u32), bucket: &mut Bucket) -> Result<()> {
     let mut backoff = Backoff::of(TRIES);
     let mut view = ground.view();
     loop {
+        if view.note.rows != rows {
+            // The documents of the new generation have their entries from the first write on.
+            bucket.is_done = true;
+            return Ok(());
+        }
         let page = read(ground, &view, bucket)?;
         let index = view.catalog.indexes().iter().find(|index| index.id == id);
         let index = index.ok_or_else(|| was_dropped(ground))?;
@@ -186,7 +194,9 @@ fn index_page(ground: &Ground, id: u32, bucket: &mut Bucket) -> Result<()> {
                 bucket.entries += entries;
                 return Ok(());
             }
-            Ok(Outcome::Refused) => view = settle(ground, bucket.number)?,
+            Ok(Outcome::Refused) => {
+                view = settle(ground, (bucket.number, rows.buckets))?;
+            }
             Err(error) if error.kind() == ErrorKind::Unknown => {}
             Err(error) => return Err(error),
         }

@@ -1,6 +1,8 @@
 //! A cluster, and its collections by name.
 
-use crate::catalog::{NUMBERS, Note, State, alter, check_name, next_number, read};
+use crate::catalog::{
+    GENERATION_BUCKETS_MAX, NUMBERS, Note, State, alter, check_name, next_number, read,
+};
 use crate::ground::{Ground, drop_rows};
 use crate::remote::RemoteCollection;
 use crate::scratch::ScratchDir;
@@ -12,6 +14,7 @@ use flagstone::{Collection, Database, Value};
 use flagstone_base::{Error, Result};
 use flagstone_env::{Random, SystemRandom};
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -183,6 +186,39 @@ impl Cluster {
         }
     }
 
+    /// Divides a collection into another number of buckets, a power of two up to 65,536, while
+    /// others read and write it. `watch` is called with the number of documents that are copied.
+    ///
+    /// All documents are copied, and those that are written meanwhile again; then one conditional
+    /// write puts the copy in the place of the original. Writers wait for the last documents.
+    /// Whatever fails, either of them is complete. A call that has failed, or was ended by `Break`,
+    /// is continued by the next one with the same number; one with the number that the collection
+    /// has gives it up. Until then each write costs a row more, and indexes cannot be changed.
+    ///
+    /// # Errors
+    /// InvalidInput for a number that cannot be, or a collection that is not there; Busy while an
+    /// index is being built; Unavailable, Corruption, Closed.
+    pub fn rebalance(
+        &self,
+        name: &str,
+        buckets: u32,
+        mut watch: impl FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        check_name(name)?;
+        if !buckets.is_power_of_two() || buckets > GENERATION_BUCKETS_MAX {
+            return Err(Error::invalid(format!(
+                "a collection cannot have {buckets} buckets: expected a power of two up to \
+                 {GENERATION_BUCKETS_MAX}"
+            )));
+        }
+        let known = read(&*self.store, name, Freshness::Serial)?;
+        let known = known.filter(|(_, note)| note.is_there());
+        let known = known.ok_or_else(|| {
+            Error::invalid(format!("there is no collection {name:?} in the cluster"))
+        })?;
+        self.opened(name, known)?.rebalance(buckets, &mut watch)
+    }
+
     /// Returns the names of all collections, sorted.
     ///
     /// # Errors
@@ -210,7 +246,10 @@ impl Cluster {
         let altered = alter(&*self.store, name, &mut |note| {
             let Some(note) = note.filter(|note| note.is_there()) else { return Ok(None) };
             was_there = true;
-            Ok(Some(Note { state: State::Dropping, ..note.clone() }))
+            let mut dropping = note.clone();
+            dropping.replaced.extend(note.next());
+            dropping.state = State::Dropping;
+            Ok(Some(dropping))
         })?;
         self.known().remove(name);
         match altered {

@@ -47,6 +47,16 @@ impl RemoteCollection {
         Self { ground, writer, estimates: Mutex::default(), _scratch_dir }
     }
 
+    /// Divides the collection into so many buckets.
+    pub(crate) fn rebalance(
+        &self,
+        buckets: u32,
+        watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        Writer::check_outside()?;
+        ground::rebalance(&self.ground, buckets, watch)
+    }
+
     fn row(&self, view: &View, bucket: u32, row: StoredRow) -> Result<Option<Row>> {
         if row.expiry.is_some_and(|at| at <= self.ground.now()) {
             return Ok(None);

@@ -34,10 +34,18 @@ pub struct Kind(pub i32);
 impl Kind {
     /// One row for each writer, with the token of its last batch.
     pub const WRITERS: Self = Self(-3);
+    /// What a copy into another generation knows: how far it has come, and its last batch.
+    pub const COPIES: Self = Self(-4);
     /// The marks of loads.
     pub const LOADS: Self = Self(-1);
     /// The documents, by their stored keys. The entries of index `n` have kind `n`, from 1.
     pub const DOCUMENTS: Self = Self(0);
+
+    /// The rows that say which documents, or which marks, were written while they are copied into
+    /// another generation.
+    pub(crate) const fn changed(self) -> Self {
+        Self(self.0 - 5)
+    }
 }
 
 /// A random number that a batch gives to the rows it writes. No other batch has it.

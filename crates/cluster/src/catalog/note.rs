@@ -1,7 +1,9 @@
 //! The note of a collection.
 
+use crate::store::Partition;
 use flagstone_base::codec::{put_bytes, put_varint};
-use flagstone_base::fields::{FieldReader, FieldWriter, items, narrow, number};
+use flagstone_base::fields::{self, FieldReader, FieldWriter, items, narrow};
+use flagstone_base::hash::key_hash;
 use flagstone_base::{Decoder, Error, Malformed, Result, Undecoded};
 
 /// Where the documents of a collection are, and its indexes.
@@ -25,9 +27,12 @@ pub(crate) struct Note {
     pub(crate) dropped_indexes: Vec<u32>,
     /// Generations that were replaced, whose rows may still be there.
     pub(crate) replaced: Vec<Generation>,
+    /// The generation with which the last clear began.
+    pub(crate) cleared: i32,
 }
 
-/// The partitions of a collection. Another generation takes their place when it is cleared.
+/// The partitions of a collection. Another generation takes their place when it is cleared, or gets
+/// another number of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) number: i32,
@@ -41,6 +46,11 @@ pub(crate) enum State {
     Live,
     /// It is being cleared: its buckets get fences, then this generation takes the place of theirs.
     Clearing(i32),
+    /// Its rows are being copied into this generation. Who writes a row also notes that it did.
+    Moving(Generation),
+    /// Its buckets get fences, and what was written since it was copied is copied again. Then this
+    /// generation takes the place of theirs.
+    Switching(Generation),
     /// It is being dropped. Nobody uses it any more.
     Dropping,
     /// It was dropped, and nothing is left of it.
@@ -56,6 +66,17 @@ pub(crate) struct Index {
     pub(crate) note: Vec<u8>,
 }
 
+impl Generation {
+    /// Returns the number of the bucket of a row.
+    pub(crate) fn bucket_of(self, key: &[u8]) -> u32 {
+        (key_hash(key, 0) % u64::from(self.buckets)) as u32
+    }
+
+    pub(crate) const fn partition(self, bucket: u32) -> Partition {
+        Partition { generation: self.number, bucket: bucket as i32 }
+    }
+}
+
 const ID: u64 = 1;
 const GENERATION: u64 = 3;
 const EPOCH: u64 = 5;
@@ -67,9 +88,11 @@ const NEXT_INDEX: u64 = 15;
 const DROPPED_INDEXES: u64 = 17;
 const REPLACED: u64 = 19;
 const HISTORY: u64 = 21;
+const NEXT_BUCKETS: u64 = 23;
+const CLEARED: u64 = 25;
 
 /// The most buckets of a generation.
-const BUCKETS_MAX: u32 = 1 << 16;
+pub(crate) const GENERATION_BUCKETS_MAX: u32 = 1 << 16;
 
 impl Note {
     /// Returns the note of a new collection.
@@ -84,12 +107,21 @@ impl Note {
             next_index: 1,
             dropped_indexes: Vec::new(),
             replaced: Vec::new(),
+            cleared: 0,
+        }
+    }
+
+    /// Returns the generation into which its rows are being copied.
+    pub(crate) const fn next(&self) -> Option<Generation> {
+        match self.state {
+            State::Moving(next) | State::Switching(next) => Some(next),
+            _ => None,
         }
     }
 
     /// Returns whether the collection can be used.
     pub(crate) const fn is_there(&self) -> bool {
-        matches!(self.state, State::Live | State::Clearing(_))
+        !matches!(self.state, State::Dropping | State::Dropped)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -98,6 +130,8 @@ impl Note {
             State::Clearing(next) => (1, next),
             State::Dropping => (2, 0),
             State::Dropped => (3, 0),
+            State::Moving(next) => (4, next.number),
+            State::Switching(next) => (5, next.number),
         };
         let mut out = Vec::new();
         let mut fields = FieldWriter::new(&mut out);
@@ -120,6 +154,8 @@ impl Note {
             put_varint(out, old.buckets.into());
         });
         fields.number_unless_zero(HISTORY, self.history);
+        fields.number_unless_zero(NEXT_BUCKETS, self.next().map_or(0, |next| next.buckets.into()));
+        fields.number_unless_zero(CLEARED, self.cleared as u64);
         out
     }
 
@@ -133,7 +169,7 @@ impl Note {
 
     fn fields(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut note = Self { next_index: 0, ..Self::new(0, 0, 0) };
-        let (mut state, mut next) = (0_u32, 0);
+        let (mut state, mut number, mut next_buckets) = (0_u32, 0, 1);
         FieldReader::of("field of a collection").read(bytes, |tag, field| {
             match tag {
                 ID => note.id = narrow(field)?,
@@ -141,23 +177,28 @@ impl Note {
                 EPOCH => note.epoch = narrow(field)?,
                 BUCKETS => note.rows.buckets = buckets(narrow(field)?, 0)?,
                 STATE => state = narrow(field)?,
-                NEXT_GENERATION => next = narrow(field)?,
+                NEXT_GENERATION => number = narrow(field)?,
                 INDEXES => note.indexes = items(field, index)?,
                 NEXT_INDEX => note.next_index = narrow(field)?,
                 DROPPED_INDEXES => {
                     note.dropped_indexes = items(field, |item| Ok(narrow(item)?))?;
                 }
                 REPLACED => note.replaced = items(field, generation)?,
-                HISTORY => note.history = number(field)?,
+                HISTORY => note.history = fields::number(field)?,
+                NEXT_BUCKETS => next_buckets = buckets(narrow(field)?, 0)?,
+                CLEARED => note.cleared = narrow(field)?,
                 _ => return Ok(false),
             }
             Ok(true)
         })?;
+        let next = Generation { number, buckets: next_buckets };
         note.state = match state {
             0 => State::Live,
-            1 if next > 0 => State::Clearing(next),
+            1 if number > 0 => State::Clearing(number),
             2 => State::Dropping,
             3 => State::Dropped,
+            4 if number > 0 => State::Moving(next),
+            5 if number > 0 => State::Switching(next),
             _ => return Err(Malformed { at: 0, expected: "a state of a collection" }.into()),
         };
         let is_whole = note.id > 0
@@ -198,7 +239,7 @@ fn generation(item: &[u8]) -> Result<Generation, Undecoded> {
 }
 
 fn buckets(buckets: u32, at: usize) -> Result<u32, Malformed> {
-    if buckets.is_power_of_two() && buckets <= BUCKETS_MAX {
+    if buckets.is_power_of_two() && buckets <= GENERATION_BUCKETS_MAX {
         return Ok(buckets);
     }
     Err(Malformed { at, expected: "a power of two up to 65536" })
@@ -223,6 +264,7 @@ mod tests {
             next_index: 3,
             dropped_indexes: vec![1],
             replaced: vec![Generation { number: 5, buckets: 4 }],
+            cleared: 6,
             ..Note::new(5, 300, 16)
         }
     }
@@ -233,10 +275,17 @@ mod tests {
         let golden =
             b"\x01\x01\x05\x03\x02\xAC\x02\x05\x01\x01\x07\x01\x10\x09\x01\x01\x0B\x01\x09\
             \x0D\x0A\x09\x02\x04by a\x02\x07\x08\x0F\x01\x03\x11\x02\x01\x01\x13\x03\x02\x05\x04\
-            \x15\x02\xAC\x02";
+            \x15\x02\xAC\x02\x19\x01\x06";
         assert_eq!(bytes, golden);
         assert_eq!(Note::decode("c", &bytes).unwrap(), full());
-        for state in [State::Live, State::Dropping, State::Dropped] {
+        let next = Generation { number: 9, buckets: 1 << 16 };
+        for state in [
+            State::Live,
+            State::Dropping,
+            State::Dropped,
+            State::Moving(next),
+            State::Switching(next),
+        ] {
             let note = Note { state, ..Note::new(1, 7, 1) };
             assert_eq!(Note::decode("c", &note.encode()).unwrap(), note);
         }
@@ -252,7 +301,7 @@ mod tests {
                 assert!(error.to_string().starts_with("table catalog, collection \"shop\", off"));
             }
         }
-        let newer = [&bytes[..], &[23, 0]].concat();
+        let newer = [&bytes[..], &[27, 0]].concat();
         assert_eq!(Note::decode("c", &newer).unwrap_err().kind(), ErrorKind::Unsupported);
         let three = Note { rows: Generation { number: 1, buckets: 3 }, ..full() };
         let error = Note::decode("c", &three.encode()).unwrap_err();

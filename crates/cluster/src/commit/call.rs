@@ -40,14 +40,29 @@ enum Slot {
     Turn(Option<Row>),
     /// To the leader.
     Decided(Result<Write>),
-    /// To the caller: whether something was written.
-    Done(Result<bool>),
+    /// To the caller.
+    Done(Done),
+}
+
+/// What became of a call.
+pub(super) struct Done {
+    /// Whether something was written.
+    pub(super) result: Result<bool>,
+    /// How many of its writes, the last ones, were not tried, because they are of other buckets
+    /// now.
+    pub(super) left: usize,
+}
+
+impl From<Result<bool>> for Done {
+    fn from(result: Result<bool>) -> Self {
+        Self { result, left: 0 }
+    }
 }
 
 /// Why a caller was woken.
 pub(super) enum Woken {
     Lead,
-    Done(Result<bool>),
+    Done(Done),
 }
 
 impl Item {
@@ -136,7 +151,7 @@ impl Call {
             match self.hear(|slot| matches!(slot, Slot::Lead | Slot::Turn(_) | Slot::Done(_))) {
                 Slot::Turn(row) => self.tell(Slot::Decided(decider.decide(row.as_ref()))),
                 Slot::Lead => return Woken::Lead,
-                Slot::Done(result) => return Woken::Done(result),
+                Slot::Done(done) => return Woken::Done(done),
                 Slot::Empty | Slot::Decided(_) => {}
             }
         }
@@ -157,7 +172,7 @@ impl Call {
     }
 
     /// Ends the call.
-    pub(super) fn end(&self, result: Result<bool>) {
-        self.tell(Slot::Done(result));
+    pub(super) fn end(&self, done: impl Into<Done>) {
+        self.tell(Slot::Done(done.into()));
     }
 }

@@ -1,6 +1,6 @@
 //! How the writes of a group become batches.
 
-use super::call::{Call, Decider, Item, Op};
+use super::call::{Call, Decider, Done, Item, Op};
 use super::queue::{GROUP_MAX, Lead};
 use super::send::{Mark, new_token};
 use crate::backoff::Backoff;
@@ -21,9 +21,10 @@ const READ_BYTES: usize = 8 << 20;
 /// How often the documents of a batch are read and decided.
 const TRIES: u32 = 100;
 
-/// Writes the group of a leader, whose own call is at `mine`, and ends all its calls.
+/// Writes the group of a leader, whose own call is at `mine`, and ends all its calls. `bucket` is
+/// one of so many; writes that are not done when there are others are left to their callers.
 pub(super) fn run(
-    (ground, bucket, mark): (&Ground, u32, &mut Mark),
+    (ground, bucket, mark): (&Ground, (u32, u32), &mut Mark),
     lead: &mut Lead<'_>,
     mine: usize,
     decider: &mut Decider<'_>,
@@ -61,9 +62,10 @@ pub(super) fn run(
                 }
                 return;
             }
+            Ok(Round::Left) => return results.leave(lead),
             Ok(Round::Again) if backoff.again() => {}
             Ok(Round::Again) => {
-                let error = conflict(ground, bucket);
+                let error = conflict(ground, bucket.0);
                 left = results.fail(lead, left, &error);
             }
             Err(error) => left = results.fail(lead, left, &nothing_written(error)),
@@ -97,6 +99,15 @@ impl Results {
         }
     }
 
+    /// Ends all calls that have writes that are left.
+    fn leave(self, lead: &mut Lead<'_>) {
+        for (at, (left, result)) in
+            self.0.into_iter().enumerate().filter(|(_, (left, _))| *left > 0)
+        {
+            lead.end(at, Done { result, left });
+        }
+    }
+
     /// Ends all writes that are left, and returns those that are left then: none.
     fn fail<'t, 'i>(
         &mut self,
@@ -120,11 +131,14 @@ enum Round {
     Failed(Vec<Result<bool>>, Error),
     /// Nothing was written: read and decide again.
     Again,
+    /// Nothing was written: the collection has other buckets now.
+    Left,
 }
 
 struct Group<'g> {
     ground: &'g Ground,
-    bucket: u32,
+    /// Its number, and how many there are.
+    bucket: (u32, u32),
     mark: &'g mut Mark,
     /// Whether the last batch was refused: then the epoch is looked at, too.
     is_refused: bool,
@@ -148,6 +162,9 @@ type Ask<'a> = &'a mut dyn FnMut(usize, Option<Row>) -> Result<Write>;
 impl Group<'_> {
     fn round(&mut self, left: &[(usize, &Item)], ask: Ask<'_>) -> Result<Round> {
         let view = self.ground.view();
+        if view.note.rows.buckets != self.bucket.1 {
+            return Ok(Round::Left);
+        }
         let left = &left[..left.len().min(GROUP_MAX)];
         let Some(mut documents) = self.read(&view, left)? else { return Ok(Round::Again) };
         let (mut results, mut bytes) = (Vec::new(), 0);
@@ -196,7 +213,7 @@ impl Group<'_> {
         view: &Arc<View>,
         left: &[(usize, &Item)],
     ) -> Result<Option<HashMap<RowKey, Document>>> {
-        let partition = view.partition(self.bucket);
+        let partition = view.partition(self.bucket.0);
         let is_indexed = !view.catalog.indexes().is_empty();
         let mut documents: HashMap<RowKey, Document> = HashMap::with_capacity(left.len());
         let mut keys = Vec::new();
@@ -243,7 +260,7 @@ impl Group<'_> {
 
     fn row(&self, view: &View, row: StoredRow) -> Result<(Row, Option<Token>)> {
         let document = unpacked(&row.value).map_err(|error| {
-            let place = place(&self.ground.name, view.partition(self.bucket));
+            let place = place(&self.ground.name, view.partition(self.bucket.0));
             error.context(format!("{place}, document of key {}", shown_key(&row.key)))
         })?;
         Ok((Row { document, expiry: row.expiry }, row.token))
@@ -289,6 +306,7 @@ impl Group<'_> {
     fn commit(&mut self, view: &View, documents: HashMap<RowKey, Document>) -> Result<Outcome> {
         let token = new_token();
         let (mut conditions, mut changes) = (Vec::new(), Vec::new());
+        let is_copied = view.note.next().is_some();
         for (row, document) in documents {
             if !document.is_written {
                 continue;
@@ -296,6 +314,11 @@ impl Group<'_> {
             if let Some(stored) = document.stored {
                 let token = stored.and_then(|(_, token)| token);
                 conditions.push(Condition { row: row.clone(), token });
+            }
+            if is_copied {
+                let (key, value) = (row.key.clone(), Slice::EMPTY);
+                let changed = StoredRow { key, value, token: Some(token), expiry: None };
+                changes.push(Change::Set { kind: row.kind.changed(), row: changed });
             }
             let expiry = document.now.as_ref().and_then(|row| row.expiry);
             changes.push(match &document.now {
@@ -320,7 +343,7 @@ impl Group<'_> {
         if changes.is_empty() {
             return Ok(Outcome::Applied);
         }
-        let (partition, epoch) = (view.partition(self.bucket), view.note.epoch);
+        let (partition, epoch) = (view.partition(self.bucket.0), view.note.epoch);
         let batch = Batch { partition, epoch, conditions, changes };
         self.mark.send(self.ground, batch, token)
     }

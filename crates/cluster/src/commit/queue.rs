@@ -1,7 +1,7 @@
 //! The queue of the calls of a bucket, and who leads it.
 
-use super::call::{Call, Decider, Woken};
-use flagstone_base::{Error, ErrorKind, Result};
+use super::call::{Call, Decider, Done, Woken};
+use flagstone_base::{Error, ErrorKind};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -37,13 +37,13 @@ impl Queue {
         call: &Arc<Call>,
         decider: &mut Decider<'_>,
         run: impl FnOnce(&mut Lead<'_>, usize, &mut Decider<'_>),
-    ) -> Result<bool> {
+    ) -> Done {
         let mut waiting = self.waiting();
         waiting.calls.push_back(Arc::clone(call));
         let leads = !std::mem::replace(&mut waiting.is_led, true);
         drop(waiting);
-        if !leads && let Woken::Done(result) = call.wait(decider) {
-            return result;
+        if !leads && let Woken::Done(done) = call.wait(decider) {
+            return done;
         }
         let mut lead = self.take();
         match lead.calls.iter().position(|(one, _)| Arc::ptr_eq(one, call)) {
@@ -53,8 +53,10 @@ impl Queue {
         }
         drop(lead);
         match call.wait(decider) {
-            Woken::Done(result) => result,
-            Woken::Lead => Err(Error::new(ErrorKind::Conflict, "a queue lost its leader: retry")),
+            Woken::Done(done) => done,
+            Woken::Lead => {
+                Err(Error::new(ErrorKind::Conflict, "a queue lost its leader: retry")).into()
+            }
         }
     }
 
@@ -89,10 +91,10 @@ impl Lead<'_> {
     }
 
     /// Ends a call.
-    pub(super) fn end(&mut self, at: usize, result: Result<bool>) {
+    pub(super) fn end(&mut self, at: usize, done: impl Into<Done>) {
         let (call, is_done) = &mut self.calls[at];
         *is_done = true;
-        call.end(result);
+        call.end(done);
     }
 }
 

@@ -26,10 +26,10 @@ fn put_and_decide(
     let queue = Queue::of(vec![Arc::clone(&put), Arc::clone(&decides)]);
     let (mut mark, mut decider) = (Mark::new(7), Decider::new(Some(decide)));
     let mut lead = queue.take();
-    group::run((&ground, 0, &mut mark), &mut lead, 1, &mut decider);
+    group::run((&ground, (0, 1), &mut mark), &mut lead, 1, &mut decider);
     drop(lead);
     [put, decides].map(|call| match call.wait(&mut Decider::new(None)) {
-        Woken::Done(result) => result,
+        Woken::Done(done) => done.result,
         Woken::Lead => panic!("nobody waits"),
     })
 }

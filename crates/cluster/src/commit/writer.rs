@@ -4,17 +4,24 @@ use super::call::{Call, Decider, Item, Op, check_outside};
 use super::group;
 use super::queue::Queue;
 use super::send::Mark;
-use crate::ground::Ground;
+use crate::ground::{Ground, View};
 use crate::side_by_side::side_by_side;
 use flagstone::remote::Decide;
 use flagstone_base::{Result, Slice};
 use flagstone_env::{Random, SystemRandom};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// All writes of documents of a collection in this process pass here.
 pub(crate) struct Writer {
     ground: Arc<Ground>,
+    newest: RwLock<Arc<Buckets>>,
+}
+
+/// The buckets of a number of them. Others take their place when the collection has another number.
+struct Buckets {
+    /// The version of the note with which it got this number.
+    version: i64,
     buckets: Vec<Bucket>,
 }
 
@@ -24,13 +31,20 @@ struct Bucket {
     mark: Mutex<Mark>,
 }
 
-impl Writer {
-    pub(crate) fn new(ground: Arc<Ground>) -> Self {
-        // Another one for each writer: a process may have several.
+impl Buckets {
+    fn of(view: &View) -> Arc<Self> {
+        // Another one each time: a process may have several writers.
         let writer = SystemRandom.next_u64();
         let bucket = |_| Bucket { queue: Queue::default(), mark: Mutex::new(Mark::new(writer)) };
-        let buckets = (0..ground.view().note.rows.buckets).map(bucket).collect();
-        Self { ground, buckets }
+        let buckets = (0..view.note.rows.buckets).map(bucket).collect();
+        Arc::new(Self { version: view.version, buckets })
+    }
+}
+
+impl Writer {
+    pub(crate) fn new(ground: Arc<Ground>) -> Self {
+        let newest = RwLock::new(Buckets::of(&ground.view()));
+        Self { ground, newest }
     }
 
     /// Refuses a call inside the closure of an update.
@@ -38,49 +52,81 @@ impl Writer {
         check_outside()
     }
 
+    /// What is known of the note, and the buckets that it says.
+    fn buckets(&self) -> (Arc<View>, Arc<Buckets>) {
+        loop {
+            let view = self.ground.view();
+            let is_of = |known: &Buckets| known.buckets.len() == view.note.rows.buckets as usize;
+            let known = Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner));
+            if is_of(&known) {
+                return (view, known);
+            }
+            let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
+            // Otherwise another thread knows more: look again.
+            if newest.version < view.version && !is_of(&newest) {
+                *newest = Buckets::of(&view);
+            }
+        }
+    }
+
     /// Rewrites the document of `key` as `decide` says. Returns whether something was written.
     pub(crate) fn rewrite(&self, key: &[u8], decide: Decide<'_>) -> Result<bool> {
-        let bucket = self.ground.view().bucket_of(key);
-        let item = Item::of_document(Slice::copy_of(key), Op::Decide);
-        self.write_bucket(bucket, vec![item], Some(decide))
+        loop {
+            let (view, buckets) = self.buckets();
+            let item = Item::of_document(Slice::copy_of(key), Op::Decide);
+            let place = (&*buckets, view.bucket_of(key));
+            let (result, left) = self.write_bucket(place, vec![item], Some(&mut *decide));
+            if left.is_empty() {
+                return result;
+            }
+        }
     }
 
     /// Does writes without closures, those of a key in their order.
     ///
     /// # Errors
     /// The first error. The other writes are done nevertheless, as far as possible.
-    pub(crate) fn write(&self, items: Vec<Item>) -> Result<()> {
+    pub(crate) fn write(&self, mut items: Vec<Item>) -> Result<()> {
         check_outside()?;
-        let view = self.ground.view();
-        let mut buckets: BTreeMap<u32, Vec<Item>> = BTreeMap::new();
-        for item in items {
-            buckets.entry(view.bucket_of(&item.row.key)).or_default().push(item);
-        }
-        let first_error = Mutex::new(Ok(()));
-        side_by_side(buckets.into_iter().collect(), |(bucket, items)| {
-            if let Err(error) = self.write_bucket(bucket, items, None) {
-                let mut first = first_error.lock().unwrap_or_else(PoisonError::into_inner);
-                *first = std::mem::replace(&mut *first, Ok(())).and(Err(error));
+        let done = Mutex::new((Ok(()), Vec::new()));
+        while !items.is_empty() {
+            let (view, all) = self.buckets();
+            let mut buckets: BTreeMap<u32, Vec<Item>> = BTreeMap::new();
+            for item in items {
+                buckets.entry(view.bucket_of(&item.row.key)).or_default().push(item);
             }
-            Ok(())
-        })?;
-        first_error.into_inner().unwrap_or_else(PoisonError::into_inner)
+            side_by_side(buckets.into_iter().collect(), |(bucket, items)| {
+                let (result, left) = self.write_bucket((&all, bucket), items, None);
+                let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                done.1.extend(left);
+                if let Err(error) = result {
+                    done.0 = std::mem::replace(&mut done.0, Ok(())).and(Err(error));
+                }
+                Ok(())
+            })?;
+            items = std::mem::take(&mut done.lock().unwrap_or_else(PoisonError::into_inner).1);
+        }
+        done.into_inner().unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// Does writes of a bucket. Returns also those that are of other buckets now.
     fn write_bucket(
         &self,
-        number: u32,
+        (buckets, number): (&Buckets, u32),
         items: Vec<Item>,
         decide: Option<Decide<'_>>,
-    ) -> Result<bool> {
-        check_outside()?;
-        let bucket = &self.buckets[number as usize];
+    ) -> (Result<bool>, Vec<Item>) {
+        if let Err(error) = check_outside() {
+            return (Err(error), Vec::new());
+        }
+        let (bucket, count) = (&buckets.buckets[number as usize], buckets.buckets.len() as u32);
         let (call, mut decider) = (Arc::new(Call::new(items)), Decider::new(decide));
-        let result = bucket.queue.pass(&call, &mut decider, |lead, mine, decider| {
+        let done = bucket.queue.pass(&call, &mut decider, |lead, mine, decider| {
             let mut mark = bucket.mark.lock().unwrap_or_else(PoisonError::into_inner);
-            group::run((&self.ground, number, &mut mark), lead, mine, decider);
+            group::run((&self.ground, (number, count), &mut mark), lead, mine, decider);
         });
         decider.end();
-        result
+        let left = call.items[call.items.len() - done.left.min(call.items.len())..].to_vec();
+        (done.result, left)
     }
 }

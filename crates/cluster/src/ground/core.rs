@@ -4,10 +4,9 @@ use crate::catalog::{self, Note};
 use crate::sizes::Sizes;
 use crate::store::{Freshness, Partition, RowsRequest, Store};
 use flagstone::remote::{Catalog, RemoteIndex};
-use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, Moment, Result};
 use flagstone_env::Clock;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// A note of a collection, decoded. Never changes: a newer one replaces it.
 pub(crate) struct View {
@@ -25,6 +24,8 @@ pub(crate) struct Ground {
     /// Of its documents.
     pub(crate) sizes: Sizes,
     newest: RwLock<Arc<View>>,
+    /// Held while a change of the generation is completed: others of this process wait for it.
+    pub(super) completing: Mutex<()>,
 }
 
 impl View {
@@ -39,11 +40,11 @@ impl View {
 
     /// Returns the number of the bucket of a document.
     pub(crate) fn bucket_of(&self, key: &[u8]) -> u32 {
-        (key_hash(key, 0) % u64::from(self.note.rows.buckets)) as u32
+        self.note.rows.bucket_of(key)
     }
 
-    pub(crate) fn partition(&self, bucket: u32) -> Partition {
-        Partition { generation: self.note.rows.number, bucket: bucket as i32 }
+    pub(crate) const fn partition(&self, bucket: u32) -> Partition {
+        self.note.rows.partition(bucket)
     }
 
     pub(crate) fn has_index(&self, id: u32) -> bool {
@@ -68,7 +69,7 @@ impl Ground {
         let id = note.id;
         let newest = RwLock::new(Arc::new(View::new(version, note)?));
         let (name, sizes) = (name.to_owned(), Sizes::default());
-        Ok(Self { store, clock, name, id, sizes, newest })
+        Ok(Self { store, clock, name, id, sizes, newest, completing: Mutex::default() })
     }
 
     /// Returns what is known of the note.
@@ -112,13 +113,6 @@ impl Ground {
         let known = self.view();
         if version <= known.version {
             return Ok(known);
-        }
-        if note.rows.buckets != known.note.rows.buckets {
-            let text = format!(
-                "collection {:?} has another number of buckets now: connect to the cluster again",
-                self.name
-            );
-            return Err(Error::new(ErrorKind::Unsupported, text));
         }
         let view = Arc::new(View::new(version, note)?);
         let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);

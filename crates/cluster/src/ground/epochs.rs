@@ -12,15 +12,16 @@ use std::sync::Arc;
 const TRIES: u32 = 100;
 
 /// Brings the epoch of a bucket and what is known of the catalog into agreement: raises the epoch,
-/// or reads the catalog again. Returns what is known then.
+/// or reads the catalog again. Returns what is known then. If the collection does not have so many
+/// `buckets`, nothing is done.
 ///
 /// # Errors
 /// InvalidInput if the collection was dropped; those of the store.
-pub(crate) fn settle(ground: &Ground, bucket: u32) -> Result<Arc<View>> {
+pub(crate) fn settle(ground: &Ground, (bucket, buckets): (u32, u32)) -> Result<Arc<View>> {
     let mut backoff = Backoff::of(TRIES);
     let mut last_error = None;
     loop {
-        match step(ground, bucket) {
+        match step(ground, (bucket, buckets)) {
             Ok(Some(view)) => return Ok(view),
             Ok(None) => {}
             // It is tried again whether it happened or not.
@@ -37,8 +38,11 @@ pub(crate) fn settle(ground: &Ground, bucket: u32) -> Result<Arc<View>> {
 }
 
 /// One attempt. Returns what is known if it agrees with the bucket.
-fn step(ground: &Ground, bucket: u32) -> Result<Option<Arc<View>>> {
+fn step(ground: &Ground, (bucket, buckets): (u32, u32)) -> Result<Option<Arc<View>>> {
     let view = ground.view();
+    if view.note.rows.buckets != buckets {
+        return Ok(Some(view));
+    }
     let partition = view.partition(bucket);
     match epoch_of(&*ground.store, partition)? {
         Some(epoch) if epoch == view.note.epoch => return Ok(Some(view)),
@@ -57,6 +61,6 @@ fn step(ground: &Ground, bucket: u32) -> Result<Option<Arc<View>>> {
 /// # Errors
 /// As [`settle`].
 pub(crate) fn raise_all(ground: &Ground) -> Result<()> {
-    let buckets = (0..ground.view().note.rows.buckets).collect();
-    side_by_side(buckets, |bucket| settle(ground, bucket).map(drop))
+    let buckets = ground.view().note.rows.buckets;
+    side_by_side((0..buckets).collect(), |bucket| settle(ground, (bucket, buckets)).map(drop))
 }

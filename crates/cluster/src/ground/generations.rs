@@ -1,44 +1,24 @@
 //! How the generations of a collection end.
 
+use super::copy::Copy;
 use super::core::{Ground, View, epoch_of, place};
 use crate::backoff::Backoff;
-use crate::catalog::{Generation, State, next_number};
+use crate::catalog::{Generation, State};
 use crate::side_by_side::side_by_side;
 use crate::store::{Freshness, Partition, Store};
 use flagstone_base::{Error, ErrorKind, Result};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// The epoch that no batch expects.
 const FENCE: i32 = -1;
 /// How often a fence is tried to be set.
 const TRIES: u32 = 100;
 
-/// Removes all documents by a new generation.
-///
-/// # Errors
-/// InvalidInput if the collection was dropped; those of the store.
-pub(crate) fn clear(ground: &Ground) -> Result<()> {
-    let next = next_number(&*ground.store)?;
-    // One that runs already also clears what was committed before this call.
-    ground.alter(&mut |note| {
-        // Unless it is complete already: another call has done the rest, and this answer was lost.
-        let is_live = note.state == State::Live && note.rows.number < next;
-        if is_live {
-            note.state = State::Clearing(next);
-        }
-        Ok(is_live)
-    })?;
-    drop(complete(ground)?);
-    // The collection is empty. What cannot be removed now, the next clear removes.
-    let _rest = sweep(ground);
-    Ok(())
-}
-
 /// Returns what is known of a collection whose generation `fenced` has a fence, after what has set
 /// it is complete.
 ///
 /// # Errors
-/// InvalidInput if the collection was dropped; Corruption if it was neither cleared nor dropped;
+/// InvalidInput if the collection was dropped; Corruption if its generation was not replaced;
 /// those of the store.
 pub(crate) fn pass_fence(ground: &Ground, fenced: i32) -> Result<Arc<View>> {
     let view = complete(ground)?;
@@ -53,35 +33,36 @@ pub(crate) fn pass_fence(ground: &Ground, fenced: i32) -> Result<Arc<View>> {
     Ok(view)
 }
 
-/// Completes a clear that has begun.
-fn complete(ground: &Ground) -> Result<Arc<View>> {
+/// Completes a clear, or a switch to another generation, that has begun.
+pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
+    let _alone = ground.completing.lock().unwrap_or_else(PoisonError::into_inner);
     let view = ground.reload(Freshness::Serial)?;
-    let State::Clearing(next) = view.note.state else { return Ok(view) };
-    let ending = view.note.rows;
+    let (begun, ending) = (view.note.state, view.note.rows);
+    let next = match begun {
+        State::Clearing(number) => Generation { number, ..ending },
+        State::Switching(next) => next,
+        _ => return Ok(view),
+    };
     fence(&*ground.store, &ground.name, ending)?;
+    if matches!(begun, State::Switching(_)) {
+        Copy::new(ground, &view, next).rest()?;
+    }
     ground.alter(&mut |note| {
-        let is_begun = note.state == State::Clearing(next);
+        let is_begun = note.state == begun;
         if is_begun {
+            if begun == State::Clearing(next.number) {
+                note.cleared = next.number;
+            } else {
+                // Nothing is copied into it any more as soon as its buckets have this epoch.
+                note.epoch += 1;
+            }
             note.state = State::Live;
-            note.rows = Generation { number: next, ..ending };
+            note.rows = next;
             note.replaced.push(ending);
             note.dropped_indexes.clear();
         }
         Ok(is_begun)
     })
-}
-
-/// Removes the rows of generations that were replaced.
-fn sweep(ground: &Ground) -> Result<()> {
-    for old in ground.view().note.replaced.clone() {
-        drop_rows(&*ground.store, &ground.name, old)?;
-        ground.alter(&mut |note| {
-            let before = note.replaced.len();
-            note.replaced.retain(|one| *one != old);
-            Ok(note.replaced.len() < before)
-        })?;
-    }
-    Ok(())
 }
 
 /// Ends a generation and removes its rows. The fences stay.
@@ -94,8 +75,7 @@ pub(crate) fn drop_rows(store: &dyn Store, name: &str, generation: Generation) -
 }
 
 fn partitions(generation: Generation) -> Vec<Partition> {
-    let partition = |bucket| Partition { generation: generation.number, bucket };
-    (0..generation.buckets as i32).map(partition).collect()
+    (0..generation.buckets).map(|bucket| generation.partition(bucket)).collect()
 }
 
 /// Sets a fence in each bucket: no batch is applied there any more.

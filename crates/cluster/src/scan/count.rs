@@ -14,7 +14,9 @@ const COUNTED_MAX: usize = 20_000;
 
 /// Returns the number of rows of a range.
 pub(crate) fn count(ground: &Arc<Ground>, area: Area, range: &KeyRange) -> Result<u64> {
-    let mut scan = Scan::new(ground, (area, range), ScanOrder::Any, None, true)?;
+    // The values of entries are short, and may be needed to know their documents.
+    let keys_only = area == Area::Documents;
+    let mut scan = Scan::new(ground, (area, range), ScanOrder::Any, None, keys_only)?;
     let mut rows = 0;
     while scan.advance()? {
         rows += 1;
@@ -26,7 +28,8 @@ pub(crate) fn count(ground: &Arc<Ground>, area: Area, range: &KeyRange) -> Resul
 pub(crate) fn about(ground: &Arc<Ground>, area: Area) -> Result<u64> {
     let first = Some(SAMPLE);
     let (range, is_reversed, keys_only) = (KeyRange::ALL, false, true);
-    let request = Request { area, range, is_reversed, keys_only, first };
+    let is_ordered = false;
+    let request = Request { area, range, is_ordered, is_reversed, keys_only, first };
     let mut pages = Pages::new(ground, request)?;
     let all = 0..pages.buckets.len();
     pages.read_some(all.clone(), |_bucket| true)?;

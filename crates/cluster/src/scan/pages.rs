@@ -4,10 +4,14 @@
 //! generation has left: pages tell the epochs of their buckets, and one that the scan does not
 //! know, or that is not told, makes it look at the catalog, before any row of the page is used. The
 //! epoch rises before rows are removed, and the catalog before the epoch.
+//!
+//! A generation with another number of buckets is read behind the rows that were read of the old
+//! one: in an order, behind the last one; else behind those of each old bucket.
 
 use crate::ground::{Ground, View, no_answer, pass_fence, place};
 use crate::store::{Freshness, Kind, PageRequest, StoredRow};
 use flagstone::remote::{Area, shown_key};
+use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, KeyRange, Result, Slice, interrupt};
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
@@ -25,6 +29,8 @@ const BYTES: usize = 8 << 20;
 pub(super) struct Request {
     pub(super) area: Area,
     pub(super) range: KeyRange,
+    /// Whether the rows of all buckets are merged in the order of their keys.
+    pub(super) is_ordered: bool,
     pub(super) is_reversed: bool,
     pub(super) keys_only: bool,
     /// The rows of the first page, if known.
@@ -39,6 +45,12 @@ pub(super) struct Pages {
     view: Arc<View>,
     /// How many rows the next pages have.
     limit: usize,
+    /// In an order, the key of the last row that the scan has returned.
+    pub(super) returned: Option<Slice>,
+    /// Without an order, where old buckets have ended of which several are one now.
+    passed: Vec<Vec<Bucket>>,
+    /// Whether there are other buckets than the scan knows.
+    are_others: bool,
 }
 
 #[derive(Default)]
@@ -73,7 +85,19 @@ impl Pages {
         let bucket = |_| Bucket { is_done, ..Bucket::default() };
         let buckets = (0..view.note.rows.buckets).map(bucket).collect();
         let limit = request.first.unwrap_or(FIRST_ROWS).clamp(1, ROWS_MAX);
-        Ok(Self { ground: Arc::clone(ground), request, buckets, view, limit })
+        let (ground, returned, passed) = (Arc::clone(ground), None, Vec::new());
+        Ok(Self { ground, request, buckets, view, limit, returned, passed, are_others: false })
+    }
+
+    /// Returns, once, whether there are other buckets since the last reading. Then it has read
+    /// nothing.
+    pub(super) const fn are_others(&mut self) -> bool {
+        std::mem::replace(&mut self.are_others, false)
+    }
+
+    /// As [`Pages::read_some`], of all buckets.
+    pub(super) fn read_all(&mut self, wants: impl Fn(&Bucket) -> bool) -> Result<()> {
+        self.read_some(0..self.buckets.len(), wants)
     }
 
     /// Reads the next page of the buckets of a range of them that have more, and that `wants`
@@ -110,6 +134,10 @@ impl Pages {
             if fenced || pages.iter().any(|page| page.epoch.is_none() || page.epoch > known) {
                 let generation = self.view.note.rows;
                 self.look(fenced)?;
+                if self.view.note.rows.buckets != generation.buckets {
+                    self.divide();
+                    return Ok(());
+                }
                 if self.view.note.rows != generation {
                     continue;
                 }
@@ -124,7 +152,13 @@ impl Pages {
                 bytes += page.rows.iter().map(|row| row.key.len() + row.value.len()).sum::<usize>();
                 bucket.is_done = page.is_last || page.rows.is_empty();
                 bucket.last = page.rows.last().map(|row| row.key.clone()).or(bucket.last.take());
-                bucket.rows.extend(page.rows.drain(..));
+                for row in page.rows.drain(..) {
+                    if self.passed.is_empty()
+                        || !has_passed(&self.view, &self.request, &self.passed, &row)?
+                    {
+                        bucket.rows.push_back(row);
+                    }
+                }
             }
             let fitting = BYTES / wanted.len().max(1) / (bytes / rows + 64);
             self.limit = (2 * self.limit).min(fitting.clamp(1, ROWS_MAX));
@@ -154,6 +188,33 @@ impl Pages {
         }
     }
 
+    /// Goes on in a generation with another number of buckets.
+    fn divide(&mut self) {
+        self.are_others = true;
+        let now = self.view.note.rows.buckets as usize;
+        let mut before = std::mem::take(&mut self.buckets);
+        if self.request.is_ordered {
+            let last = self.returned.clone();
+            self.buckets.resize_with(now, || Bucket { last: last.clone(), ..Bucket::default() });
+            return;
+        }
+        // An old bucket has the rows of the new ones whose numbers have the same remainder.
+        let few = before.len().min(now);
+        for at in 0..now {
+            let parents = || before.iter().skip(at % few).step_by(few);
+            let left = || parents().filter(|parent| !parent.is_done);
+            let last = left().map(|parent| parent.last.clone()).min().flatten();
+            let is_done = left().next().is_none();
+            self.buckets.push(Bucket { last, is_done, ..Bucket::default() });
+        }
+        for (at, bucket) in before.iter_mut().enumerate() {
+            self.buckets[at % now].rows.append(&mut bucket.rows);
+        }
+        if now < before.len() {
+            self.passed.push(before);
+        }
+    }
+
     /// Looks at the catalog. The scan goes on in a new generation behind the rows it has read.
     fn look(&mut self, is_fenced: bool) -> Result<()> {
         self.view = if is_fenced {
@@ -169,6 +230,30 @@ impl Pages {
         let place = place(&self.ground.name, self.view.partition(bucket as u32));
         error.context(format!("{place}, document of key {}", shown_key(key)))
     }
+}
+
+/// Returns whether a row is one that was read of an old bucket.
+fn has_passed(
+    view: &View,
+    request: &Request,
+    passed: &[Vec<Bucket>],
+    row: &StoredRow,
+) -> Result<bool> {
+    let of_entry;
+    let key = match request.area {
+        Area::Documents => &row.key[..],
+        Area::Index(id) => {
+            let Some(index) = view.catalog.indexes().iter().find(|index| index.id == id) else {
+                return Ok(false);
+            };
+            of_entry = index.primary_key((&row.key, &row.value))?;
+            &of_entry[..]
+        }
+    };
+    Ok(passed.iter().any(|buckets| {
+        let bucket = &buckets[key_hash(key, 0) as usize % buckets.len()];
+        bucket.is_done || bucket.last.as_ref().is_some_and(|last| row.key <= *last)
+    }))
 }
 
 fn has(view: &View, area: Area) -> bool {

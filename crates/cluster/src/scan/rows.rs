@@ -81,7 +81,8 @@ impl Scan {
         };
         let first = most.map(|most| usize::try_from(first(most)).unwrap_or(usize::MAX));
         let is_reversed = order == ScanOrder::Descending;
-        let request = Request { area, range: range.clone(), is_reversed, keys_only, first };
+        let (range, is_ordered) = (range.clone(), order != ScanOrder::Any);
+        let request = Request { area, range, is_ordered, is_reversed, keys_only, first };
         let next = match order {
             ScanOrder::Any => Next::Bucket(0),
             _ => Next::Merged(BinaryHeap::new()),
@@ -97,21 +98,27 @@ impl Scan {
     fn next_merged(&mut self) -> Result<Option<(usize, StoredRow)>> {
         let Next::Merged(heads) = &mut self.next else { return Ok(None) };
         let is_reversed = self.pages.request.is_reversed;
-        let all = 0..self.pages.buckets.len();
         if heads.is_empty() {
-            // The first call, or the end.
-            self.pages.read_some(all.clone(), |bucket| bucket.rows.is_empty())?;
-            for bucket in all.clone() {
-                let row = self.pages.buckets[bucket].rows.pop_front();
-                heads.extend(row.map(|row| Head { row, bucket, is_reversed }));
+            // The first call, or the end, or there are other buckets now.
+            self.pages.read_all(|bucket| bucket.rows.is_empty())?;
+            while self.pages.are_others() {
+                self.pages.read_all(|bucket| bucket.rows.is_empty())?;
+            }
+            for (bucket, of) in self.pages.buckets.iter_mut().enumerate() {
+                heads.extend(of.rows.pop_front().map(|row| Head { row, bucket, is_reversed }));
             }
         }
         let Some(Head { row, bucket, .. }) = heads.pop() else { return Ok(None) };
+        self.pages.returned = Some(row.key.clone());
         if self.pages.buckets[bucket].rows.is_empty() {
             // Others will soon be used up, too.
             let few = self.pages.limit() / 8;
             if !self.pages.buckets[bucket].is_done {
-                self.pages.read_some(all, |bucket| bucket.rows.len() <= few)?;
+                self.pages.read_all(|bucket| bucket.rows.len() <= few)?;
+            }
+            if self.pages.are_others() {
+                heads.clear();
+                return Ok(Some((bucket, row)));
             }
         }
         let next = self.pages.buckets[bucket].rows.pop_front();
@@ -131,6 +138,9 @@ impl Scan {
             }
             let window = *at..(*at + WINDOW).min(self.pages.buckets.len());
             self.pages.read_some(window, |bucket| bucket.rows.is_empty())?;
+            if self.pages.are_others() {
+                *at = 0;
+            }
         }
         Ok(None)
     }

@@ -1,5 +1,5 @@
-//! Random writes, changes of indexes and clears by several threads of two processes, over a store
-//! with faults, compared with what the threads know of their own documents.
+//! Random writes, changes of indexes and of the number of buckets, clears and restarts of processes
+//! by several threads of two processes, over a store with faults, compared with what the threads know of their own documents.
 //!
 //! Each document of `owned` is written by one thread, which knows what may be stored: the last
 //! acknowledged state, and those of unknown writes since. Those of `counted` are incremented by all
@@ -11,6 +11,7 @@ use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Faults, Mem};
 use flagstone_testkit::{Rng, rounds, seed};
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -56,6 +57,8 @@ struct Known {
 }
 
 struct Writer<'a> {
+    mem: &'a Arc<Mem>,
+    cluster: Arc<Cluster>,
     owned: Collection,
     counted: Collection,
     shared: &'a Shared,
@@ -99,24 +102,26 @@ impl Writer<'_> {
         for _ in 0..steps {
             let (key, since) = (self.first + self.rng.below(OWNED), self.shared.now());
             match self.rng.below(100) {
-                0..=29 => {
+                0..=28 => {
                     let value = random_document(&mut self.rng);
                     let text = value.to_string();
                     let put = outcome(self.owned.put(key, value));
                     self.note(key, since, Some(text), put);
                 }
-                30..=39 => {
+                29..=38 => {
                     let removed = outcome(self.owned.remove(key));
                     self.note(key, since, None, removed);
                 }
-                40..=54 => self.update(key, since),
-                55..=61 => self.patch(key, since),
-                62..=94 => self.increment(),
-                95 => {
+                39..=53 => self.update(key, since),
+                54..=60 => self.patch(key, since),
+                61..=93 => self.increment(),
+                94 => {
                     let cleared = outcome(self.owned.clear());
                     let to = if cleared == Some(true) { self.shared.now() } else { NEVER };
                     self.clears.push((since, to));
                 }
+                95 => self.restart(),
+                96 => self.rebalance(),
                 _ => self.change_index(),
             }
         }
@@ -178,11 +183,37 @@ impl Writer<'_> {
             0 => documents.drop_index(name).map(drop),
             _ => documents.create_index(name, index()),
         };
-        // Another thread may drop an index that is being built.
+        // Another thread may drop an index that is being built, or divide the collection.
         if let Err(error) = changed {
             let is_dropped = error.to_string().contains("was dropped while it was built");
-            assert!(is_dropped || outcome::<()>(Err(error)) != Some(true));
+            let is_busy = error.kind() == ErrorKind::Busy;
+            assert!(is_dropped || is_busy || outcome::<()>(Err(error)) != Some(true));
         }
+    }
+
+    /// Divides a collection, or stops on the way.
+    fn rebalance(&mut self) {
+        let (name, buckets) = (*self.rng.pick(&["owned", "counted"]), 1 << self.rng.below(6));
+        let mut pages = self.rng.below(30);
+        let divided = self.cluster.rebalance(name, buckets, |_| {
+            pages = pages.saturating_sub(1);
+            if pages == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        // An index may be incomplete.
+        if let Err(error) = divided {
+            assert!(error.kind() == ErrorKind::Busy || outcome::<()>(Err(error)) != Some(true));
+        }
+    }
+
+    /// Goes on as a process that knows nothing.
+    fn restart(&mut self) {
+        self.cluster = Arc::new(connect(self.mem));
+        let open = |name| loop {
+            if let Ok(collection) = self.cluster.collection(name) {
+                break collection;
+            }
+        };
+        (self.owned, self.counted) = (open("owned"), open("counted"));
     }
 }
 
@@ -253,7 +284,7 @@ fn check_queries(documents: &Collection, rng: &mut Rng) {
 
 fn round(seed: u64, steps: u64) {
     let mem = Arc::new(Mem::with_faults(seed, Faults::default()));
-    let clusters: [Cluster; 2] = [connect(&mem), connect(&mem)];
+    let clusters = [Arc::new(connect(&mem)), Arc::new(connect(&mem))];
     let handles = |cluster: &Cluster| {
         let open = |name| cluster.collection(name).unwrap();
         (open("owned"), open("counted"))
@@ -264,11 +295,12 @@ fn round(seed: u64, steps: u64) {
     }
     let writers: Vec<Writer<'_>> = (0..THREADS)
         .map(|thread| {
-            let (owned, counted) = handles(&clusters[thread as usize % 2]);
+            let cluster = Arc::clone(&clusters[thread as usize % 2]);
+            let ((owned, counted), mem) = (handles(&cluster), &mem);
             let rng = Rng::new(seed ^ (thread << 32));
             let (shared, first) = (&shared, thread * 100);
             let (known, clears) = (HashMap::new(), Vec::new());
-            Writer { owned, counted, shared, rng, first, known, clears }
+            Writer { mem, cluster, owned, counted, shared, rng, first, known, clears }
         })
         .collect();
     mem.set_faults(Faults::MANY);
@@ -278,13 +310,19 @@ fn round(seed: u64, steps: u64) {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     calm(&mem);
-    for cluster in &clusters {
+    for (turn, cluster) in clusters.iter().enumerate() {
         let (owned, counted) = handles(cluster);
         check_owned(&owned, &writers);
         check_counted(&counted, &shared);
         for documents in [&owned, &counted] {
             documents.verify_indexes().unwrap();
             check_queries(documents, &mut Rng::new(seed));
+        }
+        // A build that was cut short may be in the way.
+        let watch = |_| ControlFlow::Continue(());
+        match cluster.rebalance("owned", [8, 32][turn], watch).map_err(|error| error.kind()) {
+            Ok(done) => assert!(done.is_continue()),
+            Err(kind) => assert_eq!(kind, ErrorKind::Busy),
         }
     }
 }

@@ -1,0 +1,56 @@
+//! A collection is cleared by another generation.
+
+use super::core::Ground;
+use super::epochs::raise_all;
+use super::generations::{complete, drop_rows};
+use crate::catalog::{State, next_number};
+use flagstone_base::Result;
+
+/// Removes all documents by a new generation.
+///
+/// # Errors
+/// InvalidInput if the collection was dropped; those of the store.
+pub(crate) fn clear(ground: &Ground) -> Result<()> {
+    let next = next_number(&*ground.store)?;
+    loop {
+        // One that runs already also clears what was committed before this call.
+        let view = ground.alter(&mut |note| {
+            // Unless it is complete already: another call has done the rest, and this answer was
+            // lost.
+            let is_new = note.cleared < next;
+            let begins = is_new && matches!(note.state, State::Live | State::Moving(_));
+            if begins {
+                note.replaced.extend(note.next());
+                note.state = State::Clearing(next);
+            }
+            Ok(begins)
+        })?;
+        drop(complete(ground)?);
+        if !matches!(view.note.state, State::Switching(_)) {
+            break;
+        }
+    }
+    // The collection is empty. What cannot be removed now, the next clear removes.
+    let _rest = sweep(ground);
+    Ok(())
+}
+
+/// Removes the rows of generations that were replaced.
+pub(super) fn sweep(ground: &Ground) -> Result<()> {
+    let replaced = ground.view().note.replaced.clone();
+    if replaced.is_empty() {
+        return Ok(());
+    }
+    // Another process may still copy from one of them, and would take what is removed for documents
+    // that were removed.
+    raise_all(ground)?;
+    for old in replaced {
+        drop_rows(&*ground.store, &ground.name, old)?;
+        ground.alter(&mut |note| {
+            let before = note.replaced.len();
+            note.replaced.retain(|one| *one != old);
+            Ok(note.replaced.len() < before)
+        })?;
+    }
+    Ok(())
+}

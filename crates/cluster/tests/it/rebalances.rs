@@ -1,0 +1,630 @@
+//! Collections that get another number of buckets while they are read and written.
+
+use crate::support::{Hooked, Hooks, by_n, calm, collection, connect, fill, found, keys_of, n_of};
+use flagstone::query::Hint;
+use flagstone::{Collection, DocumentMut, Error, ErrorKind, Index, Json, Space, internal};
+use flagstone_cluster::Cluster;
+use flagstone_cluster::mem::{Fate, Faults, Mem};
+use flagstone_cluster::store::{Kind, Partition};
+use flagstone_testkit::{Rng, rounds, seed};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+fn rebalance(cluster: &Cluster, buckets: u32) -> flagstone::Result<()> {
+    let done = cluster.rebalance("c", buckets, |_| ControlFlow::Continue(()))?;
+    assert!(done.is_continue());
+    Ok(())
+}
+
+/// The generation of the buckets that have rows of documents, and how many those are.
+fn generations(mem: &Mem) -> BTreeMap<i32, usize> {
+    let mut generations = BTreeMap::new();
+    for Partition { generation, bucket } in mem.partitions() {
+        let rows = mem.all_rows(Partition { generation, bucket });
+        if rows.iter().any(|(kind, _)| *kind == Kind::DOCUMENTS) {
+            *generations.entry(generation).or_default() += 1;
+        }
+    }
+    generations
+}
+
+fn tags(key: u64) -> Json<String> {
+    Json(format!(r#"{{"n":{key},"tags":["a{}","b"]}}"#, key % 7))
+}
+
+#[test]
+fn all_processes_go_on_with_another_number_of_buckets() {
+    let mem = Arc::new(Mem::new());
+    let ((a, documents), (_b, other)) = (collection(&mem), collection(&mem));
+    (0..700).for_each(|key| documents.put(key, tags(key)).unwrap());
+    documents.create_index("by n", by_n()).unwrap();
+    documents.create_index("by tags", Index::on("$.tags")).unwrap();
+    let mark = (b"load".to_vec(), Some(b"7".to_vec()));
+    internal::remote_of(&documents).unwrap().put_marks(vec![mark]).unwrap();
+    let page = documents.find("{}").sort("-n").page(300).unwrap();
+    let mut count = 700;
+    for buckets in [64, 4, 4, 1, 32] {
+        let mut seen = Vec::new();
+        let watch = |copied| {
+            seen.push(copied);
+            ControlFlow::Continue(())
+        };
+        assert!(a.rebalance("c", buckets, watch).unwrap().is_continue());
+        assert!(seen.is_sorted());
+        let generations = generations(&mem);
+        assert_eq!(generations.values().copied().collect::<Vec<_>>(), [buckets as usize]);
+        for documents in [&other, &documents, &collection(&mem).1] {
+            documents.put(count, tags(count)).unwrap();
+            assert!(documents.update(count, |it: &mut DocumentMut| it.inc("m", 1)).unwrap());
+            assert!(documents.remove(count - 1).unwrap());
+            documents.put(count - 1, tags(count - 1)).unwrap();
+            count += 1;
+            assert_eq!(documents.count().unwrap(), count);
+            assert_eq!(found(documents, r#"{"n":{"$gte":0}}"#).len() as u64, count);
+            let report = documents.verify_indexes().unwrap();
+            assert_eq!((report.documents, report.entries), (count, 3 * count));
+            let remote = internal::remote_of(documents).unwrap();
+            assert_eq!(remote.mark(b"load").unwrap().as_deref(), Some(&b"7"[..]));
+        }
+    }
+    let rest = documents.find("{}").sort("-n").after(&page.next.unwrap()).page(999).unwrap();
+    assert_eq!((rest.documents.len(), rest.next.is_none()), (400, true));
+    let rows = mem.partitions().into_iter().flat_map(|place| mem.all_rows(place));
+    assert!(rows.into_iter().all(|(kind, _)| kind.0 > -5), "nothing is noted any more");
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let mem = Arc::new(Mem::new());
+    let (cluster, _documents) = collection(&mem);
+    for buckets in [0, 3, 1 << 17] {
+        let refused = rebalance(&cluster, buckets).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains("a power of two up to 65536"), "{refused}");
+    }
+    let refused = cluster.rebalance("d", 16, |_| ControlFlow::Continue(())).unwrap_err();
+    assert!(refused.to_string().contains("there is no collection \"d\""), "{refused}");
+    assert_eq!(cluster.collections().unwrap(), ["c"]);
+}
+
+/// Returns a collection of so many buckets.
+fn sized(mem: &Arc<Mem>, buckets: u32) -> (Cluster, Collection) {
+    let (cluster, documents) = collection(mem);
+    rebalance(&cluster, buckets).unwrap();
+    (cluster, documents)
+}
+
+/// Whichever changes fail, one of both layouts is whole, and the next call completes or gives up.
+#[test]
+fn a_rebalance_that_was_cut_short_leaves_the_old_or_the_new_one() {
+    for (from, to) in [(2, 4), (4, 1)] {
+        let (mut ends, mut complete) = (BTreeSet::new(), 0);
+        for done in 0.. {
+            let mem = Arc::new(Mem::new());
+            let (cluster, documents) = sized(&mem, from);
+            documents.create_index("by n", by_n()).unwrap();
+            fill(&documents, 30);
+            let mut plan = vec![Fate::Answered; done];
+            plan.resize(done + 100, Fate::Unavailable);
+            mem.plan(&plan);
+            let failed = rebalance(&cluster, to);
+            mem.plan(&[]);
+            let (other, there) = collection(&mem);
+            assert_eq!((there.count().unwrap(), n_of(&there, 7)), (30, Some(7)));
+            for handle in [&documents, &there] {
+                assert!(handle.update(3, |it: &mut DocumentMut| it.inc("n", 100)).unwrap());
+                assert!(handle.remove(5).unwrap());
+                handle.put(5, Json(r#"{"n":-5}"#)).unwrap();
+            }
+            assert!(there.remove(4).unwrap());
+            // By its own number it is given up, by another one it begins anew.
+            let next = [to, from, 8][done % 3];
+            rebalance(&other, next).unwrap();
+            assert_eq!((there.count().unwrap(), documents.count().unwrap()), (29, 29));
+            assert_eq!((n_of(&documents, 3), n_of(&there, 5)), (Some(203), Some(-5)));
+            assert_eq!(documents.verify_indexes().unwrap().entries, 29);
+            assert_eq!(generations(&mem).len(), 1, "{from} to {to}, cut after {done}");
+            ends.insert(generations(&mem).into_values().next());
+            // What fails behind the switch is only the removal of the old rows.
+            complete += usize::from(failed.is_ok());
+            if complete > 10 {
+                break;
+            }
+        }
+        assert!(ends.len() > 1);
+    }
+}
+
+/// The same, when the answers are lost although the changes are made.
+#[test]
+fn a_rebalance_goes_on_without_answers() {
+    for at in 0..60 {
+        let mem = Arc::new(Mem::new());
+        let (cluster, documents) = sized(&mem, 2);
+        documents.create_index("by n", by_n()).unwrap();
+        fill(&documents, 30);
+        let mut plan = vec![Fate::Answered; at];
+        plan.extend([[Fate::Unanswered, Fate::Late, Fate::Unfinished][at % 3]; 3]);
+        mem.plan(&plan);
+        let _done = rebalance(&cluster, 8);
+        mem.plan(&[]);
+        assert!(documents.remove(4).unwrap());
+        mem.deliver();
+        rebalance(&cluster, 8).unwrap();
+        mem.deliver();
+        assert_eq!((documents.count().unwrap(), n_of(&documents, 4)), (29, None));
+        assert_eq!(documents.verify_indexes().unwrap().entries, 29);
+    }
+}
+
+/// A process in which something happens before the nth reading of rows by their keys.
+struct Meanwhile {
+    left: AtomicU64,
+    happens: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Hooks for Meanwhile {
+    fn before_rows(&self) {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            (self.happens)();
+        }
+    }
+}
+
+/// The rows that it read last may be removed already because the copy is complete: they are not
+/// removed from the copy, too.
+#[test]
+fn a_process_that_copies_slowly_spoils_no_complete_copy() {
+    for (done, removes) in (0..32).flat_map(|done| [(done, true), (done, false)]) {
+        for at in 0.. {
+            let mem = Arc::new(Mem::new());
+            let (cluster, documents) = sized(&mem, 2);
+            documents.create_index("by n", by_n()).unwrap();
+            fill(&documents, 6);
+            begun(&cluster, 1);
+            documents.put(3, Json(r#"{"n":33}"#)).unwrap();
+            if removes {
+                assert!(documents.remove(4).unwrap());
+            }
+            mem.plan(&[vec![Fate::Answered; done], vec![Fate::Unavailable; 100]].concat());
+            let cut_short = rebalance(&cluster, 1).is_err();
+            mem.plan(&[]);
+            let has_happened = Arc::new(AtomicBool::new(false));
+            let happens = {
+                let ((cluster, documents), happened) =
+                    (collection(&mem), Arc::clone(&has_happened));
+                Box::new(move || {
+                    happened.store(true, Ordering::SeqCst);
+                    rebalance(&cluster, 1).unwrap();
+                    if removes {
+                        documents.put(7, Json(r#"{"n":7}"#)).unwrap();
+                        assert!(documents.remove(2).unwrap());
+                    }
+                })
+            };
+            let slow = Meanwhile { left: AtomicU64::new(at), happens };
+            let slow = Cluster::over(Hooked::over(Arc::clone(&mem) as _, slow)).unwrap();
+            let [before, after] = [(); 2].map(|()| {
+                let _given_up = rebalance(&slow, 1);
+                found(&documents, "{}")
+            });
+            let count = if removes { 5 } else { 6 };
+            assert_eq!(documents.count().unwrap(), count, "{done} {at}: {before:?}");
+            assert_eq!(before, after, "{done} {at}");
+            let happened = has_happened.load(Ordering::SeqCst);
+            match (removes, happened) {
+                (true, true) => assert_eq!(before, [0, 1, 3, 5, 7]),
+                (true, false) => assert_eq!(before, [0, 1, 2, 3, 5]),
+                (false, _) => assert_eq!(before, [0, 1, 2, 3, 4, 5]),
+            }
+            assert_eq!(n_of(&documents, 3), Some(33));
+            assert_eq!(documents.verify_indexes().unwrap().entries, count);
+            if !happened || !cut_short {
+                break;
+            }
+        }
+    }
+}
+
+/// A copy that was sent by a process that ended, and comes when its document is removed.
+#[test]
+fn a_late_copy_does_not_bring_a_document_back() {
+    let mut came = 0;
+    for done in 0..40 {
+        let mem = Arc::new(Mem::new());
+        let (cluster, documents) = sized(&mem, 1);
+        documents.put(1, Json(r#"{"n":1}"#)).unwrap();
+        begun_late(&mem, &cluster);
+        assert!(documents.remove(1).unwrap());
+        mem.plan(&[vec![Fate::Answered; done], vec![Fate::Unavailable; 100]].concat());
+        came += u32::from(rebalance(&connect(&mem), 2).is_ok());
+        mem.plan(&[]);
+        mem.deliver();
+        for turn in 0..2 {
+            assert_eq!(documents.count().unwrap(), 0, "cut after {done}, {turn}");
+            rebalance(&connect(&mem), 2).unwrap();
+        }
+    }
+    assert!(came > 0);
+}
+
+/// Begins a rebalance, whose first copy comes late, and of which nothing is answered then.
+fn begun_late(mem: &Mem, cluster: &Cluster) {
+    let before = mem.batches();
+    mem.before_batches(move |mem, number| {
+        if number == before {
+            mem.plan(&[vec![Fate::Late], vec![Fate::Unavailable; 100]].concat());
+        }
+    });
+    rebalance(cluster, 2).unwrap_err();
+    mem.plan(&[]);
+}
+
+/// A rebalance that stops behind the first pages.
+fn begun(cluster: &Cluster, buckets: u32) {
+    let stopped = cluster.rebalance("c", buckets, |_| ControlFlow::Break(()));
+    assert!(stopped.unwrap().is_break());
+}
+
+#[test]
+fn indexes_are_not_changed_meanwhile() {
+    let mem = Arc::new(Mem::new());
+    let ((cluster, documents), (_b, other)) = (collection(&mem), collection(&mem));
+    fill(&documents, 100);
+    documents.create_index("by n", by_n()).unwrap();
+    begun(&cluster, 64);
+    for documents in [&documents, &other] {
+        let busy = documents.create_index("by m", Index::on("$.m")).unwrap_err();
+        assert_eq!(busy.kind(), ErrorKind::Busy);
+        let text = busy.to_string();
+        assert!(text.contains("with --buckets 64 completes it") && text.contains("--buckets 16"));
+        assert_eq!(documents.drop_index("by n").unwrap_err().kind(), ErrorKind::Busy);
+        documents.create_index("by n", by_n()).unwrap();
+        fill(documents, 120);
+    }
+    rebalance(&cluster, 16).unwrap();
+    let rows = mem.partitions().into_iter().flat_map(|place| mem.all_rows(place));
+    assert!(rows.into_iter().all(|(kind, _)| kind.0 > -5), "nothing is noted any more");
+    documents.create_index("by m", Index::on("$.m")).unwrap();
+    assert_eq!(other.verify_indexes().unwrap().entries, 240);
+    rebalance(&cluster, 64).unwrap();
+    assert_eq!(other.verify_indexes().unwrap().entries, 240);
+    // The copies of a build that goes on would lack entries.
+    mem.plan(&[vec![Fate::Answered; 20], vec![Fate::Unavailable; 60]].concat());
+    documents.create_index("by x", Index::on("$.x")).unwrap_err();
+    mem.plan(&[]);
+    let busy = rebalance(&cluster, 8).unwrap_err();
+    assert!(busy.kind() == ErrorKind::Busy && busy.to_string().contains("\"by x\""), "{busy}");
+    assert!(documents.drop_index("by x").unwrap());
+    rebalance(&cluster, 8).unwrap();
+    assert_eq!(other.verify_indexes().unwrap().entries, 240);
+}
+
+#[test]
+fn marks_of_loads_that_are_set_meanwhile_are_kept() {
+    let mem = Arc::new(Mem::new());
+    let (cluster, documents) = collection(&mem);
+    let remote = internal::remote_of(&documents).unwrap();
+    let mark = |key: &[u8], value: Option<&[u8]>| (key.to_vec(), value.map(<[u8]>::to_vec));
+    remote.put_marks(vec![mark(b"a", Some(b"1")), mark(b"b", Some(b"1"))]).unwrap();
+    let mut turns = 0;
+    let watch = |_| {
+        turns += 1;
+        let even = (turns % 2 == 0).then_some(&b"2"[..]);
+        remote.put_marks(vec![mark(b"a", Some(&[turns])), mark(b"b", even)]).unwrap();
+        ControlFlow::Continue(())
+    };
+    assert!(cluster.rebalance("c", 4, watch).unwrap().is_continue());
+    assert_eq!(remote.mark(b"a").unwrap().as_deref(), Some(&[turns][..]));
+    assert_eq!(remote.mark(b"b").unwrap().is_some(), turns % 2 == 0);
+}
+
+#[test]
+fn a_collection_that_is_moved_can_be_cleared_and_dropped() {
+    let mem = Arc::new(Mem::new());
+    let ((cluster, documents), (other, there)) = (collection(&mem), collection(&mem));
+    fill(&documents, 100);
+    begun(&cluster, 64);
+    there.clear().unwrap();
+    fill(&there, 5);
+    rebalance(&cluster, 64).unwrap();
+    assert_eq!((documents.count().unwrap(), generations(&mem).len()), (5, 1));
+    fill(&documents, 50);
+    begun(&cluster, 4);
+    assert_eq!(generations(&mem).len(), 2);
+    assert!(other.drop_collection("c").unwrap());
+    assert!(mem.partitions().is_empty());
+    assert_eq!(rebalance(&cluster, 4).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+/// A clear that drew its number before a rebalance is none of those that are complete.
+#[test]
+fn a_clear_and_a_rebalance_of_two_processes_are_both_done() {
+    for done in 0..40 {
+        let mem = Arc::new(Mem::new());
+        let ((cluster, documents), (other, there)) = (collection(&mem), collection(&mem));
+        fill(&documents, 20);
+        let fates = [vec![Fate::Answered; done], vec![Fate::Unavailable; 100]].concat();
+        mem.plan(&fates);
+        let _cut_short = rebalance(&cluster, 2);
+        mem.plan(&[]);
+        there.clear().unwrap();
+        assert_eq!(documents.count().unwrap(), 0, "{done}");
+        fill(&documents, 20);
+        mem.plan(&fates);
+        let _cut_short = documents.clear();
+        mem.plan(&[]);
+        rebalance(&other, 32).unwrap();
+        assert!([0, 20].contains(&there.count().unwrap()));
+        documents.put(1, Json(r#"{"n":1}"#)).unwrap();
+        documents.clear().unwrap();
+        assert_eq!((there.count().unwrap(), generations(&mem).len()), (0, 0));
+    }
+}
+
+/// Something that happens when this process has set a note for the first time.
+struct Behind {
+    name: &'static str,
+    happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    is_answered: bool,
+}
+
+impl Hooks for Behind {
+    fn after_note(&self, name: &str) -> flagstone::Result<()> {
+        let Some(happens) = self.happens.lock().unwrap().take_if(|_| name == self.name) else {
+            return Ok(());
+        };
+        happens();
+        if self.is_answered { Ok(()) } else { Err(Error::new(ErrorKind::Unknown, "no answer")) }
+    }
+}
+
+/// Connects as a process in which `happens` behind its first change of a note.
+fn behind(
+    mem: &Arc<Mem>,
+    (name, is_answered): (&'static str, bool),
+    happens: impl FnOnce(&Cluster) + Send + 'static,
+) -> Cluster {
+    let other = connect(mem);
+    let happens = Mutex::new(Some(Box::new(move || happens(&other)) as _));
+    Cluster::over(Hooked::over(Arc::clone(mem) as _, Behind { name, happens, is_answered }))
+        .unwrap()
+}
+
+/// The rebalance has the greater number: the clear took itself for done.
+#[test]
+fn a_clear_that_has_its_number_is_done_after_a_rebalance() {
+    let mem = Arc::new(Mem::new());
+    let (_a, documents) = collection(&mem);
+    fill(&documents, 20);
+    let numbers = ("\u{1}numbers", true);
+    let clears = behind(&mem, numbers, |other| rebalance(other, 4).unwrap());
+    clears.collection("c").unwrap().clear().unwrap();
+    assert_eq!(documents.count().unwrap(), 0);
+    fill(&documents, 3);
+    assert_eq!(documents.count().unwrap(), 3);
+}
+
+/// Its number was used again, whose buckets had fences.
+#[test]
+fn a_rebalance_that_was_given_up_before_it_was_answered_is_begun_with_another_number() {
+    let mem = Arc::new(Mem::new());
+    let (_a, documents) = collection(&mem);
+    fill(&documents, 20);
+    let begins = behind(&mem, ("c", false), |other| rebalance(other, 16).unwrap());
+    rebalance(&begins, 4).unwrap();
+    assert_eq!((documents.count().unwrap(), generations(&mem).into_values().next()), (20, Some(4)));
+}
+
+fn scanned(scan: &mut flagstone::Scan<'_, Collection>, most: usize) -> Vec<u64> {
+    let row = |row: flagstone::Result<(flagstone::Value, _)>| row.unwrap().0.as_i64().unwrap();
+    scan.take(most).map(|one| row(one) as u64).collect()
+}
+
+#[test]
+fn scans_go_on_in_other_buckets_behind_what_they_have_read() {
+    let mem = Arc::new(Mem::new());
+    let ((cluster, documents), (_b, there)) = (collection(&mem), collection(&mem));
+    (0..2500).for_each(|key| documents.put(key, tags(key)).unwrap());
+    documents.create_index("by n", by_n()).unwrap();
+    let all: Vec<u64> = (0..2500).collect();
+    for sizes in [[64, 16], [2, 16], [256, 8], [4, 128], [1, 2]] {
+        let mut scans = [there.scan(..), there.scan(..).rev(), there.scan(..).unordered()];
+        let find = there.find(r#"{"n":{"$gte":0}}"#).sort("-n").hint(Hint::index("by n"));
+        let (mut cursor, mut by_index) = (find.run().unwrap(), Vec::new());
+        let mut keys: [Vec<u64>; 3] = Default::default();
+        for (turn, most) in [130, 900, usize::MAX].into_iter().enumerate() {
+            for (scan, keys) in scans.iter_mut().zip(&mut keys) {
+                keys.extend(scanned(scan, most));
+            }
+            for _ in 0..most {
+                if !cursor.advance().unwrap() {
+                    break;
+                }
+                by_index.push(cursor.key().unwrap().as_i64().unwrap() as u64);
+            }
+            if let Some(buckets) = sizes.get(turn) {
+                rebalance(&cluster, *buckets).unwrap();
+            }
+        }
+        let [ascending, mut descending, mut any] = keys;
+        assert!(ascending == all, "{sizes:?}");
+        descending.reverse();
+        assert!(descending == all, "{sizes:?}");
+        any.sort_unstable();
+        assert_eq!(any.len(), all.len(), "{sizes:?}: each once");
+        assert!(any == all, "{sizes:?}");
+        by_index.reverse();
+        assert!(by_index == all, "{sizes:?}");
+    }
+}
+
+/// Counts and finds of several threads while another one changes the number of buckets.
+#[test]
+fn readers_see_all_documents_at_any_time() {
+    let mem = Arc::new(Mem::with_faults(1, Faults { pauses: 300, ..Faults::default() }));
+    let ((cluster, documents), (_b, there)) = (collection(&mem), collection(&mem));
+    fill(&documents, 600);
+    documents.create_index("by n", by_n()).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for documents in [&documents, &there] {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    assert_eq!(documents.count().unwrap(), 600);
+                    let find = documents.find(r#"{"n":{"$lt":500}}"#).hint(Hint::index("by n"));
+                    assert_eq!(find.count().unwrap(), 500);
+                    assert_eq!(keys_of(&find.sort("n").skip(90).limit(3)), [90, 91, 92]);
+                    assert_eq!(n_of(documents, 77), Some(77));
+                }
+            });
+        }
+        for buckets in [64, 2, 32, 4, 16, 1, 8] {
+            rebalance(&cluster, buckets).unwrap();
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+/// The documents that each writer puts and removes, and counters that all increment.
+const OWNED: u64 = 60;
+const COUNTERS: u64 = 3;
+
+#[derive(Default)]
+struct Counter {
+    known: AtomicU64,
+    unknown: AtomicU64,
+}
+
+/// What one writer knows of its documents: the values they may have.
+type Known = BTreeMap<u64, BTreeSet<Option<i64>>>;
+
+fn write(handle: &Collection, counters: &[Counter], first: u64, rng: &mut Rng, known: &mut Known) {
+    let key = 100 + first * OWNED + rng.below(OWNED);
+    let n = rng.below(1000) as i64;
+    let may_be = known.entry(key).or_insert_with(|| BTreeSet::from([None]));
+    let (new, written) = match rng.below(10) {
+        0..=5 => (Some(n), handle.put(key, Json(format!(r#"{{"n":{n}}}"#)))),
+        6..=8 => (None, handle.delete(key)),
+        _ => {
+            let counter = rng.below(COUNTERS);
+            let updated = handle.update(counter, |it: &mut DocumentMut| it.inc("n", 1));
+            let of = &counters[counter as usize];
+            match updated.map_err(|error| error.kind()) {
+                Ok(true) => of.known.fetch_add(1, Ordering::SeqCst),
+                Ok(false) => panic!("counter {counter} is gone"),
+                Err(ErrorKind::Unknown) => of.unknown.fetch_add(1, Ordering::SeqCst),
+                Err(_nothing_written) => 0,
+            };
+            return;
+        }
+    };
+    match written {
+        Ok(()) => *may_be = BTreeSet::from([new]),
+        Err(error) if error.kind() == ErrorKind::Unknown => drop(may_be.insert(new)),
+        Err(error) => {
+            assert!(
+                matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Conflict),
+                "{error}"
+            );
+        }
+    }
+}
+
+/// Writers of two processes, while two others divide the collection, over a store with faults.
+fn beside_writers(seed: u64) {
+    let mem = Arc::new(Mem::with_faults(seed, Faults::default()));
+    let (cluster, documents) = collection(&mem);
+    documents.create_index("by n", by_n()).unwrap();
+    (0..COUNTERS).for_each(|key| documents.put(key, Json(r#"{"n":0}"#)).unwrap());
+    (1000..1150).for_each(|key| documents.put(key, Json(format!(r#"{{"n":{key}}}"#))).unwrap());
+    rebalance(&cluster, 4).unwrap();
+    let counters: [Counter; COUNTERS as usize] = Default::default();
+    let (switched, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    // Those that divide the collection do not write to it.
+    let processes: [Cluster; 4] = std::array::from_fn(|_| connect(&mem));
+    let handles = [0, 1].map(|process: usize| processes[process].collection("c").unwrap());
+    mem.set_faults(Faults::MANY);
+    let known: Vec<Known> = std::thread::scope(|scope| {
+        let (counters, switched, is_over) = (&counters, &switched, &is_over);
+        let writers: Vec<_> = (0..3)
+            .map(|first| {
+                let handle = &handles[first as usize % 2];
+                let mut rng = Rng::new(seed ^ (first << 32));
+                scope.spawn(move || {
+                    let mut known = Known::new();
+                    while !is_over.load(Ordering::Relaxed) {
+                        write(handle, counters, first, &mut rng, &mut known);
+                    }
+                    known
+                })
+            })
+            .collect();
+        let divide = |process: usize| {
+            let (mut rng, mut tries) = (Rng::new(seed ^ (process as u64 + 77)), 0);
+            while switched.load(Ordering::Relaxed) < 4 && tries < 3000 {
+                tries += 1;
+                let buckets = 1 << rng.below(5);
+                // Another process may want another number.
+                let mut pages = 0;
+                let done = processes[process].rebalance("c", buckets, |_| {
+                    pages += 1;
+                    if pages > 200 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                });
+                match done {
+                    Ok(ControlFlow::Continue(())) => {
+                        switched.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Ok(ControlFlow::Break(())) => {}
+                    Err(error) => assert!(
+                        matches!(
+                            error.kind(),
+                            ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Conflict
+                        ),
+                        "{error}"
+                    ),
+                }
+            }
+        };
+        std::thread::scope(|inner| {
+            inner.spawn(|| divide(3));
+            divide(2);
+        });
+        is_over.store(true, Ordering::Relaxed);
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    calm(&mem);
+    assert!(switched.load(Ordering::Relaxed) >= 4, "seed {seed}");
+    for (turn, process) in processes.iter().chain([&cluster]).enumerate() {
+        let documents = process.collection("c").unwrap();
+        for (key, may_be) in known.iter().flatten() {
+            let n = n_of(&documents, *key);
+            assert!(may_be.contains(&n), "seed {seed}, key {key}: {n:?}, not {may_be:?}");
+        }
+        for (key, counter) in counters.iter().enumerate() {
+            let n = n_of(&documents, key as u64).unwrap() as u64;
+            let at_least = counter.known.load(Ordering::SeqCst);
+            let most = at_least + counter.unknown.load(Ordering::SeqCst);
+            assert!((at_least..=most).contains(&n), "seed {seed}: {n}, not {at_least}..={most}");
+        }
+        let report = documents.verify_indexes().unwrap();
+        assert_eq!(report.documents, report.entries);
+        assert_eq!(report.documents, documents.count().unwrap());
+        (1000..1150).for_each(|key| assert_eq!(n_of(&documents, key), Some(key as i64)));
+        mem.deliver();
+        rebalance(process, [8, 2, 16, 1, 4][turn]).unwrap();
+    }
+    assert_eq!(generations(&mem).len(), 1);
+}
+
+#[test]
+fn writers_go_on_while_a_collection_is_divided() {
+    let first = seed("writers_go_on_while_a_collection_is_divided", 1);
+    for round in 0..rounds(4, 100) {
+        eprintln!("round {round}");
+        beside_writers(first + round);
+    }
+}
