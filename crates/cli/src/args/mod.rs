@@ -19,6 +19,7 @@ mod generate;
 mod index;
 mod load;
 mod query;
+mod rebalance;
 mod scan;
 #[cfg(all(feature = "server", unix))]
 mod serve;
@@ -37,6 +38,7 @@ pub(crate) use index::{
 };
 pub(crate) use load::{FormatArg, LoadArgs, ModeArg, ProgressForm};
 pub(crate) use query::{AggregateArgs, DistinctArgs, ExportArgs, FindArgs, FormArg};
+pub(crate) use rebalance::RebalanceArgs;
 pub(crate) use scan::{
     AlterArgs, CollectionArgs, CollectionsArgs, CountArgs, DescribeArgs, DropArgs, JsonArgs,
     KeysArgs, MemoryArgs, RenameArgs, ScanArgs,
@@ -92,6 +94,7 @@ pub(crate) enum Command {
     Restore(RestoreArgs),
     Checkpoint(CheckpointArgs),
     Compact(CompactArgs),
+    Rebalance(RebalanceArgs),
     Stats(StatsArgs),
     Verify(VerifyArgs),
     Scrub(ScrubArgs),

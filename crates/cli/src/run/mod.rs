@@ -33,6 +33,7 @@ mod open;
 mod password;
 mod put;
 mod query;
+mod rebalance;
 mod repair;
 mod restore;
 mod scan;
@@ -82,6 +83,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Restore(args) => restore::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Compact(args) => compact::run(&args),
+        Command::Rebalance(args) => rebalance::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Verify(args) => verify::run(&args),
