@@ -8,7 +8,7 @@ use crate::scan::{self, Scan};
 use crate::scratch::ScratchDir;
 use crate::store::{Freshness, Kind, PageRequest, Partition, RowKey, RowsRequest, StoredRow};
 use flagstone::remote::{
-    self, Area, Catalog, Decide, NewIndex, Remote, RemoteScan, Row, ScanOrder,
+    self, Area, Catalog, Decide, NewIndex, Remote, RemoteScan, Row, Sample, ScanOrder,
 };
 use flagstone_base::{KeyRange, Moment, Result, Slice};
 use std::collections::{BTreeMap, HashMap};
@@ -197,6 +197,11 @@ impl Remote for RemoteCollection {
                 },
             ),
         }
+    }
+
+    fn sample(&self, asked: &[(u32, Vec<KeyRange>)]) -> Vec<Option<Sample>> {
+        // It is no reason to fail.
+        scan::sample(&self.ground, asked).unwrap_or_default()
     }
 
     fn check_may_write(&self) -> Result<()> {

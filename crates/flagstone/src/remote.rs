@@ -52,6 +52,16 @@ pub enum ScanOrder {
     Any,
 }
 
+/// What a look at a part of an index tells of ranges of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// How many entries there are, about, or at least: there are more than were looked at.
+    pub entries: u64,
+    pub is_least: bool,
+    /// How many were looked at.
+    pub sampled: u64,
+}
+
 /// What a write does to a document that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -127,6 +137,10 @@ pub trait Remote: Send + Sync {
 
     /// About how many rows there are, without reading many.
     fn about(&self, area: Area) -> u64;
+
+    /// About how many entries each of some indexes has in its ranges, by a look at a part of the
+    /// collection: all at once, at the cost of one small read. `None` for what is not known.
+    fn sample(&self, asked: &[(u32, Vec<KeyRange>)]) -> Vec<Option<Sample>>;
 
     /// Refuses where nothing can be written, whatever the document: in the closure of an update.
     fn check_may_write(&self) -> Result<()>;

@@ -3,6 +3,8 @@
 mod count;
 mod pages;
 mod rows;
+mod sample;
 
 pub(crate) use count::{about, count};
 pub(crate) use rows::Scan;
+pub(crate) use sample::sample;

@@ -15,6 +15,7 @@ mod model;
 #[cfg(feature = "cql")]
 mod nodes;
 mod outcomes;
+mod plans;
 mod rebalances;
 mod scans;
 mod sizes;

@@ -7,6 +7,7 @@ use crate::collection::query::entries::Entries;
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_list::KeyList;
 use crate::collection::query::source::QuerySource;
+use crate::remote::Sample;
 use flagstone_base::Result;
 use std::sync::Arc;
 
@@ -33,11 +34,12 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// `is_only` says that there is no other index, and `last` is the candidate before this one. If
-    /// that is of the same index, it has read the same entries.
+    /// that is of the same index, it has read the same entries. `sample` is what is known of those
+    /// of a cluster.
     pub(super) fn new(
         planner: &Planner<'_, '_>,
         access: IndexAccess,
-        (last, is_only): (Option<&Self>, bool),
+        (last, is_only, sample): (Option<&Self>, bool, Option<Sample>),
     ) -> Result<Self> {
         let access = Arc::new(access);
         let Planner { ask, documents, .. } = *planner;
@@ -48,7 +50,13 @@ impl Candidate {
         };
         let (known, entries, how) = match last.filter(is_same) {
             Some(last) => (last.known.clone(), last.entries, last.how),
-            None => Self::count(planner, &access, (has_order, is_only), total)?,
+            None => match sample {
+                Some(sample) => {
+                    let (entries, how) = sampled(&access, total, sample);
+                    (None, entries, how)
+                }
+                None => Self::count(planner, &access, (has_order, is_only), total)?,
+            },
         };
         let mut found = entries.min(documents);
         if let Some(last) = planner.last()
@@ -173,6 +181,12 @@ fn probe(
         keys.push(entries.key());
     }
     Ok(Some(keys))
+}
+
+/// Estimates how many entries the ranges have, by a sample of a cluster.
+fn sampled(access: &IndexAccess, total: u64, sample: Sample) -> (u64, How) {
+    let least = if sample.is_least { estimated(access, total).0 } else { 0 };
+    (sample.entries.max(least), How::Sampled(sample.sampled))
 }
 
 /// Estimates how many entries the ranges have, more than a probe would read.

@@ -16,6 +16,8 @@ use crate::collection::query::index_order::TieOrder;
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::source::{Ordering, QuerySource};
 use crate::collection::query::spec::{Hint, Spec, key_direction};
+use crate::remote::Sample;
+use flagstone_base::key::KeyRange;
 use flagstone_base::sorted::sort_by;
 use flagstone_base::{Error, Result};
 use flagstone_doc::Direction;
@@ -85,10 +87,13 @@ impl<'a, 't> Chooser<'a, 't> {
         let mut bounded: Vec<u32> = accesses.iter().filter(|it| it.fields > 0).map(id).collect();
         bounded.dedup();
         let is_only = bounded.len() == 1;
+        let is_chosen = is_only || spec.hint.is_some() && !self.0.explains;
+        let samples = if is_chosen { Vec::new() } else { self.samples(&accesses) };
+        let mut samples = samples.into_iter();
         let mut candidates: Vec<Candidate> = Vec::with_capacity(accesses.len());
         for access in accesses {
-            let last = candidates.last();
-            candidates.push(Candidate::new(&self.0, access, (last, is_only))?);
+            let (last, sample) = (candidates.last(), samples.next().flatten());
+            candidates.push(Candidate::new(&self.0, access, (last, is_only, sample))?);
         }
         let has_order_of_token = self.keep_order(&mut candidates)?;
         let rows = candidates.iter().map(|one| one.rows()).min().unwrap_or(documents);
@@ -110,6 +115,24 @@ impl<'a, 't> Chooser<'a, 't> {
         let infos = self.infos(&plans, refused);
         let chosen = plans.into_iter().next().map_or(Chosen::Nothing(None), |plan| plan.chosen);
         Ok(Choice { chosen, ties, plans: infos, work })
+    }
+
+    /// Looks at the entries of several indexes of a cluster at once. The parts of a query are not
+    /// worth a read of their own.
+    fn samples(&self, accesses: &[IndexAccess]) -> Vec<Option<Sample>> {
+        let Planner { source, is_part, .. } = self.0;
+        let Some(remote) = source.remote().filter(|_| !is_part) else { return Vec::new() };
+        let mut asked: Vec<(u32, Vec<KeyRange>)> = Vec::new();
+        for access in accesses {
+            let is_new = asked.last().is_none_or(|(last, _)| *last != id(access));
+            let is_asked = access.fields > 0 && is_new && !self.0.ends_early(access);
+            let ranges = access.ranges.iter().filter(|_| is_asked);
+            asked.push((id(access), ranges.map(|range| range.keys().clone()).collect()));
+        }
+        if asked.iter().filter(|(_, ranges)| !ranges.is_empty()).count() < 2 {
+            return Vec::new();
+        }
+        remote.sample(&asked)
     }
 
     /// What it takes to look at the filter for the keys and for each of so many indexes.
@@ -311,7 +334,7 @@ impl<'a, 't> Chooser<'a, 't> {
     }
 
     /// Counts the documents of ranges of keys, if there are few.
-    fn few(&self, ranges: VecDeque<flagstone_base::key::KeyRange>) -> Result<Option<u64>> {
+    fn few(&self, ranges: VecDeque<KeyRange>) -> Result<Option<u64>> {
         if ranges.len() > PROBED_RANGES_MAX {
             return Ok(None);
         }
