@@ -5,7 +5,9 @@ use super::cell::{Cell, Columns};
 use super::errors;
 use super::schema::unreadable;
 use super::statements::ANCHOR;
-use crate::store::{Freshness, Page, PageRequest, Partition, Record, RowKey, Rows, RowsRequest};
+use crate::store::{
+    Freshness, Page, PageRequest, Partition, Record, RowKey, Rows, RowsRequest, StoredRow,
+};
 use flagstone_base::key::{next_key, successor};
 use flagstone_base::{Result, Slice};
 use scylla::response::query_result::QueryRowsResult;
@@ -22,6 +24,11 @@ const KEY_BYTES: usize = 65_535;
 pub(super) async fn rows(inner: Arc<Inner>, request: RowsRequest) -> Result<Rows> {
     let Partition { generation, bucket } = request.partition;
     let place = || inner.place(request.partition);
+    if let ([key], Freshness::Settled) = (&request.keys[..], request.freshness)
+        && let Some((epoch, row)) = row(&inner, request.partition, key).await?
+    {
+        return Ok(Rows { epoch, rows: vec![Some(row)] });
+    }
     let statement = match request.freshness {
         Freshness::Settled => &inner.statements.rows,
         Freshness::Serial => &inner.statements.rows_serial,
@@ -54,6 +61,26 @@ pub(super) async fn rows(inner: Arc<Inner>, request: RowsRequest) -> Result<Rows
         }
     }
     Ok(Rows { epoch: found, rows })
+}
+
+/// Reads a row, and the epoch, which is not known if the row is not there: then the answer is `None`.
+async fn row(
+    inner: &Inner,
+    partition: Partition,
+    RowKey { kind, key }: &RowKey,
+) -> Result<Option<(Option<i32>, StoredRow)>> {
+    let place = || format!("{}, kind = {}", inner.place(partition), kind.0);
+    let Partition { generation, bucket } = partition;
+    let values = (generation, bucket, kind.0, &key[..]);
+    let answer = execute(inner, place, &inner.statements.row, values).await?;
+    type Columned<'f> = (Option<&'f [u8]>, Option<&'f [u8]>, Option<i64>, Option<i32>);
+    let found = answer.maybe_first_row::<Columned<'_>>();
+    let found = found.map_err(|error| unreadable(&place(), error))?;
+    found
+        .map(|(value, token, expiry, epoch)| {
+            Ok((epoch, Columns { key, value: Some(value), token, expiry }.row(place)?))
+        })
+        .transpose()
 }
 
 fn of_row((at, row): (usize, &RowKey)) -> ((i32, &[u8]), usize) {

@@ -35,6 +35,8 @@ type Pages = [[[PreparedStatement; 2]; 2]; 2];
 pub(super) struct Statements {
     /// Of batches.
     pub(super) write: ExecutionProfileHandle,
+    /// A row alone, with the epoch.
+    pub(super) row: PreparedStatement,
     pub(super) rows: PreparedStatement,
     pub(super) rows_serial: PreparedStatement,
     pages: Pages,
@@ -75,6 +77,8 @@ impl Statements {
         let make = Maker::new(session, keyspace, patience);
         let rows = "SELECT kind, k, v, ver, exp, epoch FROM KS.rows \
                     WHERE c = ? AND b = ? AND (kind, k) IN ?";
+        let row = "SELECT v, ver, exp, epoch FROM KS.rows \
+                   WHERE c = ? AND b = ? AND kind = ? AND k = ?";
         let note = "SELECT note, version FROM KS.catalog WHERE name = ?";
         let set = "UPDATE KS.rows USING TTL ? SET v = ?, ver = ?, exp = ? \
                    WHERE c = ? AND b = ? AND kind = ? AND k = ?";
@@ -85,6 +89,7 @@ impl Statements {
              WHERE c = ? AND b = ? AND kind = {ANCHOR} AND k = 0x IF epoch = ?"
         );
         Ok(Self {
+            row: make.read(row).await?,
             rows: make.read(rows).await?,
             rows_serial: make.read_serial(rows).await?,
             pages: [make.pages("ASC").await?, make.pages("DESC").await?],

@@ -53,6 +53,7 @@ on_each_store! {
     pages::a_page_of_keys_has_no_values,
     pages::many_partitions_are_read_at_once,
     pages::rows_are_found_by_keys_of_several_kinds,
+    pages::a_row_alone_is_read_with_the_epoch,
     races::no_increment_of_several_writers_is_lost,
     races::one_of_several_sets_an_epoch,
 }

@@ -1,6 +1,8 @@
 use super::parts::{EPOCH, Place, keys, row, row_key, token};
 use flagstone_base::KeyRange;
-use flagstone_cluster::store::{Freshness, PageRequest, Partition, RowsRequest, Store};
+use flagstone_cluster::store::{
+    Freshness, Outcome, PageRequest, Partition, Rows, RowsRequest, Store,
+};
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 /// A partition with the documents a to e.
@@ -133,5 +135,20 @@ pub(super) fn rows_are_found_by_keys_of_several_kinds(store: &dyn Store, generat
         ];
         assert_eq!(found.rows, expected);
         assert_eq!(found.epoch, Some(EPOCH));
+    }
+}
+
+pub(super) fn a_row_alone_is_read_with_the_epoch(store: &dyn Store, generation: i32) {
+    let place = filled(store, generation);
+    assert_eq!(place.set_epoch(Some(EPOCH), EPOCH + 1), Outcome::Applied);
+    for freshness in [Freshness::Settled, Freshness::Serial] {
+        for (kind, key, expected) in
+            [(1, "1c", Some(row("1c", "", 0))), (0, "a", Some(row("a", "a", 1))), (0, "no", None)]
+        {
+            let found = place.read(&[row_key(kind, key)], freshness);
+            assert_eq!(found, Rows { epoch: Some(EPOCH + 1), rows: vec![expected] });
+        }
+        let found = place.read(&[], freshness);
+        assert_eq!(found, Rows { epoch: Some(EPOCH + 1), rows: vec![] });
     }
 }
