@@ -19,6 +19,9 @@ const TEST: [&str; 10] = [
     "--",
     "--ignored",
 ];
+/// The figures of the guide.
+const BENCH: [&str; 8] =
+    ["bench", "--locked", "-p", "flagstone-cluster", "--features", "cql", "--bench", "figures"];
 /// The variable by which they find the program.
 const PROGRAM: &str = "FLAGSTONE_CASSANDRA";
 /// Below the root.
@@ -28,10 +31,14 @@ const VERSION: &str = "5.0.8";
 /// The oldest Java that runs it.
 const JAVA: u32 = 11;
 
-/// Runs the tests whose names contain one of `names`, or all. Returns true if they succeeded, or
+/// Runs the tests whose names contain one of `names`, or all; or the benchmark, if the first is
+/// `--bench`: its options follow. Returns true if they succeeded, or
 /// what they need is not there, which is said.
 pub(crate) fn run(root: &Path, names: &[&str]) -> bool {
-    let (ok, note) = step(root, names);
+    let (ok, note) = match names {
+        ["--bench", options @ ..] => bench(root, options),
+        _ => step(root, names),
+    };
     if !note.is_empty() {
         println!("{note}");
     }
@@ -49,6 +56,18 @@ pub(crate) fn step(root: &Path, names: &[&str]) -> (bool, String) {
             (test.status().is_ok_and(|status| status.success()), String::new())
         }
         Err(missing) => (true, format!("skipped: {missing}")),
+    }
+}
+
+/// Measures what the collections cost beside statements of the driver.
+fn bench(root: &Path, options: &[&str]) -> (bool, String) {
+    match program(root) {
+        Ok(jars) => {
+            let mut bench = cargo(root);
+            bench.args(BENCH).arg("--").args(options).env(PROGRAM, jars);
+            (bench.status().is_ok_and(|status| status.success()), String::new())
+        }
+        Err(missing) => (false, missing),
     }
 }
 

@@ -96,6 +96,9 @@ cargo xtask COMMAND
   cluster [NAMES] tests crate cluster with Cassandra nodes on loopback addresses, up to three at a
                   time; NAMES are parts of names of tests. Needs Java 11 or newer, and Maven with
                   its package index, from which target/cassandra gets Cassandra; says so without
+  cluster --bench [--nodes N] [--documents N] [--rounds N] [--seconds N]
+                  measures collections on Cassandra nodes beside statements that a program would
+                  send with the driver itself: the table of docs/guide/cluster.md
   shuttle [--seconds N] [--seed N] [--model NAME]
                   runs the models of concurrency (crates/flagstone/tests/models) under random
                   schedules, N seconds in all (60); a failure prints how to repeat it

@@ -1,0 +1,250 @@
+//! The same work by statements of the driver: what a program would send that keeps its documents
+//! and an index of them itself, with the same promises.
+
+use crate::Result;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::frame::types::{Consistency, SerialConsistency};
+use scylla::response::query_result::QueryResult;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::{CqlValue, Row};
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::runtime::{Handle, Runtime};
+
+/// As many as a collection has.
+const BUCKETS: u64 = 16;
+/// The rows of a page of an export.
+const PAGE: i32 = 1_000;
+const ROW: &str = "c = 1 AND b = ? AND kind = ? AND k = ?";
+
+/// The values of a statement.
+type Values = Vec<Option<CqlValue>>;
+
+/// A session of the driver, and its threads.
+pub(crate) struct Raw {
+    session: Session,
+    /// A document in a partition of its own.
+    get: PreparedStatement,
+    read: PreparedStatement,
+    put: PreparedStatement,
+    replace: PreparedStatement,
+    /// A document or an entry in the partition of a bucket.
+    row: PreparedStatement,
+    set: PreparedStatement,
+    set_if: PreparedStatement,
+    unset: PreparedStatement,
+    bucket: PreparedStatement,
+    /// The next version of a document: another one for each write.
+    version: AtomicU64,
+    handle: Handle,
+    _threads: Runtime,
+}
+
+/// A document for both kinds of tables: its key, its text and the key of its entry.
+pub(crate) struct Document {
+    pub(crate) key: String,
+    pub(crate) text: String,
+    pub(crate) entry: String,
+}
+
+impl Raw {
+    /// Connects, and makes the tables.
+    pub(crate) fn connect(hosts: &str, copies: u8) -> Result<Self> {
+        let threads =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let handle = threads.handle().clone();
+        let session = handle.block_on(async {
+            let session = SessionBuilder::new().known_nodes(hosts.split(',')).build().await?;
+            let keyspace = format!(
+                "CREATE KEYSPACE raw WITH replication = \
+                 {{'class':'NetworkTopologyStrategy','replication_factor':{copies}}}"
+            );
+            session.query_unpaged(keyspace, ()).await?;
+            for table in [
+                "raw.documents (k blob PRIMARY KEY, v blob, ver bigint)",
+                "raw.rows (c int, b int, kind int, k blob, v blob, ver bigint, \
+                 PRIMARY KEY ((c, b), kind, k))",
+            ] {
+                session.query_unpaged(format!("CREATE TABLE {table}"), ()).await?;
+            }
+            session.await_schema_agreement().await?;
+            Result::Ok(session)
+        })?;
+        let prepare = |text: &str, consistency: Consistency| {
+            let mut statement = handle.block_on(session.prepare(text))?;
+            statement.set_consistency(consistency);
+            statement.set_serial_consistency(Some(SerialConsistency::Serial));
+            Result::Ok(statement)
+        };
+        let (quorum, serial) = (Consistency::Quorum, Consistency::Serial);
+        Ok(Self {
+            get: prepare("SELECT v FROM raw.documents WHERE k = ?", quorum)?,
+            read: prepare("SELECT v, ver FROM raw.documents WHERE k = ?", serial)?,
+            put: prepare(
+                "UPDATE raw.documents SET v = ?, ver = ? WHERE k = ? IF ver != ?",
+                quorum,
+            )?,
+            replace: prepare(
+                "UPDATE raw.documents SET v = ?, ver = ? WHERE k = ? IF ver = ?",
+                quorum,
+            )?,
+            row: prepare(&format!("SELECT v, ver FROM raw.rows WHERE {ROW}"), serial)?,
+            set: prepare(&format!("UPDATE raw.rows SET v = ?, ver = ? WHERE {ROW}"), quorum)?,
+            set_if: prepare(
+                &format!("UPDATE raw.rows SET v = ?, ver = ? WHERE {ROW} IF ver = ?"),
+                quorum,
+            )?,
+            unset: prepare(&format!("DELETE FROM raw.rows WHERE {ROW}"), quorum)?,
+            bucket: prepare(
+                "SELECT k, v FROM raw.rows WHERE c = 1 AND b = ? AND kind = 0 AND k > ? LIMIT ?",
+                quorum,
+            )?,
+            session,
+            version: AtomicU64::new(1),
+            handle,
+            _threads: threads,
+        })
+    }
+
+    /// Reads a document, and returns whether it is there.
+    pub(crate) fn get(&self, key: &str) -> Result<bool> {
+        let result = self.execute(&self.get, vec![blob(key)])?;
+        let row = result.into_rows_result()?.maybe_first_row::<Row>()?;
+        Ok(row.is_some())
+    }
+
+    /// Sets a document, whatever was there.
+    pub(crate) fn put(&self, key: &str, text: &str) -> Result<()> {
+        let version = self.version();
+        let values = vec![blob(text), version.clone(), blob(key), version];
+        if applied(self.execute(&self.put, values)?)? { Ok(()) } else { Err("put twice".into()) }
+    }
+
+    /// Reads a document, and sets it if no other call has meanwhile.
+    pub(crate) fn update(&self, key: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Result<()> {
+        loop {
+            let result = self.execute(&self.read, vec![blob(key)])?.into_rows_result()?;
+            let (text, version) = result.first_row::<(Vec<u8>, i64)>()?;
+            let (text, version) = (blob(change(&text)), Some(CqlValue::BigInt(version)));
+            let values = vec![text, self.version(), blob(key), version];
+            if applied(self.execute(&self.replace, values)?)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads a document, then sets it and its entry, removing the entry of the one before, if no
+    /// other call has changed it meanwhile. `entry` tells the key of the entry of a text.
+    pub(crate) fn put_indexed(
+        &self,
+        document: &Document,
+        entry: impl Fn(&[u8]) -> String,
+    ) -> Result<()> {
+        let bucket = int(bucket(&document.key));
+        let at = |kind: i32, key: &str| vec![bucket.clone(), int(kind), blob(key)];
+        loop {
+            let result = self.execute(&self.row, at(0, &document.key))?.into_rows_result()?;
+            let old = result.maybe_first_row::<(Vec<u8>, i64)>()?;
+            let mut batch = Batch::new(BatchType::Unlogged);
+            batch.set_consistency(Consistency::Quorum);
+            batch.set_serial_consistency(Some(SerialConsistency::Serial));
+            let (mut values, version) = (Vec::new(), self.version());
+            let mut push = |statement: &PreparedStatement, all: [Values; 3]| {
+                batch.append_statement(statement.clone());
+                values.push(all.concat());
+            };
+            let expected = old.as_ref().map(|old| CqlValue::BigInt(old.1));
+            let text = vec![blob(&document.text), version.clone()];
+            push(&self.set_if, [text, at(0, &document.key), vec![expected]]);
+            let old_entry = old.map(|old| entry(&old.0));
+            if old_entry.as_ref() != Some(&document.entry) {
+                let value = vec![blob(""), version];
+                push(&self.set, [value, at(1, &document.entry), vec![]]);
+                if let Some(old) = &old_entry {
+                    push(&self.unset, [vec![], at(1, old), vec![]]);
+                }
+            }
+            if applied(self.handle.block_on(self.session.batch(&batch, values))?)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sets documents of a bucket and, if they have any, their entries by one batch without a
+    /// condition: what Cassandra takes at most.
+    pub(crate) fn load(&self, documents: &[Document]) -> Result<()> {
+        let mut batch = Batch::new(BatchType::Unlogged);
+        batch.set_consistency(Consistency::Quorum);
+        let (mut values, version) = (Vec::new(), self.version());
+        for Document { key, text, entry } in documents {
+            let bucket = int(bucket(key));
+            for (kind, key, value) in [(0, key, text.as_str()), (1, entry, "")] {
+                if !key.is_empty() {
+                    batch.append_statement(self.set.clone());
+                    let (version, bucket) = (version.clone(), bucket.clone());
+                    values.push(vec![blob(value), version, bucket, int(kind), blob(key)]);
+                }
+            }
+        }
+        Ok(self.handle.block_on(self.session.batch(&batch, values)).map(drop)?)
+    }
+
+    /// Reads all documents that were loaded, and returns how many.
+    pub(crate) fn export(&self) -> Result<u64> {
+        let mut count = 0;
+        for bucket in 0..BUCKETS as i32 {
+            let mut after = Vec::new();
+            loop {
+                let values = vec![int(bucket), blob(&after), int(PAGE)];
+                let result = self.execute(&self.bucket, values)?.into_rows_result()?;
+                let mut last = None;
+                for row in result.rows::<(Vec<u8>, Vec<u8>)>()? {
+                    last = Some(row?.0);
+                    count += 1;
+                }
+                match last {
+                    Some(last) => after = last,
+                    None => break,
+                }
+            }
+        }
+        Ok(count)
+    }
+
+    /// Removes what was loaded.
+    pub(crate) fn clear(&self) -> Result<()> {
+        let clear = self.session.query_unpaged("TRUNCATE raw.rows", ());
+        Ok(self.handle.block_on(clear).map(drop)?)
+    }
+
+    fn version(&self) -> Option<CqlValue> {
+        Some(CqlValue::BigInt(self.version.fetch_add(1, Ordering::Relaxed) as i64))
+    }
+
+    fn execute(&self, statement: &PreparedStatement, values: Values) -> Result<QueryResult> {
+        Ok(self.handle.block_on(self.session.execute_unpaged(statement, values))?)
+    }
+}
+
+/// Returns the bucket of a key.
+pub(crate) fn bucket(key: &str) -> i32 {
+    (flagstone_base::hash::key_hash(key.as_bytes(), 0) % BUCKETS) as i32
+}
+
+fn blob(bytes: impl AsRef<[u8]>) -> Option<CqlValue> {
+    Some(CqlValue::Blob(bytes.as_ref().to_vec()))
+}
+
+const fn int(value: i32) -> Option<CqlValue> {
+    Some(CqlValue::Int(value))
+}
+
+/// Returns whether the conditions of a statement held: the first column of its answer.
+fn applied(answer: QueryResult) -> Result<bool> {
+    let row = answer.into_rows_result()?.first_row::<Row>()?;
+    match row.columns.first() {
+        Some(Some(CqlValue::Boolean(applied))) => Ok(*applied),
+        _ => Err("an answer does not say whether it was applied".into()),
+    }
+}
