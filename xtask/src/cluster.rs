@@ -1,4 +1,4 @@
-//! `cargo xtask cluster`: tests crate `cluster` with real Cassandra nodes on loopback addresses.
+//! `cargo xtask cluster`: tests collections with real Cassandra nodes on loopback addresses.
 //! They run in Java; the program comes from Maven's package index into `target/`. The tests start
 //! and end the nodes: `flagstone_testkit::cassandra`.
 
@@ -19,6 +19,21 @@ const TEST: [&str; 10] = [
     "--",
     "--ignored",
 ];
+/// The tests of queries, patches, documents and indexes once more, in Cassandra.
+const ELSEWHERE: [&str; 10] = [
+    "test",
+    "--locked",
+    "-p",
+    "flagstone",
+    "--features",
+    "flagstone-testkit/cql",
+    "--test",
+    "it",
+    "--",
+    "--ignored",
+];
+/// The name of the test that runs them.
+const ELSEWHERE_NAME: &str = "elsewhere::the_tests_of_collections_hold_in_cassandra";
 /// The figures of the guide.
 const BENCH: [&str; 8] =
     ["bench", "--locked", "-p", "flagstone-cluster", "--features", "cql", "--bench", "figures"];
@@ -49,11 +64,16 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> bool {
 pub(crate) fn step(root: &Path, names: &[&str]) -> (bool, String) {
     match program(root) {
         Ok(jars) => {
-            let mut test = cargo(root);
-            test.args(TEST).args(names).env(PROGRAM, jars);
-            // Each test may have nodes of its own: one at a time.
-            test.arg("--test-threads=1");
-            (test.status().is_ok_and(|status| status.success()), String::new())
+            let test = |words: &[&str], names: &[&str]| {
+                let mut test = cargo(root);
+                // Each test may have nodes of its own: one at a time.
+                test.args(words).args(names).arg("--test-threads=1").env(PROGRAM, &jars);
+                test.status().is_ok_and(|status| status.success())
+            };
+            let is_named = |name: &&str| ELSEWHERE_NAME.contains(name);
+            let has_elsewhere = names.is_empty() || names.iter().any(is_named);
+            let ok = test(&TEST, names) && (!has_elsewhere || test(&ELSEWHERE, &[ELSEWHERE_NAME]));
+            (ok, String::new())
         }
         Err(missing) => (true, format!("skipped: {missing}")),
     }
@@ -159,9 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fetched_stays_out_of_the_repository_and_no_lock_file_changes() {
+    fn the_tests_are_there_and_what_is_fetched_stays_out_of_the_repository() {
         let ignored = std::fs::read_to_string(crate::root().join(".gitignore")).unwrap();
         assert!(FOLDER.starts_with("target/") && ignored.contains("/target\n"));
-        assert_eq!(TEST[1], "--locked");
+        let (file, name) = ELSEWHERE_NAME.split_once("::").unwrap();
+        let file = crate::root().join(format!("crates/flagstone/tests/it/{file}.rs"));
+        assert!(std::fs::read_to_string(file).unwrap().contains(&format!("fn {name}()")));
+        assert_eq!([TEST[1], ELSEWHERE[1], BENCH[1]], ["--locked"; 3]);
     }
 }

@@ -93,7 +93,7 @@ cargo xtask COMMAND
                   crates/server/tests/clients/steps.txt lists. Installs packages into
                   target/clients, and names a client that is not to be had. DIR has mongodump and
                   its kin
-  cluster [NAMES] tests crate cluster with Cassandra nodes on loopback addresses, up to three at a
+  cluster [NAMES] tests collections on Cassandra nodes on loopback addresses, up to three at a
                   time; NAMES are parts of names of tests. Needs Java 11 or newer, and Maven with
                   its package index, from which target/cassandra gets Cassandra; says so without
   cluster --bench [--nodes N] [--documents N] [--rounds N] [--seconds N]

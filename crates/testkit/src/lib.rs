@@ -49,7 +49,7 @@ pub use flagstone_base::checksum::crc32c;
 
 pub use copy::Copy;
 pub use driver::Driver;
-pub use elsewhere::is_elsewhere;
+pub use elsewhere::{STORE, is_elsewhere};
 pub use history::{History, Promise};
 pub use model::{Change, Model, Table};
 pub use options::{random_keyspace, random_options};

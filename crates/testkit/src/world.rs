@@ -7,7 +7,7 @@ use flagstone::admin::Environment;
 use flagstone::internal::Redirected;
 use flagstone::internal::env::{Disk, FaultDisk, ManualClock, MemDisk, SeededRandom, StepExecutor};
 use flagstone::{Builder, Database, Keyspace, KeyspaceOptions, Options, Result, Space};
-use flagstone_cluster::mem::Mem;
+use flagstone_cluster::store::Store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +23,7 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     seed: AtomicU64,
     /// Where collections are, if that is not on the disk.
-    store: Arc<Mem>,
+    store: Arc<dyn Store>,
 }
 
 /// A database open in a world.
@@ -46,7 +46,7 @@ impl World {
     /// Creates a world with the disk `mem`.
     pub fn on(mem: MemDisk, seed: u64) -> Self {
         let disk = FaultDisk::new(Arc::new(mem.clone()));
-        let (clock, store) = (Arc::default(), Arc::new(Mem::new()));
+        let (clock, store) = (Arc::default(), elsewhere::empty_store());
         Self { mem, disk, clock, seed: AtomicU64::new(seed), store }
     }
 

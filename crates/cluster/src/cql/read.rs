@@ -63,7 +63,7 @@ pub(super) async fn rows(inner: Arc<Inner>, request: RowsRequest) -> Result<Rows
     Ok(Rows { epoch: found, rows })
 }
 
-/// Reads a row, and the epoch, which is not known if the row is not there: then the answer is `None`.
+/// Reads a row and the epoch, which is not known if the row is not there: then returns `None`.
 async fn row(
     inner: &Inner,
     partition: Partition,

@@ -1,10 +1,11 @@
-//! The tests of collections once more, over a cluster in memory.
+//! The tests of collections once more, over clusters.
 //!
 //! What a query finds, what a patch does and what an index holds must not depend on what stores the
-//! bytes. So this test runs the program of tests again, with `FLAGSTONE_STORE=mem`: then a
+//! bytes. So these tests run the program of tests again, with `FLAGSTONE_STORE`: then a
 //! [`World`](flagstone_testkit::World) lends its databases the collections of crate
-//! `flagstone-cluster` over a store in memory.
+//! `flagstone-cluster` over a store in memory, or over Cassandra.
 
+use flagstone_testkit::cassandra::{CommitLog, Nodes, Setup};
 use std::process::Command;
 
 /// The modules that are run.
@@ -106,13 +107,13 @@ const LEFT_OUT: [(&str, &[&str]); 5] = [
     ),
 ];
 
-#[test]
-fn the_tests_of_collections_hold_over_a_cluster() {
+/// Runs them. At least so many must pass.
+fn run(store: &str, threads: &str, least: u32) {
     if flagstone_testkit::is_elsewhere() {
         return;
     }
     let mut tests = Command::new(std::env::current_exe().unwrap());
-    tests.env("FLAGSTONE_STORE", "mem").args(["--test-threads", "2"]).args(MODULES);
+    tests.env(flagstone_testkit::STORE, store).args(["--test-threads", threads]).args(MODULES);
     for name in LEFT_OUT.iter().flat_map(|(_why, names)| *names) {
         tests.args(["--skip", name]);
     }
@@ -120,5 +121,18 @@ fn the_tests_of_collections_hold_over_a_cluster() {
     let out = String::from_utf8_lossy(&done.stdout);
     let passed = out.lines().find_map(|line| line.strip_prefix("test result: ok. "));
     let passed = passed.and_then(|line| line.split(' ').next()?.parse::<u32>().ok());
-    assert!(done.status.success() && passed.is_some_and(|passed| passed >= 100), "{out}");
+    assert!(done.status.success() && passed.is_some_and(|passed| passed >= least), "{out}");
+}
+
+#[test]
+fn the_tests_of_collections_hold_over_a_cluster() {
+    run("mem", "2", 100);
+}
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn the_tests_of_collections_hold_in_cassandra() {
+    let commit_log = CommitLog::Periodic;
+    let nodes = Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: false });
+    run(&format!("cql://{}/tests?rf=1", nodes.hosts()), "4", 100);
 }
