@@ -151,7 +151,8 @@ impl Run {
     /// changes nothing, unless it stays an operand, which would change what theirs writes.
     fn may_be_left_out(&self, change: &Change, before: &State, after: &State) -> bool {
         let Change::Patch(slot, key, ..) = *change else { return false };
-        let is_same = before.stored_bytes(slot, key) == after.stored_bytes(slot, key);
+        let bytes = |state: &State| state.bytes(slot, key, self.oracle.moment);
+        let is_same = bytes(before) == bytes(after);
         is_same && self.oracle.is_indexed(std::slice::from_ref(change))
     }
 

@@ -185,6 +185,11 @@ impl State {
         entry.filter(|entry| entry.is_alive(at))
     }
 
+    /// Returns the value of a key if it is alive at `at`.
+    pub(super) fn bytes(&self, slot: usize, key: Key, at: Moment) -> Option<Vec<u8>> {
+        self.get(slot, key, at).map(|entry| entry.bytes.to_vec())
+    }
+
     /// Returns the entries from one key up to another, which is excluded, that are alive at `at`.
     pub(super) fn range(&self, slot: usize, (from, to): (Key, Key), at: Moment) -> Entries {
         let entry = |key: Key| Some((key, self.get(slot, key, at)?.bytes.to_vec()));

@@ -120,7 +120,7 @@ impl Oracle {
         let mut kept: Vec<Change> = Vec::new();
         for change in changes {
             let bytes = |made: &[Change]| match *change {
-                Change::Patch(slot, key, ..) => self.after(made).stored_bytes(slot, key),
+                Change::Patch(slot, key, ..) => self.after(made).bytes(slot, key, self.moment),
                 _ => None,
             };
             let before = bytes(&kept);
@@ -181,6 +181,7 @@ mod tests {
     use crate::sim::document::Missing;
     use crate::sim::indexes::BY_FIRST_FIELD;
     use crate::sim::step::Lasts;
+    use flagstone::Moment;
 
     /// A transaction without durability deletes a key elsewhere, and patches a document that is not
     /// there. It writes no document, so it is not logged, and a crash may lose it (seed 2003884).
@@ -201,5 +202,17 @@ mod tests {
         oracle.happened(vec![Change::Document(DOCUMENTS, 46, vec![(0, 2)], Lasts::Forever)], true);
         assert_eq!(oracle.without_idle(&changes, 1), changes);
         assert_eq!(oracle.without_idle(&[delete.clone(), patch(45)], 1), [delete]);
+    }
+    /// A patch makes an empty document where an empty one has expired (seed 31007690).
+    #[test]
+    fn a_patch_that_makes_what_has_expired_is_not_idle() {
+        let mut oracle = Oracle::default();
+        oracle.keeps_old = true;
+        let until = Lasts::Until(Moment::from_millis(10));
+        oracle.happened(vec![Change::Document(DOCUMENTS, 45, vec![], until)], true);
+        let patch = [Change::Patch(DOCUMENTS, 45, Missing::Empty, vec![Edit::Pull(0, 4)])];
+        assert!(oracle.without_idle(&patch, 1).is_empty());
+        oracle.moment = Moment::from_millis(10);
+        assert_eq!(oracle.without_idle(&patch, 1), patch);
     }
 }
