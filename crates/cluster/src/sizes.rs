@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What is read at once while nothing is known. Documents have up to 8 MiB.
 const FIRST: usize = 8;
 
-/// The length of the longest document that was read of late; 0 if none was.
+/// The length of the longest document that was read or written of late; 0 if none was.
 #[derive(Default)]
 pub(crate) struct Sizes(AtomicUsize);
 
@@ -15,7 +15,12 @@ impl Sizes {
     /// Notes documents that were read at once. A long one is forgotten step by step, so that what
     /// is read at once at most doubles.
     pub(crate) fn note<'r>(&self, rows: impl Iterator<Item = &'r StoredRow>) {
-        let Some(longest) = rows.map(|row| document_len(&row.value)).max() else { return };
+        self.note_lengths(rows.map(|row| document_len(&row.value)));
+    }
+
+    /// The same of the lengths of documents that were written.
+    pub(crate) fn note_lengths(&self, lengths: impl Iterator<Item = usize>) {
+        let Some(longest) = lengths.max() else { return };
         let known = self.0.load(Ordering::Relaxed);
         self.0.store(longest.max(known / 2).max(1), Ordering::Relaxed);
     }

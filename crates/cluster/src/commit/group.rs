@@ -181,6 +181,10 @@ impl Group<'_> {
                 break;
             }
         }
+        // Where all documents are new, nothing that is read tells how long they are.
+        let written = documents.values().filter(|document| document.is_written);
+        let lengths = written.filter_map(|document| Some(document.now.as_ref()?.document.len()));
+        self.ground.sizes.note_lengths(lengths);
         let notes: Vec<_> =
             documents.values().flat_map(|document| document.changes.notes.clone()).collect();
         if !notes.is_empty() {

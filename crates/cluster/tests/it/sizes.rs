@@ -1,6 +1,8 @@
 //! Documents may have 8 MiB: what is read at once has few of long ones.
 
 use crate::support::{by_n, calm, collection, keys_of};
+use flagstone::doc::JsonOptions;
+use flagstone::load::DocumentParser;
 use flagstone::query::Hint;
 use flagstone::{Collection, Patch, Space, doc};
 use flagstone_cluster::mem::Mem;
@@ -57,4 +59,24 @@ fn long_documents_are_read_few_at_once() {
     }
     calm(&mem);
     assert_eq!(collection(&mem).1.count().unwrap(), 0);
+}
+
+/// What is read for the entries of new documents does not tell how long they are.
+#[test]
+fn new_documents_with_entries_are_written_many_at_once() {
+    let mem = Arc::new(Mem::new());
+    let (cluster, documents) = collection(&mem);
+    documents.create_index("by n", by_n()).unwrap();
+    let before = mem.batches();
+    let scratch = cluster.scratch().unwrap();
+    let mut batch = scratch.batch();
+    let mut parser = DocumentParser::new(&documents, JsonOptions::new());
+    for n in 0..4_000 {
+        let line = format!(r#"{{"id":{n},"n":{n}}}"#);
+        parser.put(&mut batch, line.as_bytes(), "id").unwrap();
+    }
+    scratch.commit(batch).unwrap();
+    assert_eq!(documents.verify_indexes().unwrap().entries, 4_000);
+    let batches = mem.batches() - before;
+    assert!(batches < 200, "{batches} batches, of which each of 16 buckets needs two");
 }
