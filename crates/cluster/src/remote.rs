@@ -218,6 +218,10 @@ impl Remote for RemoteCollection {
         self.writer.write(rows.into_iter().map(item).collect())
     }
 
+    fn insert_many(&self, rows: Vec<(Vec<u8>, Row)>) -> Vec<Result<bool>> {
+        self.writer.insert(rows.into_iter().map(|(key, row)| (key.into(), row)).collect())
+    }
+
     fn rewrite(&self, key: &[u8], decide: Decide<'_>) -> Result<bool> {
         self.writer.rewrite(key, decide)
     }

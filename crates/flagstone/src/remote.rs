@@ -152,6 +152,10 @@ pub trait Remote: Send + Sync {
     /// error may leave some of them set.
     fn put_many(&self, rows: Vec<(Vec<u8>, Row)>) -> Result<()>;
 
+    /// Adds the documents whose keys have none. Returns of each whether it was added: of two with
+    /// one key the first one is. Each is added by itself.
+    fn insert_many(&self, rows: Vec<(Vec<u8>, Row)>) -> Vec<Result<bool>>;
+
     /// Reads the row of `key` and writes what `decide` returns; no other write of the key comes
     /// between. Returns whether something was written.
     fn rewrite(&self, key: &[u8], decide: Decide<'_>) -> Result<bool>;

@@ -6,7 +6,7 @@ use flagstone_base::{Error, ErrorKind, Result, Slice};
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// A write of one document, or of a mark of a load.
 #[derive(Clone, Debug)]
@@ -18,10 +18,15 @@ pub(crate) struct Item {
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Put(Row),
+    /// Sets a document that must not be there, and tells what became of that.
+    Insert(Row, Told),
     Delete,
     /// What the closure of the caller decides. It is the only item of its call.
     Decide,
 }
+
+/// Where a caller finds whether its document was added.
+pub(crate) type Told = Arc<OnceLock<Result<bool>>>;
 
 /// The writes of one caller in one bucket.
 pub(super) struct Call {

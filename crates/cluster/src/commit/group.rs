@@ -46,8 +46,8 @@ pub(super) fn run(
         };
         match group.round(left, &mut ask) {
             Ok(Round::Done(done)) => {
-                for ((at, _), result) in left.iter().zip(&done) {
-                    results.add(*at, result);
+                for ((at, item), result) in left.iter().zip(&done) {
+                    results.add(*at, item, result);
                     results.end_done(lead, *at);
                 }
                 left = &left[done.len()..];
@@ -56,8 +56,8 @@ pub(super) fn run(
             Ok(Round::Failed(done, error)) => {
                 let rest = left.len() - done.len();
                 let rest = std::iter::repeat_n(Err(not_tried(&error)), rest);
-                for ((at, _), result) in left.iter().zip(done.into_iter().chain(rest)) {
-                    results.add(*at, &result);
+                for ((at, item), result) in left.iter().zip(done.into_iter().chain(rest)) {
+                    results.add(*at, item, &result);
                     results.end_done(lead, *at);
                 }
                 return;
@@ -81,7 +81,11 @@ impl Results {
         Self(calls.iter().map(|call| (call.items.len(), Ok(false))).collect())
     }
 
-    fn add(&mut self, at: usize, result: &Result<bool>) {
+    fn add(&mut self, at: usize, item: &Item, result: &Result<bool>) {
+        if let Op::Insert(_, told) = &item.op {
+            // Each has one result.
+            let _only = told.set(result.clone());
+        }
         let (left, sum) = &mut self.0[at];
         *left -= 1;
         match (&mut *sum, result) {
@@ -115,8 +119,8 @@ impl Results {
         left: &'t [(usize, &'i Item)],
         error: &Error,
     ) -> &'t [(usize, &'i Item)] {
-        for (at, _) in left {
-            self.add(*at, &Err(error.clone()));
+        for (at, item) in left {
+            self.add(*at, item, &Err(error.clone()));
             self.end_done(lead, *at);
         }
         &left[left.len()..]
@@ -227,7 +231,7 @@ impl Group<'_> {
                 continue;
             }
             let has_entries = is_indexed && item.row.kind == Kind::DOCUMENTS;
-            if has_entries || matches!(item.op, Op::Decide) {
+            if has_entries || matches!(item.op, Op::Decide | Op::Insert(..)) {
                 // The rest is for the next round.
                 if keys.len() >= fitting {
                     break;
@@ -286,7 +290,8 @@ impl Group<'_> {
         let visible = document.now.clone().filter(|row| row.expiry.is_none_or(|at| at > now));
         let is_there = visible.is_some();
         let new = match &item.op {
-            Op::Put(row) => Some(row.clone()),
+            Op::Insert(..) if is_there => return Ok(false),
+            Op::Put(row) | Op::Insert(row, _) => Some(row.clone()),
             Op::Delete => None,
             Op::Decide => match ask(visible)? {
                 Write::Nothing => return Ok(false),

@@ -1,13 +1,13 @@
 //! The writer of a collection in this process.
 
-use super::call::{Call, Decider, Item, Op, check_outside};
+use super::call::{Call, Decider, Item, Op, Told, check_outside};
 use super::group;
 use super::queue::Queue;
 use super::send::Mark;
 use crate::ground::{Ground, View};
 use crate::side_by_side::side_by_side;
-use flagstone::remote::Decide;
-use flagstone_base::{Result, Slice};
+use flagstone::remote::{Decide, Row};
+use flagstone_base::{Error, ErrorKind, Result, Slice};
 use flagstone_env::{Random, SystemRandom};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -107,6 +107,21 @@ impl Writer {
             items = std::mem::take(&mut done.lock().unwrap_or_else(PoisonError::into_inner).1);
         }
         done.into_inner().unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Adds documents that must not be there. Returns of each whether it was added.
+    pub(crate) fn insert(&self, rows: Vec<(Slice, Row)>) -> Vec<Result<bool>> {
+        let told: Vec<Told> = rows.iter().map(|_| Told::default()).collect();
+        let item = |((key, row), told): ((Slice, Row), &Told)| {
+            Item::of_document(key, Op::Insert(row, Arc::clone(told)))
+        };
+        let written = self.write(rows.into_iter().zip(&told).map(item).collect());
+        let result = |told: &Told| match (told.get(), &written) {
+            (Some(result), _) => result.clone(),
+            (None, Err(error)) => Err(error.clone()),
+            (None, Ok(())) => Err(Error::new(ErrorKind::Unknown, "a queue lost a write")),
+        };
+        told.iter().map(result).collect()
     }
 
     /// Does writes of a bucket. Returns also those that are of other buckets now.

@@ -1,8 +1,10 @@
 //! Writes of all documents that match a filter, which no snapshot holds still.
 
-use crate::support::{by_n, collection, fill, n_of};
+use crate::support::{by_n, collection, fill, found, n_of, stored_key};
+use flagstone::internal::remote_of;
 use flagstone::query::Returning;
-use flagstone::{Json, Patch, Space};
+use flagstone::remote::Row;
+use flagstone::{Document, Json, Patch, Space};
 use flagstone_cluster::mem::Mem;
 use std::sync::Arc;
 
@@ -52,4 +54,38 @@ fn each_job_is_claimed_by_one_process() {
     });
     all.sort_unstable();
     assert!(all.into_iter().eq(0..JOBS as i64));
+}
+
+#[test]
+fn each_document_is_inserted_by_one_process_and_replaces_none() {
+    const COUNT: u64 = 1_000;
+    let mem = Arc::new(Mem::new());
+    let (_cluster, documents) = collection(&mem);
+    documents.create_index("by n", by_n()).unwrap();
+    documents.put(7, Json(r#"{"n":-1}"#)).unwrap();
+    let row = |n: u64| {
+        let document = Document::from_json(format!(r#"{{"n":{n}}}"#)).unwrap();
+        Row { document: document.as_bytes().to_vec().into(), expiry: None }
+    };
+    let insert = |process: u64| {
+        let (_cluster, documents) = collection(&mem);
+        let rows = (0..COUNT).map(|key| (stored_key(key), row(key + process * COUNT)));
+        // The second of two with one key is not added.
+        let rows = rows.chain([(stored_key(9), row(0))]).collect();
+        let added = remote_of(&documents).unwrap().insert_many(rows);
+        added.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+    };
+    let insert = &insert;
+    let added = std::thread::scope(|scope| {
+        let processes = [1, 2, 3].map(|process| scope.spawn(move || (process, insert(process))));
+        processes.map(|one| one.join().unwrap())
+    });
+    assert!(added.iter().all(|(_, added)| !added[COUNT as usize]));
+    for key in 0..COUNT {
+        let mut by = added.iter().filter(|(_, added)| added[key as usize]);
+        let n = by.next().map_or(-1, |(process, _)| (key + process * COUNT) as i64);
+        assert!(by.next().is_none() && (n == -1) == (key == 7), "{key}");
+        assert_eq!(n_of(&documents, key), Some(n));
+        assert_eq!(found(&documents, &format!(r#"{{"n":{n}}}"#)), [key]);
+    }
 }
