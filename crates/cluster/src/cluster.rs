@@ -8,7 +8,7 @@ use crate::remote::RemoteCollection;
 use crate::scratch::ScratchDir;
 use crate::store::{Freshness, Store};
 use flagstone::admin::Environment;
-use flagstone::internal::remote_collection;
+use flagstone::internal::{RemoteDatabase, remote_collection};
 use flagstone::remote::Remote;
 use flagstone::{Collection, Database, Value};
 use flagstone_base::{Error, Result};
@@ -283,9 +283,39 @@ impl Cluster {
     ///
     /// # Errors
     /// Io, if the directory for spill files fails.
-    pub fn close(mut self) -> Result<()> {
+    pub fn close(self) -> Result<()> {
+        RemoteDatabase::close(&self)
+    }
+}
+
+impl RemoteDatabase for Cluster {
+    fn existing(&self, name: &str) -> Result<Option<Collection>> {
+        Self::existing(self, name)
+    }
+
+    fn collection(&self, name: &str) -> Result<Collection> {
+        Self::collection(self, name)
+    }
+
+    fn names(&self) -> Result<Vec<String>> {
+        self.collections()
+    }
+
+    fn drop_collection(&self, name: &str) -> Result<bool> {
+        Self::drop_collection(self, name)
+    }
+
+    fn facts(&self) -> Result<Value> {
+        Self::facts(self)
+    }
+
+    fn scratch(&self) -> Result<Database> {
+        Self::scratch(self).cloned()
+    }
+
+    fn close(&self) -> Result<()> {
         self.store.close();
-        let closed = self.scratch.take().map_or(Ok(()), Database::close);
+        let closed = self.scratch.clone().map_or(Ok(()), Database::close);
         self.scratch_dir.remove();
         closed
     }

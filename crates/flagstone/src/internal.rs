@@ -1,6 +1,7 @@
 //! What the tools and tests of this repository need. It is no part of the interface: anything here
 //! may change or go at any time.
 
+use crate::args::NewValue;
 use crate::batch::Batch;
 use crate::changes::{Change, ChangeBatch};
 use crate::collection::Stored;
@@ -12,13 +13,13 @@ use crate::database::Database;
 pub use crate::elsewhere::{Collections, Redirected};
 use crate::index::Index;
 use crate::keyspace::Keyspace;
-use crate::remote::{Remote, RemoteBatch};
+use crate::remote::{Remote, RemoteBatch, Row};
 use crate::space::{Key, Space};
 use crate::spill::{self, SortOptions};
 use crate::transaction::Transaction;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
-use flagstone_base::{Result, SeqNo};
-use flagstone_doc::{FieldPath, Value};
+use flagstone_base::{Result, SeqNo, Slice};
+use flagstone_doc::{Document, FieldPath, Value};
 pub use flagstone_doc::{is_one_path, split_paths};
 use flagstone_engine::CompactProgress;
 pub use flagstone_engine::QueryMemory;
@@ -53,6 +54,14 @@ pub fn remote_of(collection: &Collection) -> Option<&Arc<dyn Remote>> {
     collection.0.remote()
 }
 
+/// Returns a document as `collection` stores it.
+///
+/// # Errors
+/// InvalidInput if it is too large.
+pub fn stored_form(collection: &Collection, document: &Document) -> Result<Vec<u8>> {
+    document.value_bytes(collection).map(std::borrow::Cow::into_owned)
+}
+
 /// Puts the mark of a load into a batch, or removes it, after the documents of the batch.
 ///
 /// # Errors
@@ -63,6 +72,50 @@ pub fn put_remote_mark(
     mark: (Vec<u8>, Option<Vec<u8>>),
 ) -> Result<()> {
     RemoteBatch::mark(&mut batch.remote, remote, mark)
+}
+
+/// Puts a document into a batch, as [`Batch::put`]. A batch for a collection of a cluster takes
+/// documents of no other one, and an error of its commit may leave some of them put.
+///
+/// # Errors
+/// As [`Batch::put`].
+pub fn put_in(
+    batch: &mut Batch,
+    collection: &Collection,
+    key: impl Key<Collection>,
+    value: impl NewValue<Collection>,
+) -> Result<()> {
+    let Some(remote) = collection.0.remote() else { return batch.put(collection, key, value) };
+    let (key, expiry) = (key.key_bytes()?, value.expiry());
+    let document = Slice::copy_of(&value.value_bytes(collection)?);
+    RemoteBatch::put(&mut batch.remote, remote, key.as_ref(), Row { document, expiry })
+}
+
+/// The collections of a cluster by their names, for servers of them.
+///
+/// # Errors
+/// Of all calls: as those of [`Remote`].
+pub trait RemoteDatabase: Send + Sync {
+    /// Returns a collection, if there is one.
+    fn existing(&self, name: &str) -> Result<Option<Collection>>;
+
+    /// Returns a collection, which is created if there is none.
+    fn collection(&self, name: &str) -> Result<Collection>;
+
+    /// Returns the names of all collections, sorted.
+    fn names(&self) -> Result<Vec<String>>;
+
+    /// Drops a collection. Returns false if there is none.
+    fn drop_collection(&self, name: &str) -> Result<bool>;
+
+    /// Returns what is known of the machines, for people.
+    fn facts(&self) -> Result<Value>;
+
+    /// Returns the empty database in whose directory queries spill.
+    fn scratch(&self) -> Result<Database>;
+
+    /// Ends the connections. Handles of collections fail with Closed from then on.
+    fn close(&self) -> Result<()>;
 }
 
 /// Lets the collections of an open database be those of `collections`, for tests.
