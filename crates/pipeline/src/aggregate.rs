@@ -149,7 +149,7 @@ impl Aggregate<'static> {
         let opened = database.clone();
         let sources = Sources {
             database: database.clone(),
-            reads: Reads::Snapshot(database.snapshot()),
+            reads: Reads::Now(database.snapshot()),
             open: Arc::new(move |name| opened.space(name).existing().collection()),
         };
         let variables = variables.iter().map(|(_, value)| Some(value.clone())).collect();

@@ -1,10 +1,11 @@
-//! Where rows come from: collections, all as of one moment.
+//! Where rows come from: collections, all as of one moment if they are in one database.
 
 use super::condition::Test;
 use super::row::{Rows, malformed_row, map_of};
 use crate::error::{PipelineError, Result, code, shown};
 use flagstone::doc::{FieldPath, Map};
 use flagstone::internal::document::long;
+use flagstone::internal::remote_of;
 use flagstone::{Collection, Cursor, Database, Filter, Find, Snapshot, Transaction, Value};
 use std::sync::Arc;
 
@@ -15,6 +16,8 @@ pub(crate) type Opener =
 /// What a pipeline reads.
 #[derive(Clone)]
 pub(crate) enum Reads<'t> {
+    /// A snapshot of now; of a cluster, which has none, what is there when it is read.
+    Now(Snapshot),
     Snapshot(Snapshot),
     Transaction(&'t Transaction),
 }
@@ -30,7 +33,8 @@ pub(crate) struct Sources<'t> {
 impl<'t> Sources<'t> {
     pub(super) fn find(&self, collection: &Collection, filter: &Filter) -> Find<'t> {
         match &self.reads {
-            Reads::Snapshot(snapshot) => snapshot.find(collection, filter),
+            Reads::Now(_) if remote_of(collection).is_some() => collection.find(filter),
+            Reads::Now(snapshot) | Reads::Snapshot(snapshot) => snapshot.find(collection, filter),
             Reads::Transaction(transaction) => transaction.find(collection, filter),
         }
     }
