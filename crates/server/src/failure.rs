@@ -1,6 +1,7 @@
 //! Why a command failed: the codes that drivers know, and a text that names place and expectation.
 
 use crate::bson::{BsonError, BsonWriter};
+use crate::home::DROPPED;
 use crate::watch::{self, Cause, End};
 use flagstone::{ErrorKind, Value};
 use flagstone_pipeline::PipelineError;
@@ -30,6 +31,7 @@ macro_rules! codes {
 codes! {
     InternalError = 1,
     BadValue = 2,
+    HostUnreachable = 6,
     FailedToParse = 9,
     UserNotFound = 11,
     Unauthorized = 13,
@@ -46,6 +48,7 @@ codes! {
     UserAlreadyExists = 51003,
     NotARetryableWriteCommand = 50768,
     DollarPrefixedFieldName = 52,
+    WriteConcernFailed = 64,
     InvalidIdField = 53,
     CommandNotFound = 59,
     ImmutableField = 66,
@@ -57,6 +60,7 @@ codes! {
     ShutdownInProgress = 91,
     OperationFailed = 96,
     WriteConflict = 112,
+    NotAReplicaSet = 123,
     ConflictingOperationInProgress = 117,
     CommandFailed = 125,
     CommandNotSupported = 115,
@@ -224,6 +228,11 @@ impl Failure {
         }
     }
 
+    /// Returns whether it says that a collection of a cluster was dropped, by another process.
+    pub(crate) fn is_of_dropped(&self) -> bool {
+        self.message.contains(DROPPED)
+    }
+
     /// The same failure with another code.
     #[cold]
     pub(crate) fn with_code(self, code: Code) -> Self {
@@ -280,6 +289,9 @@ impl Failure {
 /// What the library says of a document that an index cannot hold for its arrays.
 const PARALLEL_ARRAYS: &str = "cannot hold a document with arrays at both";
 
+/// What the library says of a document that is longer than a collection takes.
+const TOO_LARGE: &str = "(option document_bytes_max)";
+
 /// What the library says of the options of a regular expression, and of one that is none; and the
 /// numbers that drivers expect.
 const OF_PATTERNS: [(&str, i32); 4] = [
@@ -306,7 +318,18 @@ impl From<flagstone::Error> for Failure {
             ErrorKind::InvalidInput if error.to_string().contains(PARALLEL_ARRAYS) => {
                 Code::CannotIndexParallelArrays
             }
+            ErrorKind::InvalidInput if error.to_string().contains(TOO_LARGE) => {
+                Code::BsonObjectTooLarge
+            }
+            ErrorKind::InvalidInput if error.to_string().contains(DROPPED) => {
+                Code::NamespaceNotFound
+            }
             ErrorKind::InvalidInput | ErrorKind::TooOld => Code::BadValue,
+            ErrorKind::Unsupported => Code::CommandNotSupported,
+            // Drivers read once more after it, and write nothing again.
+            ErrorKind::Unavailable => Code::HostUnreachable,
+            // Of what was sent to the machines, and may have been done. No driver sends it again.
+            ErrorKind::Unknown => Code::WriteConcernFailed,
             ErrorKind::Busy | ErrorKind::Conflict => Code::WriteConflict,
             ErrorKind::ConditionFailed => Code::OperationFailed,
             ErrorKind::Duplicate => Code::DuplicateKey,

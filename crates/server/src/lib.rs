@@ -11,6 +11,8 @@ pub mod bson;
 
 pub mod wire;
 
+mod home;
+
 pub mod access;
 
 #[cfg(all(feature = "tls", unix))]

@@ -11,7 +11,7 @@ use super::roles::{Role, RoleKind, User};
 use flagstone::{Value, doc};
 
 /// A user and his keys.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) user: User,
     pub(super) keys: Keys,

@@ -5,11 +5,18 @@ use super::keys::{KEY_BYTES, Key, Keys, prepared, signature};
 use super::record::{Record, secret_from_value, secret_key, secret_to_value};
 use super::roles::{Need, Role, User};
 use super::scram::{Conversation, Refused};
-use flagstone::{Database, Durability, Error, ErrorKind, Result, Space, TransactionOptions, Value};
+use crate::home::Home;
+use flagstone::internal::document::sort_key;
+use flagstone::internal::{RemoteDatabase, remote_of, stored_form};
+use flagstone::remote::Write;
+use flagstone::{
+    Database, Document, Durability, Error, ErrorKind, Result, Space, TransactionOptions, Value,
+};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// The collection of users.
 pub const USERS: &str = "admin.system.users";
@@ -19,6 +26,8 @@ const NAME_BYTES_MAX: usize = 256;
 const PASSWORD_BYTES_MAX: usize = 1024;
 /// The most roles of a user.
 const ROLES_MAX: usize = 256;
+/// After this time a login reads the users of a cluster again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// The most passwords that are remembered to be right.
 const PROVED_MAX: usize = 10_000;
 
@@ -37,7 +46,9 @@ const PROVED_MAX: usize = 10_000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Users {
-    database: Database,
+    home: Arc<Home>,
+    /// When they were read.
+    read: Mutex<Instant>,
     known: RwLock<Arc<Known>>,
     /// There are users. Every command asks, so it takes no lock.
     exist: AtomicBool,
@@ -65,11 +76,24 @@ impl Users {
     /// Corruption if a document of the collection is no user: leaving it out could leave the
     /// database without any, that is, open. As [`Space::get`].
     pub fn open(database: &Database) -> Result<Self> {
+        Self::of(&Arc::new(Home::Here(database.clone())))
+    }
+
+    /// Reads the users of a cluster.
+    ///
+    /// # Errors
+    /// As [`Users::open`].
+    pub fn of_cluster(cluster: Arc<dyn RemoteDatabase>) -> Result<Self> {
+        Self::of(&Arc::new(Home::there(cluster)))
+    }
+
+    pub(crate) fn of(home: &Arc<Home>) -> Result<Self> {
         let mut secret = [0; KEY_BYTES];
         getrandom::fill(&mut secret).map_err(no_random)?;
-        let known = Known::read(database, secret)?;
+        let (read, known) = (Mutex::new(Instant::now()), Known::read(home, secret)?);
         Ok(Self {
-            database: database.clone(),
+            home: Arc::clone(home),
+            read,
             exist: AtomicBool::new(!known.records.is_empty()),
             known: RwLock::new(Arc::new(known)),
             changes: AtomicU64::new(0),
@@ -85,6 +109,19 @@ impl Users {
     pub fn reload(&self) -> Result<()> {
         let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.reread()
+    }
+
+    /// Reads the users again, which a server side by side may have changed. At most once a second,
+    /// and what cannot be read stays. Returns whether they have changed.
+    fn look_again(&self) -> bool {
+        let is_old = |read: &Mutex<Instant>| {
+            read.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= LOOK_AGAIN
+        };
+        let before = self.changes();
+        self.home.cluster().is_some()
+            && is_old(&self.read)
+            && self.reload().is_ok()
+            && self.changes() != before
     }
 
     /// Returns whether there are users. Without any, everybody may do everything.
@@ -129,12 +166,12 @@ impl Users {
         check_roles(&roles)?;
         let keys = new_keys(password)?;
         let record = Record { user: User { name: name.to_owned(), roles }, keys };
-        self.change(|known| {
-            if known.records.contains_key(name) {
+        self.change(name, |known| {
+            if known.is_some() {
                 let text = format!("there is a user {name:?} already");
                 return Err(Error::new(ErrorKind::Duplicate, text));
             }
-            Ok(Some((name, Some(record))))
+            Ok(Change::Put(record.clone()))
         })?;
         Ok(())
     }
@@ -151,11 +188,11 @@ impl Users {
     ) -> Result<bool> {
         roles.as_deref().map_or(Ok(()), check_roles)?;
         let keys = password.map(new_keys).transpose()?;
-        self.change(|known| {
-            let Some(mut record) = known.records.get(name).cloned() else { return Ok(None) };
-            record.keys = keys.unwrap_or(record.keys);
-            record.user.roles = roles.unwrap_or(record.user.roles);
-            Ok(Some((name, Some(record))))
+        self.change(name, |known| {
+            let Some(mut record) = known else { return Ok(Change::Nothing) };
+            record.keys = keys.clone().unwrap_or(record.keys);
+            record.user.roles = roles.clone().unwrap_or(record.user.roles);
+            Ok(Change::Put(record))
         })
     }
 
@@ -164,7 +201,9 @@ impl Users {
     /// # Errors
     /// As [`Space::delete`].
     pub fn remove(&self, name: &str) -> Result<bool> {
-        self.change(|known| Ok(known.records.contains_key(name).then_some((name, None))))
+        self.change(name, |known| {
+            Ok(if known.is_some() { Change::Remove } else { Change::Nothing })
+        })
     }
 
     /// Begins the conversation in which a client logs in by `mechanism`, with its first message.
@@ -181,6 +220,7 @@ impl Users {
         if mechanism != "SCRAM-SHA-256" {
             return Err(Refused::Mechanism(mechanism.chars().take(64).collect()));
         }
+        self.look_again();
         Conversation::begin(payload, |name| self.known().find(name))
     }
 
@@ -191,6 +231,16 @@ impl Users {
     /// # Errors
     /// Busy if too many are checked.
     pub fn check_password(&self, name: &str, password: &str) -> Result<Option<User>, Refused> {
+        let found = self.check_known(name, password)?;
+        // It may be the password of another server's change.
+        if found.is_none() && self.look_again() {
+            self.check_known(name, password)
+        } else {
+            Ok(found)
+        }
+    }
+
+    fn check_known(&self, name: &str, password: &str) -> Result<Option<User>, Refused> {
         let known = self.known();
         let is_long = password.len() > PASSWORD_BYTES_MAX || name.len() > NAME_BYTES_MAX;
         let mark = known.mark(name, if is_long { "" } else { password });
@@ -223,34 +273,77 @@ impl Users {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes one user as `decide` says, which gets what the collection has: a name, and the
-    /// record or its removal. Returns whether it said something.
-    fn change<'a>(
+    /// Changes one user as `decide` says, which gets what is stored, and may be called several
+    /// times. Returns whether it said something.
+    fn change(
         &self,
-        decide: impl FnOnce(&Known) -> Result<Option<(&'a str, Option<Record>)>>,
+        name: &str,
+        decide: impl Fn(Option<Record>) -> Result<Change>,
     ) -> Result<bool> {
         let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.reread()?;
         let known = self.known();
-        let Some((name, record)) = decide(&known)? else { return Ok(false) };
-        let collection = self.database.collection(USERS)?;
-        // Also where the database does not log.
-        let options = TransactionOptions::new().durability(Durability::Group);
-        let mut transaction = options.begin(&self.database)?;
+        let is_changed = match &*self.home {
+            Home::Here(database) => change_here(database, &known, name, &decide)?,
+            Home::There(_) => self.change_there(&known, name, &decide)?,
+        };
+        if is_changed {
+            self.reread()?;
+        }
+        Ok(is_changed)
+    }
+
+    /// Changes a user in a cluster, where other servers may do so, too.
+    fn change_there(
+        &self,
+        known: &Known,
+        name: &str,
+        decide: &dyn Fn(Option<Record>) -> Result<Change>,
+    ) -> Result<bool> {
+        if matches!(decide(known.records.get(name).cloned())?, Change::Nothing) {
+            return Ok(false);
+        }
+        let collection = self.home.created(USERS, None)?;
+        let Some(remote) = remote_of(&collection) else { return Ok(false) };
+        let form = |value: &Value| stored_form(&collection, &Document::from_value(value)?);
+        let bytes_of = |key: &Value| {
+            let mut bytes = Vec::new();
+            sort_key::encode(key, sort_key::Direction::Ascending, &mut bytes);
+            bytes
+        };
         if !known.is_stored {
-            transaction.put(&collection, secret_key(), secret_to_value(&known.secret))?;
+            let secret = form(&secret_to_value(&known.secret))?;
+            // If another server is faster, it is that one's.
+            remote.rewrite(&bytes_of(&secret_key()), &mut |there| {
+                Ok(if there.is_none() { Write::Put(secret.clone(), None) } else { Write::Nothing })
+            })?;
         }
-        match &record {
-            Some(record) => transaction.put(&collection, name, record.to_value())?,
-            None => transaction.delete(&collection, name)?,
-        }
-        transaction.commit()?;
-        self.reread()?;
-        Ok(true)
+        remote.rewrite(&bytes_of(&name.into()), &mut |row| {
+            let record = row.map(|row| {
+                let found = Document::from_bytes(row.document.clone(), None);
+                let value = found.map_err(|_damaged| damaged(&name.into(), "a document"))?;
+                Record::from_value(name, &value.to_value())
+                    .map_err(|expected| damaged(&name.into(), expected))
+            });
+            Ok(match decide(record.transpose()?)? {
+                Change::Nothing => Write::Nothing,
+                Change::Put(record) => Write::Put(form(&record.to_value())?, None),
+                Change::Remove => Write::Delete,
+            })
+        })
     }
 
     fn reread(&self) -> Result<()> {
-        let read = Known::read(&self.database, self.known().secret)?;
+        let known = self.known();
+        let read = Known::read(&self.home, known.secret)?;
+        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        if read.is_stored == known.is_stored
+            && read.secret == known.secret
+            && read.records == known.records
+        {
+            // With the passwords that are known to be right.
+            return Ok(());
+        }
         self.exist.store(!read.records.is_empty(), Ordering::Release);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
         self.changes.fetch_add(1, Ordering::AcqRel);
@@ -264,14 +357,50 @@ impl fmt::Debug for Users {
     }
 }
 
+/// What a change of a user does.
+enum Change {
+    Nothing,
+    Put(Record),
+    Remove,
+}
+
+fn change_here(
+    database: &Database,
+    known: &Known,
+    name: &str,
+    decide: &dyn Fn(Option<Record>) -> Result<Change>,
+) -> Result<bool> {
+    let change = decide(known.records.get(name).cloned())?;
+    if matches!(change, Change::Nothing) {
+        return Ok(false);
+    }
+    let collection = database.collection(USERS)?;
+    // Also where the database does not log.
+    let options = TransactionOptions::new().durability(Durability::Group);
+    let mut transaction = options.begin(database)?;
+    if !known.is_stored {
+        transaction.put(&collection, secret_key(), secret_to_value(&known.secret))?;
+    }
+    match change {
+        Change::Put(record) => transaction.put(&collection, name, record.to_value())?,
+        Change::Remove | Change::Nothing => transaction.delete(&collection, name)?,
+    }
+    transaction.commit()?;
+    Ok(true)
+}
+
+/// The error of a document of the collection that is no user.
+fn damaged(key: &Value, expected: &str) -> Error {
+    let text = format!("the collection {USERS}, key {key}: expected {expected}");
+    Error::new(ErrorKind::Corruption, text)
+}
+
 impl Known {
     /// Reads the collection; `secret` is the one until one is stored.
-    fn read(database: &Database, secret: Key) -> Result<Self> {
+    fn read(home: &Home, secret: Key) -> Result<Self> {
         let (records, proved) = (BTreeMap::new(), Mutex::default());
         let mut known = Self { records, secret, is_stored: false, proved };
-        let Some(collection) = database.space(USERS).existing().collection()? else {
-            return Ok(known);
-        };
+        let Some(collection) = home.existing(USERS)? else { return Ok(known) };
         for entry in collection.scan(..) {
             let (key, document) = entry?;
             let document = document.to_value();
@@ -284,10 +413,7 @@ impl Known {
                 }),
                 _ => Err("the name of a user as key"),
             };
-            if let Err(expected) = taken {
-                let text = format!("the collection {USERS}, key {key}: expected {expected}");
-                return Err(Error::new(ErrorKind::Corruption, text));
-            }
+            taken.map_err(|expected| damaged(&key, expected))?;
         }
         Ok(known)
     }

@@ -13,12 +13,15 @@ use super::variables::Variables;
 use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use crate::home::INSTEAD_OF_CHANGES;
 use crate::session::cursors::Rows;
 use flagstone::doc::{FieldKey, FieldPath, ValueType};
 use flagstone::internal::document::{Direction, IndexKeys, sort_key};
+use flagstone::remote::unsupported;
 use flagstone::{Document, Error, Filter, Value, View};
 use flagstone_pipeline::{Aggregate, Aggregation, PipelineError, RowStages};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The rows of a pipeline.
 struct Piped {
@@ -183,14 +186,14 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     // The index of the hint may leave documents out.
     let aggregate = aggregate.matching(hinted);
     // The other collections of a pipeline belong to the same database.
-    let (opened, database) = (db.clone(), run.command.database.clone());
+    let (home, database) = (Arc::clone(&run.service.home), run.command.database.clone());
     let aggregate = aggregate.collections(move |name| {
         let namespace = match Namespace::new(&database, name) {
             // There is no collection of such a name.
             Err(failure) if failure.code == Code::InvalidNamespace => return Ok(None),
             namespace => namespace.map_err(|failure| Error::invalid(failure.message))?,
         };
-        opened.space(&namespace.keyspace()).existing().collection()
+        home.existing(&namespace.keyspace())
     });
     let rows: Box<dyn Rows> = match (&output, &run.transaction) {
         (Some(output), _) => {
@@ -432,6 +435,10 @@ fn change_stream(
     namespace: Option<Namespace>,
     stages: &[flagstone::View<'_>],
 ) -> Outcome {
+    if run.service.home.cluster().is_some() {
+        let text = unsupported("$changeStream", INSTEAD_OF_CHANGES).to_string();
+        return Err(Failure::numbered(40_573, text));
+    }
     if !is_document(stage)? {
         let text = format!("$changeStream: expected a document, found {stage}");
         return Err(Failure::numbered(6_188_500, text));

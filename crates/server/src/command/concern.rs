@@ -2,8 +2,10 @@
 
 use super::args::{Args, is_document, whole};
 use crate::failure::{Code, Failure, Outcome};
+use crate::home::Cluster;
 use crate::session::clock::Time;
 use flagstone::doc::{FieldKey, ValueType};
+use flagstone::remote::unsupported;
 use flagstone::{Value, View};
 
 /// The level that everything has.
@@ -50,6 +52,46 @@ pub(super) fn check(args: &Args<'_>, reads: bool) -> Outcome<Option<Time>> {
         check_write(&concern)?;
     }
     Ok(after)
+}
+
+/// Refuses what a command may ask of one database, and a cluster cannot promise.
+pub(super) fn check_there(args: &Args<'_>, cluster: &Cluster) -> Outcome {
+    for name in ["txnNumber", "startTransaction", "autocommit"] {
+        if args.get(name)?.is_some() {
+            let text = "Transaction numbers, which are for transactions and for writes that \
+                        drivers repeat, need an embedded database: on a cluster use \
+                        retryWrites=false, and commands that change one document";
+            return Err(Failure::new(Code::IllegalOperation, text));
+        }
+    }
+    let level = match args.map("readConcern")? {
+        Some(concern) => concern.get("level")?.and_then(|level| level.as_str()),
+        None => None,
+    };
+    if let Some(level @ ("snapshot" | "linearizable")) = level {
+        let error = unsupported(&format!("readConcern.level {level}"), "majority");
+        return Err(Failure::new(Code::NotAReplicaSet, error.to_string()));
+    }
+    let asks_sync = match args.map("writeConcern")? {
+        Some(concern) => {
+            let concern = Args::new(concern, "writeConcern");
+            concern.is("j")? || concern.is("fsync")?
+        }
+        None => false,
+    };
+    if asks_sync { check_syncs("writeConcern.j", cluster) } else { Ok(()) }
+}
+
+/// Refuses `what`, which asks for a write that survives a power cut, if it may not.
+pub(super) fn check_syncs(what: &str, cluster: &Cluster) -> Outcome {
+    if cluster.syncs()? {
+        return Ok(());
+    }
+    let text = format!(
+        "{what}: expected nodes that write to their disks before they acknowledge: give all of \
+         them commitlog_sync group or batch, or leave it out"
+    );
+    Err(Failure::new(Code::BadValue, text))
 }
 
 /// Calls `check` with the name and the value of each field.

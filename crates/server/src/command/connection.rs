@@ -38,12 +38,15 @@ pub(super) fn hello(run: &mut Run<'_, '_>) -> Outcome {
     }
     let is_hello = run.command.name == "hello";
     let set = run.service.options.replica_set.clone();
+    let is_there = run.service.home.cluster().is_some();
     let reply = &mut run.reply;
     if args.is("helloOk")? {
         reply.bool("helloOk", true)?;
     }
     reply.bool(if is_hello { "isWritablePrimary" } else { "ismaster" }, true)?;
     match &set {
+        // As a server that is alone: drivers then begin no transactions, and repeat no writes.
+        _ if is_there => {}
         None => reply.text("msg", "isdbgrid")?,
         Some(name) => {
             let me = run.client.local_address();

@@ -28,7 +28,7 @@ pub(super) fn discard(service: &Service, keyspace: &str) -> flagstone::Result<bo
 pub(super) fn discard_alone(service: &Service, keyspace: &str) -> flagstone::Result<bool> {
     let db = &service.db;
     if !service.keeps_changes {
-        return db.drop_keyspace(keyspace);
+        return service.home.drop_collection(keyspace);
     }
     let database = keyspace.split_once('.').map_or(MAIN, |(database, _)| database);
     let hidden = format!("{database}.{DROPPED}{}", new_id());

@@ -18,6 +18,8 @@ mod dropped;
 mod notes;
 mod service;
 
+mod work;
+
 mod run;
 
 mod catalog;

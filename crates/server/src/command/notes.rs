@@ -120,7 +120,7 @@ pub(super) fn note(service: &Service, events: impl IntoIterator<Item = Map>) -> 
     }
     let db = &service.db;
     // What it tells of may have taken long, such as the build of an index.
-    service.clock.mark(db);
+    service.mark_time();
     let (notes, expiry) = (db.keyspace(CHANGES)?, db.now().after(LIFE));
     let mut batch = db.batch();
     for event in events {

@@ -4,7 +4,9 @@ use super::args::Args;
 use super::builds::Build;
 use super::catalog::may_see;
 use super::connection::VERSION;
+use super::id::write_value;
 use super::latency::{Latencies, OperationKind};
+use super::name::Namespace;
 use super::read::{put_count, put_long};
 use super::run::Run;
 use super::service::{Counters, Service, now_millis};
@@ -114,6 +116,12 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
     if shows("flagstone")? {
         put_engine(reply, &stats, &builds)?;
     }
+    // It asks all machines.
+    if let Some(cluster) = service.home.cluster()
+        && args.given("cluster")?.is_some_and(is_true)
+    {
+        write_value(reply, "cluster", &cluster.facts()?)?;
+    }
     Ok(())
 }
 
@@ -174,9 +182,12 @@ fn put_counters(reply: &mut BsonWriter<'_>, counters: &Counters) -> Outcome {
 
 /// Appends how many collections there are.
 fn put_catalog(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
-    let all = service.db.keyspaces();
-    let all = all.iter().filter(|info| info.content == "documents" && info.owner.is_none()).count();
-    let seen = super::catalog::collections(service).len();
+    let names = match service.home.names() {
+        // The server has more to tell, also while a cluster does not answer.
+        Err(_unreachable) if service.home.cluster().is_some() => return Ok(()),
+        names => names?,
+    };
+    let seen = names.iter().filter(|name| Namespace::of_keyspace(name).is_some()).count();
     reply.begin_document("catalogStats")?;
     for (name, n) in [
         ("collections", seen),
@@ -184,7 +195,7 @@ fn put_catalog(reply: &mut BsonWriter<'_>, service: &Service) -> Outcome {
         ("clustered", 0),
         ("timeseries", 0),
         ("views", 0),
-        ("internalCollections", all.saturating_sub(seen)),
+        ("internalCollections", names.len() - seen),
         ("internalViews", 0),
     ] {
         put_count(reply, name, n as u64)?;

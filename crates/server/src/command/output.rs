@@ -12,11 +12,12 @@ use super::notes::Replacing;
 use super::run::Run;
 use super::service::Service;
 use super::variables::Variables;
+use super::work::Work;
 use super::write::duplicate_key;
 use crate::access::Need;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
-use flagstone::{Collection, Database, Document, Expires, Filter, Space, Transaction, Value};
+use flagstone::{Collection, Database, Document, Filter, Space, Value};
 use flagstone_pipeline::{PipelineError, RowStages, is_same};
 use std::sync::PoisonError;
 
@@ -59,10 +60,11 @@ pub(super) fn clean(db: &Database) -> flagstone::Result<()> {
 /// collection is as it was: nobody creates another one meanwhile, and `clean` ends what a crash
 /// has interrupted.
 pub(super) fn put_in_place(service: &Service, from: &str, into: &Namespace) -> Outcome {
+    service.refuse_there("another name of a collection", "$merge into another collection")?;
     let db = &service.db;
     let name = into.keyspace();
     let _alone = service.replacing.write().unwrap_or_else(PoisonError::into_inner);
-    service.clock.mark(db);
+    service.mark_time();
     if db.space(&name).existing().collection()?.is_none() {
         return Ok(db.rename_keyspace(from, &name)?);
     }
@@ -173,7 +175,7 @@ impl Output {
         }
         run.require(Need::Write, &self.namespace().database)?;
         match self {
-            Self::Out(_) => Ok(()),
+            Self::Out(_) => run.service.refuse_there("$out", "$merge into an empty collection"),
             Self::Merge(merge) => merge.has_null(run).map(drop),
         }
     }
@@ -282,25 +284,26 @@ fn fill(
     for info in old.iter().flat_map(Collection::indexes) {
         collection.create_index(&info.name, index_of(&info)?)?;
     }
-    in_chunks(run, rows, None, |tx, row| {
-        let (key, document) = stored(row.clone())?;
-        if tx.get(&collection, &key)?.is_some() {
+    in_chunks(run, rows, None, |work, row| {
+        let (key, document) = stored(row.clone(), work)?;
+        if work.get(&collection, &key)?.is_some() {
             return Err(duplicate_key(into, &key));
         }
-        Ok(tx.put(&collection, &key, &document)?)
+        work.put(&collection, &key, &document, None)
     })
     .map_err(|failure| super::write::with_index(failure, (into, &collection), None))
 }
 
-/// Calls `work` with each row; a chunk of rows is one commit. With `failed` a row that fails does
-/// not hold up those behind it, and the first such failure is put there.
+/// Calls `work` with each row; a chunk of rows is one commit, in a cluster each row. With `failed`
+/// a row that fails does not hold up those behind it, and the first such failure is put there.
 fn in_chunks(
     run: &mut Run<'_, '_>,
     rows: impl Iterator<Item = Result<Document, PipelineError>>,
     mut failed: Option<&mut Option<Failure>>,
-    work: impl Fn(&mut Transaction, &Value) -> Outcome,
+    work: impl Fn(&mut Work<'_>, &Value) -> Outcome,
 ) -> Outcome {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
+    let chunk_rows = if run.service.home.cluster().is_some() { 1 } else { CHUNK_ROWS };
     run.has_one_commit = false;
     let mut commit = |chunk: &[Value]| {
         let done = run.atomically(|_run, tx| chunk.iter().try_for_each(|row| work(tx, row)));
@@ -323,7 +326,7 @@ fn in_chunks(
         let row = row.map_err(super::aggregate::of_rows)?;
         bytes += row.as_bytes().len();
         chunk.push(row.to_value());
-        if chunk.len() == CHUNK_ROWS || bytes >= CHUNK_BYTES {
+        if chunk.len() == chunk_rows || bytes >= CHUNK_BYTES {
             commit(&chunk)?;
             chunk.clear();
             bytes = 0;
@@ -333,9 +336,9 @@ fn in_chunks(
 }
 
 /// Returns the key and the stored form of a row; a row without a key gets a new one.
-fn stored(row: Value) -> Outcome<(Value, Document)> {
+fn stored(row: Value, work: &mut Work<'_>) -> Outcome<(Value, Document)> {
     let (key, rest) = id::without_id(row)?;
-    let key = key.unwrap_or_else(|| Value::ObjectId(id::new_id()));
+    let key = key.unwrap_or_else(|| Value::ObjectId(work.new_id()));
     let document = Document::from_value(&rest)?;
     if document.as_bytes().len() > crate::wire::DOCUMENT_BYTES_MAX {
         let text = format!("the row with the key {key} is larger than 16 MiB");
@@ -487,13 +490,13 @@ impl Merge {
             Matched::Replace => Replacing::new(run.service)?,
             _ => None,
         };
-        in_chunks(run, rows, Some(&mut failed), |tx, row| {
-            // A dropped collection lives on under a hidden name.
+        in_chunks(run, rows, Some(&mut failed), |work, row| {
+            // A dropped collection lives on under a hidden name, unless it is in a cluster.
             if collection.name() != keyspace {
                 let text = format!("{} was dropped or renamed", self.into);
                 return Err(Failure::new(Code::NamespaceNotFound, text));
             }
-            self.one(tx, &collection, row, (now, has_null), replacing.as_ref())
+            self.one(work, &collection, row, (now, has_null), replacing.as_ref())
         })
         .and_then(|()| failed.map_or(Ok(()), Err))
         .map_err(|failure| super::write::with_index(failure, (&self.into, &collection), None))
@@ -502,13 +505,13 @@ impl Merge {
     /// Writes a row.
     fn one(
         &self,
-        tx: &mut Transaction,
+        work: &mut Work<'_>,
         collection: &Collection,
         row: &Value,
         (now, has_null): (DateTime, bool),
         replacing: Option<&Replacing>,
     ) -> Outcome {
-        let mut filter = Filter::everything();
+        let (mut filter, mut matcher) = (Filter::everything(), None);
         let mut found = None;
         for path in &self.on {
             let value = path.split('.').try_fold(row, |value, name| value.get(name));
@@ -540,23 +543,35 @@ impl Merge {
                 Some(key) => filter.and(Filter::key().one_of([key])),
                 None => filter,
             };
-            let mut cursor = tx.find(collection, filter).limit(1).run()?;
-            if cursor.advance()? { Some(cursor.key()?) } else { None }
+            matcher = Some(filter.compile_with_key()?);
+            work.found_by(|work| {
+                let mut cursor = work.find(collection, filter).limit(1).run()?;
+                Ok(if cursor.advance()? { Some(cursor.key()?) } else { None })
+            })?
         };
-        let old = match &key {
-            Some(key) => tx.get(collection, key)?.map(|document| (key.clone(), document)),
+        let mut old = match &key {
+            Some(key) => work.get(collection, key)?.map(|document| (key.clone(), document)),
             None => None,
         };
+        // In a cluster it may have changed since it was found.
+        let is_in_cluster = work.transaction().is_none();
+        if let (Some((key, document)), Some(matcher)) = (&old, &matcher)
+            && is_in_cluster
+            && !matcher.matches_with_key(&document.root(), &id::key_bytes(key))?
+        {
+            work.note_unmatched(key);
+            old = None;
+        }
         let Some((key, document)) = old else {
             return match self.unmatched {
                 Unmatched::Discard => Ok(()),
                 Unmatched::Fail => Err(unmatched(row.clone())),
                 Unmatched::Insert => {
-                    let (key, document) = stored(row.clone())?;
-                    if tx.get(collection, &key)?.is_some() {
+                    let (key, document) = stored(row.clone(), work)?;
+                    if work.get(collection, &key)?.is_some() {
                         return Err(duplicate_key(&self.into, &key));
                     }
-                    Ok(tx.put(collection, &key, &document)?)
+                    work.put(collection, &key, &document, None)
                 }
             };
         };
@@ -576,12 +591,12 @@ impl Merge {
         if is_same(&old, &new) {
             return Ok(());
         }
-        let (_key, document) = stored(new)?;
-        let expiry = collection.expiry(&key)?;
-        tx.put(collection, &key, (&document).expires(expiry))?;
-        match replacing {
-            Some(replacing) => replacing.note(tx, &self.into.keyspace(), &key),
-            None => Ok(()),
+        let (_key, document) = stored(new, work)?;
+        let expiry = work.expiry(collection, &key)?;
+        work.put(collection, &key, &document, expiry)?;
+        match (replacing, work.transaction()) {
+            (Some(replacing), Some(tx)) => replacing.note(tx, &self.into.keyspace(), &key),
+            _ => Ok(()),
         }
     }
 }

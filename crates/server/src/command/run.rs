@@ -5,6 +5,7 @@ use super::id::Incoming;
 use super::name::Namespace;
 use super::service::{Client, Service};
 use super::table;
+use super::work::{OneDocument, Work};
 use crate::access::Need;
 use crate::bson::{BsonWriter, Element, elements, kind, values};
 use crate::failure::{Code, Failure, Limit, Outcome};
@@ -13,7 +14,8 @@ use crate::session::operations::MESSAGE;
 use crate::session::sessions::{RETRYABLE, WriteId};
 use crate::watch::{Cause, End};
 use crate::wire::{Request, Sequence};
-use flagstone::internal::durability as durability_of;
+use flagstone::internal::{durability as durability_of, interrupt_check};
+use flagstone::remote::Write;
 use flagstone::{
     Collection, Document, Durability, ErrorKind, Slice, Transaction, TransactionOptions, View,
 };
@@ -360,6 +362,11 @@ impl<'r> Run<'r, '_> {
         self.service.existing(namespace)
     }
 
+    /// Lets the next call for a collection see what other servers have done with its indexes.
+    pub(crate) fn look_again(&self, namespace: &Namespace) {
+        self.service.home.look_again(&namespace.keyspace());
+    }
+
     /// Returns a collection that must be there.
     pub(crate) fn required(&self, namespace: &Namespace) -> Outcome<Collection> {
         self.existing(namespace)?.ok_or_else(|| {
@@ -393,10 +400,13 @@ impl<'r> Run<'r, '_> {
     /// others change meanwhile what it works on.
     pub(crate) fn atomically<T>(
         &mut self,
-        mut work: impl FnMut(&Self, &mut Transaction) -> Outcome<T>,
+        mut work: impl FnMut(&Self, &mut Work<'_>) -> Outcome<T>,
     ) -> Outcome<T> {
+        if self.service.home.cluster().is_some() {
+            return self.on_one_document(work);
+        }
         if let Some(mut transaction) = self.transaction.take() {
-            let done = work(self, &mut transaction);
+            let done = work(self, &mut Work::Transaction(&mut transaction));
             self.transaction = Some(transaction);
             return done;
         }
@@ -410,7 +420,7 @@ impl<'r> Run<'r, '_> {
         let mut plans = 1;
         for _try in 0..TRIES_MAX {
             let mut transaction = options.begin(&self.service.db)?;
-            let done = match work(self, &mut transaction) {
+            let done = match work(self, &mut Work::Transaction(&mut transaction)) {
                 // An index was dropped: another plan finds what it looks for, unless the
                 // collection was.
                 Err(failure) if failure.code == Code::QueryPlanKilled && plans < PLANS_MAX => {
@@ -421,15 +431,52 @@ impl<'r> Run<'r, '_> {
                 done => done?,
             };
             // A command that makes many commits may take long.
-            self.service.clock.mark(&self.service.db);
+            self.service.mark_time();
             match transaction.commit() {
                 Ok(()) => return Ok(done),
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let text = "the documents change faster than they can be written";
-        Err(Failure::new(Code::WriteConflict, text))
+        Err(too_fast())
+    }
+
+    /// Runs `work` on one document of a cluster.
+    fn on_one_document<T>(
+        &self,
+        mut work: impl FnMut(&Self, &mut Work<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let mut plans = 1;
+        for _try in 0..TRIES_MAX {
+            let mut one = OneDocument::default();
+            let looked = work(self, &mut Work::One(&mut one));
+            let Some((remote, key)) = one.place() else {
+                match looked {
+                    Err(failure)
+                        if failure.code == Code::QueryPlanKilled
+                            && !failure.is_of_dropped()
+                            && plans < PLANS_MAX =>
+                    {
+                        plans += 1;
+                        continue;
+                    }
+                    done => return done,
+                }
+            };
+            let mut done = None;
+            remote.rewrite(&key, &mut |row| {
+                one.begin(row);
+                let worked = work(self, &mut Work::One(&mut one));
+                let write = if worked.is_ok() { one.end() } else { Write::Nothing };
+                done = Some(worked);
+                Ok(write)
+            })?;
+            match done {
+                Some(done) if !one.is_lost() => return done,
+                _ => interrupt_check()?,
+            }
+        }
+        Err(too_fast())
     }
 
     /// Waits until everything that the client was or will be told survives a power cut, if its
@@ -444,7 +491,9 @@ impl<'r> Run<'r, '_> {
             None => false,
         };
         let writes = !self.has_one_commit && durability(&args)?.is_some();
-        if self.transaction.is_some() || !(reads || writes) {
+        // In a cluster all of it is in the memory of most machines.
+        let is_there = self.service.home.cluster().is_some();
+        if self.transaction.is_some() || is_there || !(reads || writes) {
             return Ok(());
         }
         self.sync()
@@ -478,13 +527,13 @@ impl<'r> Run<'r, '_> {
     /// Notes what a statement does, if it can be retried.
     pub(crate) fn note(
         &self,
-        transaction: &mut Transaction,
+        work: &mut Work<'_>,
         number: u32,
         done: impl FnOnce() -> Outcome<Vec<u8>>,
     ) -> Outcome {
-        match &self.write {
-            Some(write) => write.note(&self.service.db, transaction, number, &done()?),
-            None => Ok(()),
+        match (&self.write, work.transaction()) {
+            (Some(write), Some(tx)) => write.note(&self.service.db, tx, number, &done()?),
+            _ => Ok(()),
         }
     }
 
@@ -503,6 +552,12 @@ impl<'r> Run<'r, '_> {
     pub(crate) fn user(&self) -> Option<String> {
         self.client.user.as_ref().map(|user| user.name.clone())
     }
+}
+
+#[cold]
+fn too_fast() -> Failure {
+    let text = "the documents change faster than they can be written";
+    Failure::new(Code::WriteConflict, text)
 }
 
 /// Returns the durability that the write concern of a command asks for; `None` for that of the

@@ -1,5 +1,6 @@
 //! What all connections share, what each has of its own, and how a message is answered.
 
+use super::args::Args;
 use super::builds::Builds;
 use super::id::Incoming;
 use super::latency::Latencies;
@@ -10,6 +11,7 @@ use super::table::{self, Entry, Trait};
 use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Limit, Outcome};
+use crate::home::Home;
 use crate::room::Room;
 use crate::session::clock::{Clock, Time};
 use crate::session::cursors::Cursors;
@@ -17,7 +19,9 @@ use crate::session::operations::{Operations, Registration, UseKind};
 use crate::session::sessions::{RETRYABLE, SessionKey, Sessions, TRANSIENT};
 use crate::watch::{self, Cause, End};
 use crate::wire::{Request, WireError, put_message, put_reply};
-use flagstone::{Collection, Database, Document, KeyspaceOptions, Routing, View};
+use flagstone::internal::RemoteDatabase;
+use flagstone::remote::unsupported;
+use flagstone::{Collection, Database, Document, View};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -88,7 +92,10 @@ impl Default for ServiceOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Service {
+    /// What is private to this process; without a cluster also all collections.
     pub(crate) db: Database,
+    /// Where the collections are.
+    pub(crate) home: Arc<Home>,
     pub(crate) users: Arc<Users>,
     pub(crate) cursors: Cursors,
     pub(crate) sessions: Sessions,
@@ -235,6 +242,31 @@ impl Service {
     pub fn new(db: Database, options: ServiceOptions) -> flagstone::Result<Arc<Self>> {
         let users = Arc::new(Users::open(&db)?);
         super::output::clean(&db)?;
+        let home = Arc::new(Home::Here(db.clone()));
+        Self::of((db, home), users, options)
+    }
+
+    /// Creates a service over the collections of a cluster. Any number of them may serve one, of
+    /// several processes, too. They share its users, of whose changes each learns by
+    /// [`Service::tick`], and by logins.
+    ///
+    /// # Errors
+    /// If the users cannot be read.
+    pub fn over(
+        cluster: Arc<dyn RemoteDatabase>,
+        options: ServiceOptions,
+    ) -> flagstone::Result<Arc<Self>> {
+        let scratch = cluster.scratch()?;
+        let home = Arc::new(Home::there(cluster));
+        let users = Arc::new(Users::of(&home)?);
+        Self::of((scratch, home), users, options)
+    }
+
+    fn of(
+        (db, home): (Database, Arc<Home>),
+        users: Arc<Users>,
+        options: ServiceOptions,
+    ) -> flagstone::Result<Arc<Self>> {
         // What open transactions have written counts in no other budget.
         let budget = usize::try_from(db.stats().memory_budget).unwrap_or(usize::MAX);
         let keeps_changes = db.stats().changes.is_some();
@@ -246,6 +278,7 @@ impl Service {
             cursors: Cursors::new(options.cursors_max),
             sessions: Sessions::new(options.sessions_max, transaction_bytes, options.snapshot_age),
             db,
+            home,
             operations: Arc::default(),
             parsed: Room::new(options.parsed_bytes),
             options,
@@ -336,7 +369,7 @@ impl Service {
                 let put = put_message(out, ids, false, has_checksum, |out| {
                     let at = out.len();
                     self.execute(client, message.command, message.sequences, None, out);
-                    put_time(self.clock.time(&self.db), at, out);
+                    self.put_time(at, out);
                     Ok(())
                 });
                 if wants_none {
@@ -347,12 +380,35 @@ impl Service {
             Request::Query { database, command } => put_reply(out, ids, |out| {
                 let at = out.len();
                 self.execute(client, command, Vec::new(), Some(database), out);
-                put_time(self.clock.time(&self.db), at, out);
+                self.put_time(at, out);
                 Ok(())
             }),
         };
         let Ok(()) = written;
         Ok(())
+    }
+
+    /// Appends the time to the reply that begins at `at`. In a cluster there is none that all
+    /// servers share: whatever was acknowledged before is seen.
+    fn put_time(&self, at: usize, out: &mut Vec<u8>) {
+        if self.home.cluster().is_none() {
+            put_time(self.clock.time(&self.db), at, out);
+        }
+    }
+
+    /// Lets what is written from here on have the present second.
+    pub(crate) fn mark_time(&self) {
+        if self.home.cluster().is_none() {
+            self.clock.mark(&self.db);
+        }
+    }
+
+    /// Refuses what a cluster does not do. `instead` says what to use.
+    pub(crate) fn refuse_there(&self, what: &str, instead: &str) -> Outcome {
+        match self.home.cluster() {
+            Some(_) => Err(unsupported(what, instead).into()),
+            None => Ok(()),
+        }
     }
 
     /// Runs one command, which is given as a document, on a database. The reply says whether it
@@ -422,8 +478,16 @@ impl Service {
     ) -> Outcome {
         let start = out.len();
         let is_query = UseKind::of(command.name) == UseKind::Query;
-        for _ in 1..PLANS_MAX {
+        for attempt in 1..PLANS_MAX {
             let done = self.execute_parsed(client, command, incoming, out);
+            // Another process has dropped a collection whose handle was known: there may be a new
+            // one of its name. A cursor is of the old one.
+            let is_dropped = matches!(&done, Err(one) if one.is_of_dropped());
+            if attempt == 1 && is_dropped && command.name != "getMore" {
+                self.home.forget();
+                out.truncate(start);
+                continue;
+            }
             let is_killed = matches!(&done, Err(one) if one.code == Code::QueryPlanKilled);
             // A transaction has ended with the error.
             if !is_killed || !is_query || command.body.root().get("autocommit")?.is_some() {
@@ -477,10 +541,15 @@ impl Service {
         let args = run.args();
         let looked = args.look(entry.fields, entry.ignored, entry.refused)?;
         args.refuse_collation()?;
+        self.check_there(entry, &args)?;
         if let Some(time) = super::concern::check(&args, entry.is(Trait::ReadConcern))?
             && entry.need != Need::Nothing
         {
-            self.clock.reach(&self.db, time)?;
+            match self.home.cluster() {
+                // Of another server: what was acknowledged before is seen.
+                Some(_) => {}
+                None => self.clock.reach(&self.db, time)?,
+            }
         }
         if looked.is_strict && !entry.is_in_api() {
             let text = format!("{} is not in version 1 of the API (apiStrict)", entry.name);
@@ -497,7 +566,7 @@ impl Service {
             Some(millis) => command.began.checked_add(Duration::from_millis(millis)),
         };
         if entry.name == "commitTransaction" {
-            self.clock.mark(&self.db);
+            self.mark_time();
         }
         run.reply.begin();
         if looked.asks_help {
@@ -617,7 +686,7 @@ impl Service {
 
     /// Returns a collection if there is one.
     pub(crate) fn existing(&self, namespace: &Namespace) -> Outcome<Option<Collection>> {
-        let look = || self.db.space(&namespace.keyspace()).existing().collection();
+        let look = || self.home.existing(&namespace.keyspace());
         if let Some(found) = look()? {
             return Ok(Some(found));
         }
@@ -647,13 +716,7 @@ impl Service {
         let Namespace { database, collection } = namespace;
         notes::note(self, [catalog_event("create", database, Some(collection), None)])?;
         let name = namespace.keyspace();
-        let collection = match partitions {
-            Some(partitions) => {
-                let options = KeyspaceOptions::new().routing(Routing::Hash(partitions));
-                self.db.space(&name).options(options).collection()?
-            }
-            None => self.db.collection(&name)?,
-        };
+        let collection = self.home.created(&name, partitions)?;
         if self.keeps_changes {
             collection.keep_old_documents(true)?;
         }
@@ -666,6 +729,15 @@ impl Service {
             Some(lsid) => session_key(&lsid, run.client).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Refuses what a cluster does not do.
+    fn check_there(&self, entry: &Entry, args: &Args<'_>) -> Outcome {
+        let Some(cluster) = self.home.cluster() else { return Ok(()) };
+        if let Some(instead) = entry.not_in_cluster {
+            return Err(unsupported(&format!("the command {}", entry.name), instead).into());
+        }
+        super::concern::check_there(args, cluster)
     }
 
     /// Refuses everything once the server stops.
@@ -690,7 +762,7 @@ impl Service {
             _ if need == Need::Nothing => return Ok(()),
             user if is_free || user.as_ref().is_some_and(|user| user.may(need, database)) => {
                 if need == Need::Write {
-                    self.clock.mark(&self.db);
+                    self.mark_time();
                 }
                 return Ok(());
             }
@@ -713,15 +785,19 @@ impl Service {
     }
 
     /// Ends what nobody has used for long, or is too old: cursors, transactions, sessions. Drops
-    /// collections whose changes have left the log. To be called now and then.
+    /// collections whose changes have left the log. Of a cluster, reads the users again. To be
+    /// called now and then.
     ///
     /// # Errors
-    /// If a collection could not be dropped: the next call tries again.
+    /// If a collection could not be dropped, or the users not read: the next call tries again.
     pub fn tick(&self) -> flagstone::Result<()> {
         self.cursors.end_idle();
         self.cursors.end_aged();
         self.sessions.end_idle();
-        super::dropped::purge(self)
+        match self.home.cluster() {
+            Some(_) => self.users.reload(),
+            None => super::dropped::purge(self),
+        }
     }
 
     /// Refuses all further commands, and ends cursors and sessions.

@@ -14,6 +14,7 @@ use super::service::{Client, Service};
 use crate::access::{ADMIN, Need};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use crate::home::INSTEAD_OF_CHANGES;
 use crate::session::clock::{self, CHANGES, Mark, Time};
 use crate::session::cursors::{Live, Rows};
 use crate::session::sessions::{RETRIES, SessionKey, committed};
@@ -245,6 +246,7 @@ impl Stream {
         after: Option<&str>,
         stages: Option<RowStages>,
     ) -> Outcome<Self> {
+        service.refuse_there("the feed of changes", INSTEAD_OF_CHANGES)?;
         let db = &service.db;
         if !service.keeps_changes {
             let text =

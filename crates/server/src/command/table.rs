@@ -21,6 +21,8 @@ pub(crate) struct Entry {
     pub(crate) ignored: &'static [&'static str],
     /// The fields that are refused if they ask for something.
     pub(crate) refused: &'static [&'static str],
+    /// What to use instead of it in a cluster, which does not have it.
+    pub(crate) not_in_cluster: Option<&'static str>,
     /// What it does, in a sentence.
     pub(crate) help: &'static str,
     pub(crate) run: fn(&mut Run<'_, '_>) -> Outcome,
@@ -89,6 +91,7 @@ macro_rules! table {
         $(refuses [$($refused:literal),*],)?
         $(refuses_all $all:path,)?
         $(is [$($trait:ident),*],)?
+        $(not_in_cluster $instead:literal,)?
         $help:literal;
     )*) => {
         /// All commands, in the order of their names.
@@ -99,6 +102,7 @@ macro_rules! table {
                 fields: &[$($field),*],
                 ignored: &[$($($ignored),*)?],
                 refused: table!(@refused $(&[$($refused),*])? $($all)?),
+                not_in_cluster: table!(@instead $($instead)?),
                 help: $help,
                 run: $run,
                 traits: &[$($(Trait::$trait),*)?],
@@ -107,6 +111,8 @@ macro_rules! table {
     };
     (@refused) => { &[] };
     (@refused $refused:expr) => { $refused };
+    (@instead) => { None };
+    (@instead $instead:literal) => { Some($instead) };
 }
 
 table! {
@@ -114,6 +120,7 @@ table! {
         [],
         ignores ["recoveryToken"],
         is [InApi],
+        not_in_cluster "a command that changes one document",
         "Aborts a transaction.";
     "aggregate" Read aggregate::aggregate,
         ["pipeline", "cursor", "explain", "let", "hint", "collation"],
@@ -132,6 +139,7 @@ table! {
         ignores ["validationLevel", "validationAction"],
         refuses ["expireAfterSeconds", "validator", "viewOn", "pipeline"],
         is [InApi],
+        not_in_cluster "a new index, or another collection",
         "Changes the options of a collection.";
     "collStats" Read catalog::coll_stats, ["scale"], "Returns sizes and counts of a collection.";
     "collstats" Read catalog::coll_stats, ["scale"], "As collStats.";
@@ -139,12 +147,14 @@ table! {
         [],
         ignores ["recoveryToken"],
         is [InApi, Writes],
+        not_in_cluster "a command that changes one document",
         "Commits a transaction.";
     "compact" Write catalog::compact,
         [],
         ignores ["force", "freeSpaceTargetMB"],
         refuses ["dryRun"],
         is [NoWriteConcern],
+        not_in_cluster "nodetool compact of Cassandra",
         "Compacts a collection.";
     "connectionStatus" Nothing connection::connection_status,
         ["showPrivileges"],
@@ -281,6 +291,7 @@ table! {
     "renameCollection" Login catalog::rename,
         ["to", "dropTarget", "stayTemp", "collectionUUID"],
         is [Writes],
+        not_in_cluster "$merge into another collection",
         "Renames a collection.";
     "saslContinue" Nothing connection::sasl_continue,
         ["conversationId", "payload"],

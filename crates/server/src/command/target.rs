@@ -5,9 +5,11 @@ use super::filter;
 use super::id;
 use super::run::Run;
 use super::variables::Variables;
+use super::work::Work;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::DateTime;
-use flagstone::internal::end_loads;
+use flagstone::doc::{DateTime, FieldPath};
+use flagstone::internal::document::Direction;
+use flagstone::internal::{end_loads, remote_of};
 use flagstone::query::{Hint, Matcher, SortSpec};
 use flagstone::{Collection, Cursor, Document, Filter, Find, Transaction, Value};
 use flagstone_pipeline::Condition;
@@ -67,11 +69,16 @@ impl<'a> Target<'a> {
     }
 
     /// Returns the key of the first document.
-    pub(super) fn first(&self, tx: &Transaction) -> Outcome<Option<Value>> {
+    pub(super) fn first(&self, work: &mut Work<'_>) -> Outcome<Option<Value>> {
         if self.key.is_some() {
             return Ok(self.key.clone());
         }
-        let find = self.find_in(tx);
+        work.found_by(|work| {
+            self.first_of(self.find(work.find(self.collection, self.filter.clone())))
+        })
+    }
+
+    fn first_of(&self, find: Find<'_>) -> Outcome<Option<Value>> {
         let find = if self.condition.is_none() { find.limit(1) } else { find };
         let mut cursor = find.run()?;
         while cursor.advance().map_err(Failure::of_reading)? {
@@ -138,7 +145,13 @@ impl<'a> Target<'a> {
             let keys = self.all(tx)?;
             return keys.iter().try_for_each(|key| work(run, key));
         }
-        let mut cursor = self.find(self.collection.find(self.filter.clone())).run()?;
+        let mut find = self.find(self.collection.find(self.filter.clone()));
+        if remote_of(self.collection).is_some() {
+            // A query of a cluster shows no single moment: in the order of an index it would find
+            // again what was changed. That of the keys has each document once.
+            find = find.sort(SortSpec::new([(FieldPath::primary_key(), Direction::Ascending)])?);
+        }
+        let mut cursor = find.run()?;
         while cursor.advance().map_err(Failure::of_reading)? {
             if self.holds(&mut cursor)? {
                 let key = cursor.key()?;
@@ -151,22 +164,41 @@ impl<'a> Target<'a> {
 
     /// Removes a document of the target. One that was found by more than its key ends the marks of
     /// loads, as in the library.
-    pub(super) fn remove(&self, tx: &mut Transaction, key: &Value) -> Outcome {
-        if self.key.is_none() {
+    pub(super) fn remove(&self, work: &mut Work<'_>, key: &Value) -> Outcome {
+        if self.key.is_none()
+            && let Some(tx) = work.transaction()
+        {
             end_loads(tx, self.collection)?;
         }
-        Ok(tx.delete(self.collection, key)?)
+        work.delete(self.collection, key)
+    }
+
+    /// Does before a removal in a cluster what is a part of one in a transaction.
+    pub(super) fn end_loads_there(&self) -> Outcome {
+        match remote_of(self.collection) {
+            Some(remote) if self.key.is_none() => Ok(remote.end_loads()?),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the document of a key, if it is one of the target.
-    pub(super) fn read(&self, tx: &Transaction, key: &Value) -> Outcome<Option<Document>> {
-        let Some(document) = tx.get(self.collection, key)? else { return Ok(None) };
+    pub(super) fn read(&self, work: &mut Work<'_>, key: &Value) -> Outcome<Option<Document>> {
+        let found = match work.get(self.collection, key)? {
+            Some(document) if self.matches(key, &document)? => Some(document),
+            _ => None,
+        };
+        if found.is_none() {
+            work.note_unmatched(key);
+        }
+        Ok(found)
+    }
+
+    fn matches(&self, key: &Value, document: &Document) -> Outcome<bool> {
         let matches = match &self.matcher {
             Some(matcher) => matcher.matches_with_key(&document.root(), &id::key_bytes(key))?,
             None => true,
         };
-        let matches = matches && self.holds_for(key, &document)?;
-        Ok(matches.then_some(document))
+        Ok(matches && self.holds_for(key, document)?)
     }
 }
 

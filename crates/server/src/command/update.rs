@@ -10,12 +10,13 @@ use super::run::{Run, STATEMENTS_MAX};
 use super::service::{Counters, Service};
 use super::target::Target;
 use super::variables::Variables;
+use super::work::Work;
 use super::write::{Failures, duplicate_key, is_ordered, with_index};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
 use flagstone::query::Matcher;
-use flagstone::{Collection, Document, Expires, Space, Transaction, Value, View};
+use flagstone::{Collection, Document, Value, View};
 use flagstone_pipeline::update::{Context, Update};
 use std::cell::RefCell;
 
@@ -65,11 +66,11 @@ impl<'a> UpdateStatement<'a> {
     /// Changes the document of a key if it is one of the target.
     fn one(
         &self,
-        tx: &mut Transaction,
+        work: &mut Work<'_>,
         target: &Target<'_>,
         key: &Value,
     ) -> Outcome<Option<Changed>> {
-        let Some(document) = target.read(tx, key)? else { return Ok(None) };
+        let Some(document) = target.read(work, key)? else { return Ok(None) };
         let mut new = id::shown(key, &document)?;
         let old = self.is_shown.then(|| new.clone());
         let position = match (self.update.matched_array(), &target.matcher) {
@@ -84,12 +85,12 @@ impl<'a> UpdateStatement<'a> {
         let shown = (self.is_shown && is_changed).then(|| new.clone());
         if is_changed {
             let (_key, stored) = id::without_id(new)?;
-            let expiry = target.collection.expiry(key)?;
+            let expiry = work.expiry(target.collection, key)?;
             let stored = document_of(&stored)?;
-            let put = tx.put(target.collection, key, (&stored).expires(expiry));
+            let put = work.put(target.collection, key, &stored, expiry);
             self.last.replace(Some(stored));
             put?;
-            if let Some(replacing) = &self.replacing {
+            if let (Some(replacing), Some(tx)) = (&self.replacing, work.transaction()) {
                 replacing.note(tx, &self.namespace.keyspace(), key)?;
             }
         }
@@ -98,13 +99,13 @@ impl<'a> UpdateStatement<'a> {
     }
 
     /// Changes the first document of the target. If there is none, an upsert inserts one.
-    fn first(&self, tx: &mut Transaction, target: &Target<'_>) -> Outcome<Option<Changed>> {
-        let changed = match target.first(tx)? {
-            Some(key) => self.one(tx, target, &key)?,
+    fn first(&self, work: &mut Work<'_>, target: &Target<'_>) -> Outcome<Option<Changed>> {
+        let changed = match target.first(work)? {
+            Some(key) => self.one(work, target, &key)?,
             None => None,
         };
         match changed {
-            None if self.is_upsert => self.insert(tx, target).map(Some),
+            None if self.is_upsert => self.insert(work, target).map(Some),
             changed => Ok(changed),
         }
     }
@@ -115,18 +116,18 @@ impl<'a> UpdateStatement<'a> {
     }
 
     /// Inserts what an upsert makes of the filter.
-    fn insert(&self, tx: &mut Transaction, target: &Target<'_>) -> Outcome<Changed> {
+    fn insert(&self, work: &mut Work<'_>, target: &Target<'_>) -> Outcome<Changed> {
         let context = Context { position: None, is_insert: true, now: self.now };
         let document = self.update.upserted(&target.filter, &context)?;
         let (key, stored) = id::without_id(document)?;
-        let key = key.unwrap_or_else(|| Value::ObjectId(id::new_id()));
+        let key = key.unwrap_or_else(|| Value::ObjectId(work.new_id()));
         // The document of this key is no match, or it would have been found.
-        if tx.get(target.collection, &key)?.is_some() {
+        if work.get(target.collection, &key)?.is_some() {
             return Err(duplicate_key(self.namespace, &key));
         }
         let stored = document_of(&stored)?;
         let new = if self.is_shown { Some(id::shown(&key, &stored)?) } else { None };
-        let put = tx.put(target.collection, &key, &stored);
+        let put = work.put(target.collection, &key, &stored, None);
         self.last.replace(Some(stored));
         put?;
         Ok(Changed { key, is_inserted: true, is_changed: true, old: None, new })
@@ -300,12 +301,12 @@ fn update_first(
     number: u32,
 ) -> Outcome<Done> {
     again_if_raced(change, || {
-        run.atomically(|run, tx| {
+        run.atomically(|run, work| {
             let mut done = Done::default();
-            if let Some(changed) = change.first(tx, target)? {
+            if let Some(changed) = change.first(work, target)? {
                 done.note(changed);
             }
-            run.note(tx, number, || done.write())?;
+            run.note(work, number, || done.write())?;
             Ok(done)
         })
     })
@@ -332,14 +333,14 @@ fn update_all(
     done: &mut Done,
 ) -> Outcome {
     target.each(run, |run, key| {
-        if let Some(changed) = run.atomically(|_run, tx| change.one(tx, target, key))? {
+        if let Some(changed) = run.atomically(|_run, work| change.one(work, target, key))? {
             done.note(changed);
         }
         Ok(())
     })?;
     if done.matched == 0
         && change.is_upsert
-        && let Some(changed) = run.atomically(|_run, tx| change.first(tx, target))?
+        && let Some(changed) = run.atomically(|_run, work| change.first(work, target))?
     {
         done.note(changed);
     }
@@ -386,17 +387,20 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
             let target = Target::parse(&args, "query", &collection, &variables)?;
             let number = run.statement(0);
             run.has_one_commit = true;
+            if removes {
+                target.end_loads_there()?;
+            }
             let mut work = || {
-                run.atomically(|run, tx| {
+                run.atomically(|run, work| {
                     let changed = match &change {
-                        Some(change) => change.first(tx, &target)?,
-                        None => remove_first(tx, &target)?,
+                        Some(change) => change.first(work, &target)?,
+                        None => remove_first(work, &target)?,
                     };
                     let is_found = changed.is_some();
                     let shown = (&fields, target.matcher.as_ref());
                     let reply = reply_of(shown, changed.as_ref(), returned)?;
                     if is_found {
-                        run.note(tx, number, || Ok(reply.clone()))?;
+                        run.note(work, number, || Ok(reply.clone()))?;
                     }
                     Ok(reply)
                 })
@@ -418,10 +422,10 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 /// Removes the first document of the target.
-fn remove_first(tx: &mut Transaction, target: &Target<'_>) -> Outcome<Option<Changed>> {
-    let Some(key) = target.first(tx)? else { return Ok(None) };
-    let Some(document) = target.read(tx, &key)? else { return Ok(None) };
-    target.remove(tx, &key)?;
+fn remove_first(work: &mut Work<'_>, target: &Target<'_>) -> Outcome<Option<Changed>> {
+    let Some(key) = target.first(work)? else { return Ok(None) };
+    let Some(document) = target.read(work, &key)? else { return Ok(None) };
+    target.remove(work, &key)?;
     let old = Some(id::shown(&key, &document)?);
     Ok(Some(Changed { key, is_inserted: false, is_changed: true, old, new: None }))
 }

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::filter;
-use super::id::ID;
+use super::id::{self, ID};
 use super::name::Namespace;
 use super::read::put_count;
 use super::run::Run;
@@ -13,9 +13,11 @@ use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::Map;
-use flagstone::internal::names;
+use flagstone::internal::{names, remote_of, stored_form};
+use flagstone::remote::{Remote, Row};
 use flagstone::{Collection, Document, Slice, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 /// The most documents of one commit.
 const CHUNK_DOCUMENTS: usize = 1000;
@@ -284,6 +286,9 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         if chunk.is_empty() {
             return Ok(());
         }
+        if let Some(remote) = remote_of(self.collection) {
+            return self.insert_there(&Arc::clone(remote), &chunk);
+        }
         // In a transaction of the client, what was put before a refusal would be found again.
         if self.run.transaction.is_none() {
             match self.commit(&chunk) {
@@ -313,6 +318,58 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         Ok(())
     }
 
+    /// Inserts the documents of a chunk in a cluster, all at once. In order: those before the first
+    /// one that there is already.
+    fn insert_there(&mut self, remote: &Arc<dyn Remote>, chunk: &[New]) -> Outcome {
+        let (mut rows, mut refused) = (Vec::with_capacity(chunk.len()), Vec::new());
+        for (at, new) in chunk.iter().enumerate() {
+            match stored_form(self.collection, &new.document) {
+                Ok(bytes) => {
+                    let row = Row { document: bytes.into(), expiry: None };
+                    rows.push((at, (id::key_bytes(&new.key), row)));
+                }
+                Err(error) => {
+                    refused.push((at, error.into()));
+                    if self.is_ordered {
+                        break;
+                    }
+                }
+            }
+        }
+        let duplicate = |at: usize| duplicate_key(self.namespace, &chunk[at].key);
+        if self.is_ordered && rows.len() > 1 {
+            let keys: Vec<&[u8]> = rows.iter().map(|(_, (key, _))| key.as_slice()).collect();
+            let (there, mut known) = (remote.get_many(&keys)?, HashSet::new());
+            let mut looked = keys.into_iter().zip(&there);
+            if let Some(end) = looked.position(|(key, row)| row.is_some() || !known.insert(key)) {
+                refused = vec![(end, duplicate(end))];
+                rows.truncate(end);
+            }
+        }
+        let (places, rows): (Vec<usize>, Vec<_>) = rows.into_iter().unzip();
+        let (mut inserted, mut last) = (0, 0);
+        for (at, added) in places.into_iter().zip(remote.insert_many(rows)) {
+            match added {
+                Ok(true) => (inserted, last) = (inserted + 1, at),
+                Ok(false) => refused.push((at, duplicate(at))),
+                Err(error) => refused.push((at, error.into())),
+            }
+        }
+        self.inserted += inserted;
+        refused.sort_by_key(|(at, _)| *at);
+        for (at, mut failure) in refused {
+            if self.is_ordered && at < last {
+                failure.message.push_str(" (some documents behind it were inserted)");
+            }
+            self.refuse(chunk[at].index, failure)?;
+            // All of them were sent: out of order each one that has failed is told.
+            if self.is_ordered {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn with_index(&self, failure: Failure, new: &New) -> Failure {
         with_index(failure, (self.namespace, self.collection), Some(&new.document))
     }
@@ -322,20 +379,20 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         let Some(first) = documents.first() else { return Ok(()) };
         let number = self.run.statement(first.index);
         let count = self.run.statement(documents.len());
-        self.run.atomically(|run, tx| {
+        self.run.atomically(|run, work| {
             for new in documents {
-                if tx.get(collection, &new.key)?.is_some() {
+                if work.get(collection, &new.key)?.is_some() {
                     return Err(duplicate_key(namespace, &new.key));
                 }
-                tx.put(collection, &new.key, &new.document)?;
+                work.put(collection, &new.key, &new.document, None)?;
             }
-            run.note(tx, number, || Ok(count.to_be_bytes().to_vec()))
+            run.note(work, number, || Ok(count.to_be_bytes().to_vec()))
         })
     }
 }
 
 /// Returns whether a failure is about the server, not about a document: it ends the command.
-const fn is_of_the_server(failure: &Failure) -> bool {
+fn is_of_the_server(failure: &Failure) -> bool {
     matches!(
         failure.code,
         Code::Interrupted
@@ -345,7 +402,9 @@ const fn is_of_the_server(failure: &Failure) -> bool {
             | Code::OutOfDiskSpace
             | Code::WriteConflict
             | Code::TransactionTooOld
-    )
+            | Code::HostUnreachable
+            | Code::WriteConcernFailed
+    ) || failure.is_of_dropped()
 }
 
 /// The failure of a document whose key another has.
@@ -482,13 +541,14 @@ impl Removal<'_> {
         let target = Target::parse(statement, self.filter, collection, self.variables)?;
         if self.is_one || target.key.is_some() {
             let number = self.number;
-            *removed += run.atomically(|run, tx| {
-                let Some(key) = target.first(tx)? else { return Ok(0) };
-                if target.read(tx, &key)?.is_none() {
+            target.end_loads_there()?;
+            *removed += run.atomically(|run, work| {
+                let Some(key) = target.first(work)? else { return Ok(0) };
+                if target.read(work, &key)?.is_none() {
                     return Ok(0);
                 }
-                target.remove(tx, &key)?;
-                run.note(tx, number, || Ok(Vec::new()))?;
+                target.remove(work, &key)?;
+                run.note(work, number, || Ok(Vec::new()))?;
                 Ok(1)
             })?;
             return Ok(());
@@ -517,12 +577,13 @@ impl Removal<'_> {
 
 /// Removes all documents of a target one by one.
 fn delete_by_expression(run: &mut Run<'_, '_>, target: &Target<'_>, removed: &mut u64) -> Outcome {
+    target.end_loads_there()?;
     target.each(run, |run, key| {
-        *removed += run.atomically(|_run, tx| {
-            if target.read(tx, key)?.is_none() {
+        *removed += run.atomically(|_run, work| {
+            if target.read(work, key)?.is_none() {
                 return Ok(0);
             }
-            target.remove(tx, key)?;
+            target.remove(work, key)?;
             Ok(1)
         })?;
         Ok(())

@@ -12,10 +12,14 @@ use crate::room::Parsed;
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::JsonMode;
 use flagstone::internal::document::Patcher;
+use flagstone::internal::{remote_of, stored_form};
+use flagstone::remote::{Remote, Row, Write};
 use flagstone::{
     Collection, Document, ErrorKind, Expect, Expires, JsonPatch, MergePatch, Space, Value,
     VersionToken, View,
 };
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// How often a write begins again when others have changed the document meanwhile.
@@ -158,8 +162,17 @@ fn bson(id: &View<'_>, rest: Option<&View<'_>>) -> Outcome<Vec<u8>> {
 
 /// Returns the version as an ETag.
 fn etag(version: VersionToken) -> String {
-    let digits = version.to_bytes().map(|byte| format!("{byte:02x}"));
-    format!("\"{}\"", digits.concat())
+    etag_of(&version.to_bytes())
+}
+
+fn etag_of(bytes: &[u8]) -> String {
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{digits}\"")
+}
+
+/// Returns the ETag of a document of a cluster, which gives out no versions: of its stored form.
+fn etag_of_stored(document: &[u8]) -> String {
+    etag_of(&Sha256::digest(document)[..16])
 }
 
 fn not_found(key: &Value) -> Response<'static> {
@@ -288,6 +301,12 @@ impl PatchBody {
     }
 }
 
+/// Returns a document of a cluster, and its ETag.
+fn tagged_row(row: &Row) -> Outcome<(String, Document)> {
+    let document = Document::from_bytes(row.document.clone(), None)?;
+    Ok((etag_of_stored(&row.document), document))
+}
+
 /// The document of a request.
 struct One<'a> {
     service: &'a Service,
@@ -317,16 +336,26 @@ impl<'a> One<'a> {
         Ok(self.collection.get_versioned(&self.key)?)
     }
 
+    /// Returns the document, and its ETag.
+    fn tagged(&self) -> Outcome<Option<(String, Document)>> {
+        let Some(remote) = remote_of(&self.collection) else {
+            let found = self.found()?;
+            return Ok(found.map(|(version, document)| (etag(version), document)));
+        };
+        match remote.get(&id::key_bytes(&self.key))? {
+            Some(row) => tagged_row(&row).map(Some),
+            None => Ok(None),
+        }
+    }
+
     fn get(&self) -> Outcome<Response<'static>> {
         Counters::add(&self.service.counters.queries, 1);
-        let found = self.found()?;
-        let tag = found.as_ref().map(|(version, _)| etag(*version));
-        if let Some(refused) = check(self.head, tag.as_deref())? {
+        let found = self.tagged()?;
+        let tag = found.as_ref().map(|(tag, _)| tag.as_str());
+        if let Some(refused) = check(self.head, tag)? {
             return Ok(refused);
         }
-        let (Some(tag), Some((_, document))) = (tag, found) else {
-            return Ok(not_found(&self.key));
-        };
+        let Some((tag, document)) = found else { return Ok(not_found(&self.key)) };
         let Value::Map(fields) = document.to_value() else {
             let text = format!("the document {} is no map", self.key);
             return Err(Failure::new(Code::BadValue, text));
@@ -390,6 +419,9 @@ impl<'a> One<'a> {
         &mut self,
         decide: impl Fn(&mut Self, Option<&Document>) -> Outcome<Step>,
     ) -> Outcome<Response<'static>> {
+        if let Some(remote) = remote_of(&self.collection) {
+            return self.write_there(&Arc::clone(remote), decide);
+        }
         let (mut tries, mut replacing) = (0, None);
         loop {
             let found = self.found()?;
@@ -425,15 +457,7 @@ impl<'a> One<'a> {
                 Err(error) if error.kind() == ErrorKind::Conflict && tries < TRIES => continue,
                 done => done?,
             }
-            let counters = &self.service.counters;
-            Counters::add(
-                match (&new, status) {
-                    (None, _) => &counters.deletes,
-                    (_, 201) => &counters.inserts,
-                    _ => &counters.updates,
-                },
-                1,
-            );
+            self.count(new.is_some(), status);
             let answer = Response::new(status);
             // It is done, whatever comes after it.
             return Ok(match self.tag_of(new.as_ref()) {
@@ -441,6 +465,68 @@ impl<'a> One<'a> {
                 Ok(None) | Err(_) => answer,
             });
         }
+    }
+
+    /// As [`One::write`], in a cluster: no other write comes between.
+    fn write_there(
+        &mut self,
+        remote: &Arc<dyn Remote>,
+        decide: impl Fn(&mut Self, Option<&Document>) -> Outcome<Step>,
+    ) -> Outcome<Response<'static>> {
+        let (key, mut done) = (id::key_bytes(&self.key), None);
+        remote.rewrite(&key, &mut |row| {
+            let (write, answer) = match self.decided_there(row, &decide) {
+                Ok((write, answer)) => (write, Ok(answer)),
+                Err(failure) => (Write::Nothing, Err(failure)),
+            };
+            let is_new = matches!(write, Write::Put(..));
+            done = Some((answer, (!matches!(write, Write::Nothing)).then_some(is_new)));
+            Ok(write)
+        })?;
+        let Some((answer, written)) = done else {
+            let text = "a cluster has written without a question what";
+            return Err(Failure::new(Code::InternalError, text));
+        };
+        let answer = answer?;
+        if let Some(is_new) = written {
+            self.count(is_new, answer.status);
+        }
+        Ok(answer)
+    }
+
+    /// Returns what is written over what a cluster has stored, and the answer to that.
+    fn decided_there(
+        &mut self,
+        row: Option<&Row>,
+        decide: &impl Fn(&mut Self, Option<&Document>) -> Outcome<Step>,
+    ) -> Outcome<(Write, Response<'static>)> {
+        let found = row.map(tagged_row).transpose()?;
+        let (tag, document) = found.as_ref().map(|(tag, found)| (tag.as_str(), found)).unzip();
+        if let Some(refused) = check(self.head, tag)? {
+            return Ok((Write::Nothing, refused));
+        }
+        let (new, status) = match decide(self, document)? {
+            Step::Write(new, status) => (new, status),
+            Step::Put(new, status) => (Some(new), status),
+            Step::Answer(answer) => return Ok((Write::Nothing, answer)),
+        };
+        let Some(new) = new else { return Ok((Write::Delete, Response::new(status))) };
+        let bytes = stored_form(&self.collection, &new)?;
+        let answer = Response::new(status).with("ETag", etag_of_stored(&bytes));
+        Ok((Write::Put(bytes, row.and_then(|row| row.expiry)), answer))
+    }
+
+    /// Counts a write, of a document or its removal.
+    fn count(&self, is_document: bool, status: u16) {
+        let counters = &self.service.counters;
+        Counters::add(
+            match (is_document, status) {
+                (false, _) => &counters.deletes,
+                (_, 201) => &counters.inserts,
+                _ => &counters.updates,
+            },
+            1,
+        );
     }
 
     /// Returns the ETag of a document that was written; `None` if it is another one already.

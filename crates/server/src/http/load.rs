@@ -119,6 +119,9 @@ pub(super) fn respond<'a>(
     let (format, json) = (format(asked)?, json_options(asked.is("extended-json")?));
     let is = |name| asked.is(name);
     let (mode, stops_on_error) = (mode(asked)?, is("stop-on-error")?);
+    if mode == Mode::Insert {
+        service.refuse_there("a load with mode insert", "mode upsert or merge")?;
+    }
     if stops_on_error && mode != Mode::Insert {
         return Err(Failure::new(Code::InvalidOptions, "stop-on-error is for mode insert"));
     }
@@ -464,7 +467,7 @@ impl Running {
             };
             let is_last = matches!(piece, Some(Piece::End | Piece::Cut(_)));
             // Its documents are of this second, or of a later one.
-            told.service.clock.mark(&told.service.db);
+            told.service.mark_time();
             match piece.map(|piece| pieces.send_deadline(piece, told.next)) {
                 None => {}
                 Some(Err(SendTimeoutError::Timeout(piece))) => ahead = Some(piece),

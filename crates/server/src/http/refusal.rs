@@ -67,10 +67,10 @@ pub(super) const fn status_of(code: i64) -> u16 {
         // NamespaceExists, IndexOptionsConflict, IndexKeySpecsConflict, WriteConflict,
         // UserAlreadyExists, DuplicateKey.
         48 | 85 | 86 | 112 | 51003 | 11000 => 409,
-        // MaxTimeMSExpired.
-        50 => 504,
-        // ShutdownInProgress, InterruptedAtShutdown, TooManyLogicalSessions.
-        91 | 11600 | 261 => 503,
+        // MaxTimeMSExpired, WriteConcernFailed: it may have been done.
+        50 | 64 => 504,
+        // HostUnreachable, ShutdownInProgress, InterruptedAtShutdown, TooManyLogicalSessions.
+        6 | 91 | 11600 | 261 => 503,
         // SnapshotTooOld, ChangeStreamHistoryLost.
         239 | 286 => 410,
         // BSONObjectTooLarge.

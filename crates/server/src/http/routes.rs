@@ -7,7 +7,7 @@ use super::response::{JSON, NDJSON, Response, TEXT};
 use super::route::Route;
 use super::target::Target;
 use super::{changes, command, documents, export, load, metrics, openapi, page};
-use crate::access::Need;
+use crate::access::{Need, USERS};
 use crate::command::{About, Client, Service};
 use crate::failure::Outcome;
 
@@ -165,5 +165,9 @@ fn readyz<'a>(
     _: &'a mut Client,
     _: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
-    service.check_open().map(|()| Response::of(200, TEXT, "ready\n"))
+    service.check_open()?;
+    if let Some(cluster) = service.home.cluster() {
+        cluster.check(USERS)?;
+    }
+    Ok(Response::of(200, TEXT, "ready\n"))
 }

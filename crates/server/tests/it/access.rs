@@ -51,7 +51,7 @@ fn server_first(users: &Users, name: &str) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-fn log_in(users: &Users, name: &str, password: &str) -> Result<User, Refused> {
+pub(crate) fn log_in(users: &Users, name: &str, password: &str) -> Result<User, Refused> {
     let bare = format!("n={name},r=abc");
     let (mut conversation, answer) =
         users.begin_scram("SCRAM-SHA-256", format!("n,,{bare}").as_bytes())?;

@@ -11,6 +11,7 @@ use crate::command::output;
 use crate::command::read::{BufferedRows, FirstBatch, batch_size, put_count};
 use crate::command::run::Run;
 use crate::failure::{Code, Failure, Outcome};
+use crate::home::INSTEAD_OF_CHANGES;
 use flagstone::internal::{interrupt_check, interrupted};
 use flagstone::{Collection, Space, Value};
 use std::ops::ControlFlow;
@@ -27,7 +28,7 @@ pub(in crate::command) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
     let (matching, names_only) = (Matching::parse(&args)?, args.is("nameOnly")?);
     let batch = batch_size(&args)?;
     let mut listing = Listing { matching: matching.as_ref(), documents: Vec::new() };
-    for (namespace, keyspace) in collections(run.service) {
+    for (namespace, keyspace) in collections(run.service)? {
         if namespace.database != run.command.database {
             continue;
         }
@@ -39,7 +40,7 @@ pub(in crate::command) fn list_collections(run: &mut Run<'_, '_>) -> Outcome {
                 return Ok(());
             }
             out.begin_document("options")?;
-            let collection = service.db.space(&keyspace).existing().collection()?;
+            let collection = service.home.existing(&keyspace)?;
             if collection.as_ref().is_some_and(Collection::keeps_old_documents) {
                 out.begin_document("changeStreamPreAndPostImages")?;
                 out.bool("enabled", true)?;
@@ -101,6 +102,9 @@ pub(in crate::command) fn create(run: &mut Run<'_, '_>) -> Outcome {
     }
     check_defaults(&args)?;
     let keeps = keeps_old(&args)?;
+    if keeps == Some(true) {
+        run.service.refuse_there("changeStreamPreAndPostImages", INSTEAD_OF_CHANGES)?;
+    }
     if let Some(collection) = run.existing(&namespace)? {
         // Once more, with the same options, is no error.
         let wanted = keeps.unwrap_or_else(|| run.service.db.stats().changes.is_some());
@@ -242,6 +246,7 @@ pub(in crate::command) fn validate(run: &mut Run<'_, '_>) -> Outcome {
             return Err(Failure::new(Code::InvalidOptions, text));
         }
     }
+    run.look_again(&namespace);
     let collection = run.required(&namespace)?;
     let checked = if of_metadata { Ok(()) } else { collection.verify_indexes().map(|_report| ()) };
     let count = if of_metadata { 0 } else { collection.count()? };

@@ -18,7 +18,7 @@ pub(in crate::command) fn list_databases(run: &mut Run<'_, '_>) -> Outcome {
     let (matching, names_only) = (Matching::parse(&args)?, args.is("nameOnly")?);
     let sizes = sizes(run.service);
     let mut databases: BTreeMap<String, u64> = BTreeMap::new();
-    for (namespace, keyspace) in collections(run.service) {
+    for (namespace, keyspace) in collections(run.service)? {
         let size = sizes.get(&keyspace).copied().unwrap_or_default();
         *databases.entry(namespace.database).or_default() += size.documents + size.indexes;
     }
@@ -76,7 +76,7 @@ pub(in crate::command) fn drop_database(run: &mut Run<'_, '_>) -> Outcome {
         return Err(Failure::new(Code::IllegalOperation, text));
     }
     let mut is_there = false;
-    for (namespace, keyspace) in collections(run.service) {
+    for (namespace, keyspace) in collections(run.service)? {
         if namespace.database == *database {
             is_there |= discard(run.service, &keyspace)?;
         }
@@ -94,7 +94,7 @@ pub(in crate::command) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {
     let (scale, frees) = (scale(&args)?, args.is("freeStorage")?);
     let (mut n, mut objects, mut indexes, mut left) = (0, 0, 0, COUNTED_MAX);
     let mut total = Sizes::default();
-    for (namespace, keyspace) in collections(run.service) {
+    for (namespace, keyspace) in collections(run.service)? {
         if namespace.database != run.command.database {
             continue;
         }

@@ -32,6 +32,7 @@ pub(in crate::command) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
     if definitions.is_empty() {
         return Err(Failure::new(Code::BadValue, "createIndexes.indexes: expected at least one"));
     }
+    run.look_again(&namespace);
     let is_new = run.existing(&namespace)?.is_none();
     let collection = run.created(&namespace)?;
     let there = collection.indexes();
@@ -58,6 +59,7 @@ pub(in crate::command) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
 
 pub(in crate::command) fn drop_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
+    run.look_again(&namespace);
     let collection = run.required(&namespace)?;
     let indexes = collection.indexes();
     args.refuse_null("index", Code::TypeMismatch)?;
@@ -188,6 +190,7 @@ fn modify(
 pub(in crate::command) fn list_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
     let batch = batch_size(&args)?;
+    run.look_again(&namespace);
     let collection = run.required(&namespace)?;
     if let Some(cursor) = args.map("cursor")? {
         Args::new(cursor, "listIndexes.cursor").check(&["batchSize"])?;

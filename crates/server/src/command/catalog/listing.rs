@@ -14,13 +14,13 @@ use flagstone_pipeline::Condition;
 use std::collections::BTreeMap;
 
 /// Returns the collections that drivers may see, with the names of their keyspaces.
-pub(in crate::command) fn collections(service: &Service) -> Vec<(Namespace, String)> {
-    let infos = service.db.keyspaces().into_iter();
-    let documents = infos.filter(|info| info.content == "documents" && info.owner.is_none());
-    documents.filter_map(|info| Some((Namespace::of_keyspace(&info.name)?, info.name))).collect()
+pub(in crate::command) fn collections(service: &Service) -> Outcome<Vec<(Namespace, String)>> {
+    let names = service.home.names()?.into_iter();
+    Ok(names.filter_map(|name| Some((Namespace::of_keyspace(&name)?, name))).collect())
 }
 
-/// Returns the bytes on disk and in memory of each collection of a database.
+/// Returns the bytes on disk and in memory of each collection of a database. Those of a cluster are
+/// not known.
 pub(super) fn sizes(service: &Service) -> BTreeMap<String, Sizes> {
     let mut sizes: BTreeMap<String, Sizes> = BTreeMap::new();
     for stats in service.db.stats().keyspaces {

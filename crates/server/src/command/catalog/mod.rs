@@ -12,5 +12,4 @@ mod index;
 pub(super) use collection::{compact, create, drop, list_collections, rename, validate};
 pub(super) use database::{db_stats, drop_database, list_databases, may_see};
 pub(super) use index::{coll_mod, create_indexes, drop_indexes, index_rows, list_indexes};
-pub(super) use listing::collections;
 pub(super) use stats::{coll_stats, stats_row};

@@ -15,6 +15,7 @@ use flagstone::{Collection, Value, View};
 
 pub(in crate::command) fn coll_stats(run: &mut Run<'_, '_>) -> Outcome {
     let (args, namespace) = (run.args(), run.namespace()?);
+    run.look_again(&namespace);
     let (collection, service) = (run.existing(&namespace)?, run.service);
     run.reply.text("ns", &namespace.to_string())?;
     put_stats(&mut run.reply, (service, &namespace, collection.as_ref()), scale(&args)?)

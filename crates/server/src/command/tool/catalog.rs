@@ -9,7 +9,7 @@ use crate::failure::{Code, Failure};
 use flagstone::admin::Backups;
 use flagstone::internal::summary::{self, KnownIndex};
 use flagstone::internal::{drop_unwritten, interrupt_check};
-use flagstone::{Error, ErrorKind, Filter, Index, Space};
+use flagstone::{Error, ErrorKind, Filter, Index, Space, Value, doc};
 use std::ops::ControlFlow;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -37,13 +37,18 @@ fn put_names(run: &mut Run<'_, '_>) -> Done {
     let is_whole = run.args().is("whole")?;
     let mut names = Vec::new();
     let is_readable = run.readable()?;
-    for info in run.service.db.keyspaces() {
-        if !info.content.starts_with("documents") || !is_readable(&info.name) {
-            continue;
+    let known = match run.service.home.cluster() {
+        Some(_) => run.service.home.names()?,
+        None => {
+            let infos = run.service.db.keyspaces().into_iter();
+            let documents = infos.filter(|info| info.content.starts_with("documents"));
+            documents.map(|info| info.name).collect()
         }
-        match Namespace::of_keyspace(&info.name) {
+    };
+    for name in known.into_iter().filter(|name| is_readable(name)) {
+        match Namespace::of_keyspace(&name) {
             Some(namespace) if !is_whole => names.push(namespace.collection),
-            _ => names.push(info.name),
+            _ => names.push(name),
         }
     }
     run.reply.begin_array("names")?;
@@ -65,10 +70,13 @@ pub(super) fn collections(run: &mut Run<'_, '_>) -> Done {
         return put_names(run);
     }
     let is_whole = run.args().is("whole")?;
-    let found = summary::collections(&run.service.db, run.readable()?)?;
+    let found = match run.service.home.cluster() {
+        Some(_) => there(run)?,
+        None => summary::collections(&run.service.db, run.readable()?)?,
+    };
     run.reply.begin_array("collections")?;
     for mut collection in found {
-        if let flagstone::Value::Map(map) = &mut collection
+        if let Value::Map(map) = &mut collection
             && let Some(name) = map.get("name").and_then(|name| name.as_str())
             && let Some(namespace) = Namespace::of_keyspace(name).filter(|_| !is_whole)
         {
@@ -81,21 +89,30 @@ pub(super) fn collections(run: &mut Run<'_, '_>) -> Done {
     Ok(run.reply.end()?)
 }
 
-pub(super) fn stats(run: &mut Run<'_, '_>) -> Done {
-    let stats = summary::stats(&run.service.db.stats(), run.readable()?);
-    put_value(&mut run.reply, "d", &stats)?;
-    let mut owners = Vec::new();
-    let is_readable = run.readable()?;
-    for info in run.service.db.keyspaces() {
-        if info.content == "documents" && is_readable(&info.name) {
-            owners.push(info.name);
-        }
+/// Returns what is told of the collections of a cluster that the client may read.
+fn there(run: &Run<'_, '_>) -> Done<Vec<Value>> {
+    let (home, is_readable) = (&run.service.home, run.readable()?);
+    let mut shown = Vec::new();
+    for name in home.names()?.into_iter().filter(|name| is_readable(name)) {
+        let Some(collection) = home.existing(&name)? else { continue };
+        let (documents, indexes) = (collection.approximate_count(), collection.indexes().len());
+        shown.push(doc!({
+            "name": (name), "documents": (documents), "indexes": (indexes as u64)
+        }));
     }
+    Ok(shown)
+}
+
+pub(super) fn stats(run: &mut Run<'_, '_>) -> Done {
+    let (home, is_readable) = (&run.service.home, run.readable()?);
+    let stats = match home.cluster() {
+        Some(cluster) => cluster.facts()?,
+        None => summary::stats(&run.service.db.stats(), run.readable()?),
+    };
+    put_value(&mut run.reply, "d", &stats)?;
     run.reply.begin_array("indexes")?;
-    for owner in owners {
-        let Some(collection) = run.service.db.space(&owner).existing().collection()? else {
-            continue;
-        };
+    for owner in home.names()?.into_iter().filter(|name| is_readable(name)) {
+        let Some(collection) = home.existing(&owner)? else { continue };
         for index in summary::indexes(&collection) {
             put_index(run, &owner, &index)?;
         }
@@ -185,6 +202,7 @@ pub(super) fn drop_collection(run: &mut Run<'_, '_>) -> Done {
 }
 
 pub(super) fn rename(run: &mut Run<'_, '_>) -> Done {
+    run.service.refuse_there("another name of a collection", "$merge into another collection")?;
     let args = run.args();
     let (database, name) = (args.required_text("toDatabase")?, args.required_text("to")?);
     run.require(Need::Write, database)?;
@@ -199,6 +217,7 @@ pub(super) fn rename(run: &mut Run<'_, '_>) -> Done {
 /// Adds a generation to the backups of the server, and drops all but the newest ones if it is asked
 /// to. The client does not choose the directory: it could overwrite what the server may write.
 pub(super) fn backup(run: &mut Run<'_, '_>) -> Done {
+    run.service.refuse_there("a backup", "nodetool snapshot of Cassandra")?;
     // A generation has all databases, and the users.
     run.require(Need::Root, "admin")?;
     let Some(dir) = &run.service.options.backups else {

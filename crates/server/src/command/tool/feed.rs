@@ -9,6 +9,7 @@ use super::refused::{Done, Refused};
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
+use crate::home::INSTEAD_OF_CHANGES;
 use crate::session::cursors::{FIRST_BATCH, Live, Rows};
 use crate::watch;
 use flagstone::changes::{Change, ChangeBatch, Changes, ChangesFrom, Delivery, Happened};
@@ -39,6 +40,7 @@ type IsLast = bool;
 
 pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
     let args = run.args();
+    run.service.refuse_there("the feed of changes", INSTEAD_OF_CHANGES)?;
     let database = &run.service.db;
     let from = match args.required_text("from")? {
         "start" => ChangesFrom::Start,

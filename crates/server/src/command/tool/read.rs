@@ -11,9 +11,10 @@ use crate::bson::BsonWriter;
 use crate::failure::{Failure, Outcome};
 use crate::session::cursors::{FIRST_BATCH, Rows};
 use flagstone::query::{Hint, PageToken};
-use flagstone::{Collection, Cursor, Database, Document, Error, Find, Group, Prefix, Space, Value};
+use flagstone::{Collection, Cursor, Document, Error, Find, Group, Prefix, Space, Value};
 use flagstone_pipeline::Aggregate;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// Returns the query of the arguments.
 fn asked(run: &Run<'_, '_>) -> Done<Find<'static>> {
@@ -221,7 +222,7 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Done {
     let database = &run.service.db;
     let pipeline = args.required_text("pipeline")?;
     let aggregate = Aggregate::new(database, Some(&collection), pipeline)?;
-    let others = others(run, database)?;
+    let others = others(run)?;
     let rows = aggregate.collections(others).run()?;
     let rows = rows.map(|row| -> Done<Row> { Ok(Row { key: None, document: Some(row?) }) });
     answer(run, KeyedRows { rows, current: None })
@@ -231,10 +232,9 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Done {
 /// client may read if it names them by their whole names.
 fn others(
     run: &Run<'_, '_>,
-    database: &Database,
 ) -> Done<impl Fn(&str) -> flagstone::Result<Option<Collection>> + Send + Sync + use<>> {
     let is_whole = run.args().is("whole")?;
-    let (of_database, opened) = (run.command.database.clone(), database.clone());
+    let (of_database, home) = (run.command.database.clone(), Arc::clone(&run.service.home));
     let is_readable = run.readable()?;
     Ok(move |name: &str| {
         let keyspace = if is_whole {
@@ -246,7 +246,7 @@ fn others(
             let namespace = Namespace::new(&of_database, name);
             namespace.map_err(|failure| Error::invalid(failure.message))?.keyspace()
         };
-        opened.space(&keyspace).existing().collection()
+        home.existing(&keyspace)
     })
 }
 

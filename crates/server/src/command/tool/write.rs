@@ -7,14 +7,16 @@ use super::asked::{put_number, stored};
 use super::refused::{Done, Refused};
 use crate::bson::{elements, kind};
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::internal::drop_unwritten;
+use flagstone::internal::{drop_unwritten, put_in, remote_of, stored_form};
 use flagstone::query::{Changed, PageToken, WriteMany};
+use flagstone::remote::{Remote, Row};
 use flagstone::{
     Batch, Collection, Database, Document, Durability, Error, ErrorKind, Expect, Expires,
     JsonPatch, MergePatch, Moment, Patch, Patched, Space, Value,
 };
 use flagstone_load::{Continued, LoadError, Marks, Position, remove_marks};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 pub(super) fn put(run: &mut Run<'_, '_>) -> Done {
     Counters::add(&run.service.counters.inserts, 1);
@@ -174,6 +176,11 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
     let durability = args.text("durability")?.map(str::parse::<Durability>).transpose();
     let durability =
         durability.map_err(|error| Failure::new(Code::BadValue, format!("durability: {error}")))?;
+    if let (Some(Durability::Group | Durability::Each), Some(cluster)) =
+        (durability, run.service.home.cluster())
+    {
+        super::super::concern::check_syncs("durability", cluster)?;
+    }
     let expires = args.expiry(&run.service.db)?;
     let statements = run.statements("documents")?;
     let documents = statements.iter().map(|bson| loaded(bson)).collect::<Outcome<Vec<_>>>()?;
@@ -207,19 +214,32 @@ fn in_created<'a, 'r>(
 fn put_loaded(run: &mut Run<'_, '_>, documents: &[Loaded], asked: LoadOptions) -> Done {
     let (args, mode, durability) = (run.args(), asked.mode, asked.durability);
     let load = Load { run, asked };
+    let (at_existing, at_refused) = (args.is("stopsAtExisting")?, args.is("stopsAtRefused")?);
+    // Each by itself, but all at once.
+    let there = match remote_of(&load.asked.collection) {
+        Some(remote) if mode == Mode::Insert => {
+            Some(load.insert_there(remote, documents, at_existing))
+        }
+        _ => None,
+    };
+    let (is_there, mut there) = (there.is_some(), there.into_iter().flatten());
     // What is merged is read first, and cannot be in a batch.
-    let is_done = mode != Mode::Merge && load.together(documents)?;
+    let is_done = mode != Mode::Merge && !is_there && load.together(documents)?;
     if is_done {
         return put_number(&mut run.reply, "done", documents.len() as u64);
     }
     let (mut done, mut problems) = (0, Vec::new());
-    let (at_existing, at_refused) = (args.is("stopsAtExisting")?, args.is("stopsAtRefused")?);
     let mut merged = None;
     for (at, document) in documents.iter().enumerate() {
-        let problem = match load.alone(document) {
+        let result = match there.next() {
+            Some(result) => result,
+            None if is_there => break,
+            None => load.alone(document),
+        };
+        let problem = match result {
             Ok(true) => {
                 done += 1;
-                merged = Some(document).filter(|_| mode == Mode::Merge).or(merged);
+                merged = Some(document).filter(|_| is_there || mode == Mode::Merge).or(merged);
                 continue;
             }
             Ok(false) => Problem::Exists,
@@ -237,7 +257,8 @@ fn put_loaded(run: &mut Run<'_, '_>, documents: &[Loaded], asked: LoadOptions) -
         }
     }
     if let Some(last) = merged {
-        // What is merged again is the same: one mark, and one sync, are for all of them.
+        // What is merged again is the same: one mark, and one sync, are for all of them. What is
+        // inserted again, into a cluster, is told to exist.
         let mut batch = run.service.db.batch();
         load.mark(&mut batch, last)?;
         run.service.db.commit(batch)?;
@@ -427,7 +448,45 @@ impl Load<'_, '_, '_> {
         if self.asked.mode == Mode::Insert {
             batch.expect(&self.asked.collection, key, Expect::Absent)?;
         }
-        batch.put(&self.asked.collection, key, document.expires(self.asked.expires))
+        put_in(batch, &self.asked.collection, key, document.expires(self.asked.expires))
+    }
+
+    /// Inserts documents into a cluster. Returns of each whether it was; if it is to stop at a key
+    /// that exists, up to that one.
+    fn insert_there(
+        &self,
+        remote: &Arc<dyn Remote>,
+        documents: &[Loaded],
+        stops: bool,
+    ) -> Vec<flagstone::Result<bool>> {
+        let LoadOptions { collection, expires, .. } = &self.asked;
+        let row = |loaded: &Loaded| {
+            let document = stored_form(collection, &loaded.document)?;
+            let row = Row { document: document.into(), expiry: *expires };
+            Ok((super::super::id::key_bytes(&loaded.key), row))
+        };
+        let mut rows: Vec<flagstone::Result<_>> = documents.iter().map(row).collect();
+        if stops {
+            let keys = documents.iter().map(|loaded| super::super::id::key_bytes(&loaded.key));
+            let keys: Vec<_> = keys.collect();
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let there = match remote.get_many(&keys) {
+                Ok(there) => there,
+                Err(error) => return vec![Err(error)],
+            };
+            let (mut known, mut looked) = (HashSet::new(), keys.into_iter().zip(there));
+            if let Some(end) = looked.position(|(key, row)| row.is_some() || !known.insert(key)) {
+                rows.truncate(end + 1);
+            }
+        }
+        let good = rows.iter().flatten().cloned().collect();
+        let mut inserted = remote.insert_many(good).into_iter();
+        let lost = || Err(Error::new(ErrorKind::Unknown, "a document without an answer"));
+        let result = |row: flagstone::Result<_>| match row {
+            Ok(_sent) => inserted.next().unwrap_or_else(lost),
+            Err(error) => Err(error),
+        };
+        rows.into_iter().map(result).collect()
     }
 
     /// Puts all documents by one commit. Returns false if the database refuses some.

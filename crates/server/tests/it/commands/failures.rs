@@ -16,7 +16,7 @@ fn on_faulty_disk() -> (FaultDisk, Fixture) {
     let db = Database::builder("db").options(options).environment(environment).open().unwrap();
     let service = Service::new(db, ServiceOptions::default()).unwrap();
     let client = service.client("here".to_owned(), "here".to_owned(), true);
-    (disk, Fixture { _dir: tempfile::tempdir().unwrap(), service, client })
+    (disk, Fixture { _dir: None, service, client })
 }
 
 fn run(fixture: &mut Fixture, command: &str) -> Document {

@@ -5,8 +5,12 @@
 //! use shop                       the database from here on
 //! {"ping":1}                     a command, in Extended JSON
 //! = {"ok":1}                     the reply has these fields and maybe others, at any depth
+//! ~ {"ok":0}                     as that, of a server of a cluster, where it is another one
+//! only in a directory            a server of a cluster passes what follows,
+//! everywhere                     up to here
 //! ```
 
+pub(crate) mod cluster;
 mod concerns;
 mod failures;
 mod limits;
@@ -25,7 +29,7 @@ use std::sync::Arc;
 
 /// A service over a database of its own, and a client.
 struct Fixture {
-    _dir: tempfile::TempDir,
+    _dir: Option<tempfile::TempDir>,
     service: Arc<Service>,
     client: Client,
 }
@@ -39,8 +43,12 @@ impl Fixture {
         let dir = tempfile::tempdir().unwrap();
         let db = Database::builder(dir.path().join("data")).options(options).open().unwrap();
         let service = Service::new(db, ServiceOptions::default()).unwrap();
+        Self { _dir: Some(dir), ..Self::of(service) }
+    }
+
+    fn of(service: Arc<Service>) -> Self {
         let client = service.client("here".to_owned(), "here".to_owned(), true);
-        Self { _dir: dir, service, client }
+        Self { _dir: None, service, client }
     }
 
     fn run(&mut self, database: &str, command: &str) -> Document {
@@ -57,20 +65,34 @@ fn parse(json: &str) -> Document {
 
 /// Runs all commands of a text, and compares the replies.
 fn check(text: &str) {
-    let (mut fixture, mut database) = (Fixture::new(), "test".to_owned());
+    check_with(&mut Fixture::new(), text, false);
+}
+
+fn check_with(fixture: &mut Fixture, text: &str, is_cluster: bool) {
+    let mut database = "test".to_owned();
     let mut reply: Option<(usize, String, Document)> = None;
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix("use ") {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let mut passes = false;
+    for (number, line) in lines.iter().copied().enumerate() {
+        let is_other = |line: &&&str| line.starts_with("~ ");
+        let other = lines.get(number + 1).filter(|_| is_cluster).filter(is_other);
+        if line == "only in a directory" {
+            passes = is_cluster;
+        } else if line == "everywhere" {
+            passes = false;
+        } else if passes || line.starts_with("~ ") {
+            // Of the other kind, or looked at with the line before it.
+        } else if let Some(name) = line.strip_prefix("use ") {
             name.clone_into(&mut database);
         } else if let Some(expected) = line.strip_prefix("= ") {
+            let expected = other.map_or(expected, |other| &other[2..]);
             let (at, command, reply) = reply.take().unwrap();
             let (expected, found) = (parse(expected).to_value(), reply.to_value());
             assert!(
                 holds(&expected, &found),
                 "line {}: {command}\nexpected {}\nfound    {}",
                 at + 1,
-                line,
+                other.unwrap_or(&line),
                 reply.to_json_as(JsonMode::Extended).unwrap(),
             );
         } else if line.starts_with('{') {

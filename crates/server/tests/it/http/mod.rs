@@ -1,6 +1,7 @@
 //! HTTP: what answers requests, and what is refused.
 
 mod changes;
+mod cluster;
 mod commands;
 mod documents;
 mod hostile;
@@ -44,7 +45,10 @@ impl Serving {
 
     fn over(dir: tempfile::TempDir, options: Options, serve: ServeOptions) -> Self {
         let database = Database::builder(dir.path()).options(options).open().unwrap();
-        let service = Service::new(database, ServiceOptions::default()).unwrap();
+        Self::serve(dir, Service::new(database, ServiceOptions::default()).unwrap(), serve)
+    }
+
+    fn serve(dir: tempfile::TempDir, service: Arc<Service>, serve: ServeOptions) -> Self {
         let listeners = Listener::bind(&"127.0.0.1:0".parse::<Listen>().unwrap()).unwrap();
         let lines = crate::net::Lines::default();
         let log = Arc::new(Log::new(LogForm::Text, lines.clone()));
