@@ -46,7 +46,7 @@ pub(crate) use scan::{
 #[cfg(all(feature = "server", unix))]
 pub(crate) use serve::{
     AddUserArgs, CommandArgs, ListUsersArgs, LogArg, PasswordArgs, RemoveUserArgs, ServeArgs,
-    TlsArgs, UserArgs, UserCommand,
+    TlsArgs, UserArgs, UserCommand, UserName,
 };
 pub(crate) use shell::{CompletionsArgs, ManArgs, ShellArgs};
 pub(crate) use upkeep::{

@@ -1,12 +1,13 @@
-//! `command`: a command of drivers, to a server, or without one in a directory.
+//! `command`: a command of drivers, to a server, or without one in a directory or a cluster.
 
+use super::served::Served;
 use super::{open, source};
 use crate::args::CommandArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use flagstone::doc::{JsonMode, JsonOptions};
 use flagstone::{Document, Durability};
-use flagstone_server::command::{Service, ServiceOptions};
+use flagstone_server::command::ServiceOptions;
 
 /// The database of a command that names none.
 const ON: &str = "main";
@@ -31,15 +32,16 @@ pub(super) fn run(args: &CommandArgs) -> Result<(), Failure> {
     Err(Failure::Check(reply.str("errmsg").unwrap_or("the command failed").to_owned()))
 }
 
-/// Runs the command on a database that nobody else has open.
+/// Runs the command on a database that nobody else has open, or on a cluster.
 fn here(args: &CommandArgs, command: &Document) -> Result<Document, Failure> {
-    let database = open::or_make(&args.database, args.memory.memory, Durability::Buffered)?;
-    let service = Service::new(database.clone(), ServiceOptions::default())?;
+    let (path, memory) = (&args.database, args.memory.memory);
+    let served = Served::open(path, memory, || open::or_make(path, memory, Durability::Buffered))?;
+    let service = served.service(ServiceOptions::default())?;
     let mut client = service.client("stdin".to_owned(), "stdin".to_owned(), true);
     client.become_root();
     let reply = service.run(&mut client, args.on.as_deref().unwrap_or(ON), command)?;
     service.close();
     drop(service);
-    open::close(database)?;
+    served.close()?;
     Ok(reply)
 }

@@ -41,6 +41,8 @@ mod scratch;
 mod scrub;
 #[cfg(all(feature = "server", unix))]
 mod serve;
+#[cfg(all(feature = "server", unix))]
+mod served;
 mod shell;
 mod source;
 mod stats;
@@ -124,9 +126,11 @@ fn refuse_url(command: &Command) -> Result<(), Failure> {
         Command::Repair(args) => ("repair", Some(&*args.database), STOP),
         Command::Inspect(args) => ("inspect", Some(&*args.file), STOP),
         #[cfg(all(feature = "server", unix))]
-        Command::Serve(args) => ("serve", Some(&*args.database), "name what is to be served"),
+        Command::Serve(args) if !source::is_cluster(&args.database) => {
+            ("serve", Some(&*args.database), "name what is to be served")
+        }
         #[cfg(all(feature = "server", unix))]
-        Command::User(args) => {
+        Command::User(args) if !source::is_cluster(args.database()) => {
             let instead = "flagstone command URL '{\"createUser\":\"NAME\",..}', or usersInfo, \
                            updateUser, dropUser";
             ("user", Some(args.database()), instead)

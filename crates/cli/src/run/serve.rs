@@ -1,11 +1,12 @@
-//! `serve`: a database for MongoDB drivers, until a signal.
+//! `serve`: a database or a cluster for MongoDB drivers, until a signal.
 
-use super::open;
+use super::served::Served;
+use super::{open, source};
 use crate::args::{LogArg, ServeArgs, TlsArgs};
 use crate::failure::Failure;
-use flagstone::Database;
 use flagstone::changes::ChangeRetention;
 use flagstone::internal::env::os::{descriptors_max, name_program};
+use flagstone::{Database, Durability};
 use flagstone_server::command::{Service, ServiceOptions};
 use flagstone_server::net::{
     Address, Limits, Listen, Listener, Log, LogForm, ServeOptions, Server, TlsFiles, notify,
@@ -21,6 +22,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     if open::is_shell() {
         return Err(Failure::Usage("a shell has the database open: expected another".to_owned()));
     }
+    if source::is_cluster(&args.database) {
+        check_for_cluster(args)?;
+    }
     let log = Arc::new(Log::new(form(args.log), std::io::stderr()));
     let limits = limits(args, &log);
     let connections = limits.connections;
@@ -31,7 +35,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
         http_hosts: args.http_host.clone(),
     };
     let server = Server::start(listeners(&args.listen)?, options, Arc::clone(&log));
-    let served = Arc::new(Served {
+    let served = Arc::new(Serving {
         server: server.map_err(|error| Failure::Io(error.to_string()))?,
         service: OnceLock::new(),
         log,
@@ -44,7 +48,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// What the thread of signals needs.
-struct Served {
+struct Serving {
     server: Server<Service>,
     service: OnceLock<Arc<Service>>,
     log: Arc<Log>,
@@ -77,16 +81,22 @@ fn limits(args: &ServeArgs, log: &Log) -> Limits {
 /// Opens the database, serves it until a signal, and closes it.
 fn serve(
     args: &ServeArgs,
-    served: &Served,
+    served: &Serving,
     connections: usize,
     stop: &Receiver<()>,
 ) -> Result<(), Failure> {
-    let Served { server, log, .. } = served;
+    let Serving { server, log, .. } = served;
     tell(log, "STATUS=recovering the database");
     if let Some(url) = url_of(server.addresses(), args.tls.cert.is_some()) {
         name_program(&format!("flagstone serve, {url}"));
     }
-    let database = open(args, connections)?;
+    let is_cluster = source::is_cluster(&args.database);
+    let opened = Served::open(&args.database, args.memory.memory, || open(args, connections))?;
+    if opened.is_periodic()? {
+        let text =
+            "a power cut of all copies at once may undo the last seconds: see commitlog_sync";
+        log.warn(text, &[("commitlog_sync", "periodic".into())]);
+    }
     let mut options = ServiceOptions::default();
     options.replica_set.clone_from(&args.replica_set);
     options.cursors_max = args.limits.max_cursors;
@@ -98,10 +108,10 @@ fn serve(
     options.backups.clone_from(&args.backups);
     options.connections_max = connections;
     options.parsed_bytes = args.limits.limits().messages;
-    let service = Service::new(database.clone(), options)?;
+    let service = opened.service(options)?;
     let remote = server.addresses().iter().find(|address| !address.is_local());
     if let Some(address) = remote.filter(|_| !service.users().exist()) {
-        database.close()?;
+        opened.close()?;
         return Err(Failure::Usage(format!(
             "others reach {address}, and there are no users: add one with flagstone user add, or \
              listen at 127.0.0.1 or unix:PATH"
@@ -113,7 +123,12 @@ fn serve(
     // The sender lives as long as the process.
     while stop.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
         if let Err(error) = service.tick() {
-            log.warn("a dropped collection stays", &[("error", error.to_string().into())]);
+            let text = if is_cluster {
+                "the users of the cluster may have changed"
+            } else {
+                "a dropped collection stays"
+            };
+            log.warn(text, &[("error", error.to_string().into())]);
         }
     }
     tell(log, "STOPPING=1");
@@ -123,7 +138,7 @@ fn serve(
         log.warn("commands did not end", &[("commands", left.into()), ("seconds", grace.into())]);
     }
     service.close();
-    database.close()?;
+    opened.close()?;
     log.info("stopped", &[]);
     Ok(())
 }
@@ -154,6 +169,22 @@ fn url_of(addresses: &[Address], is_encrypted: bool) -> Option<String> {
 /// How often cursors and sessions are looked at that nobody uses.
 const TICK: Duration = Duration::from_secs(5);
 
+/// Refuses what a cluster does not have.
+fn check_for_cluster(args: &ServeArgs) -> Result<(), Failure> {
+    let refused = [
+        ("--durability", args.durability != Durability::Buffered, "commitlog_sync of its nodes"),
+        ("--keep", args.keep.is_some(), "no changes to keep"),
+        ("--backups", args.backups.is_some(), "nodetool snapshot"),
+        ("--replica-set", args.replica_set.is_some(), "no transactions, which drivers ask of one"),
+    ];
+    match refused.iter().find(|(_, is_given, _)| *is_given) {
+        Some((flag, _, instead)) => {
+            Err(Failure::Usage(format!("{flag} is for a directory: a cluster has {instead}")))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Opens the database, created if there is none.
 fn open(args: &ServeArgs, connections: usize) -> Result<Database, Failure> {
     let mut options = open::options(args.memory.memory).durability(args.durability);
@@ -173,7 +204,7 @@ fn open(args: &ServeArgs, connections: usize) -> Result<Database, Failure> {
 }
 
 /// Listens for signals in a thread. The receiver is told to stop.
-fn signals(served: &Arc<Served>) -> Result<Receiver<()>, Failure> {
+fn signals(served: &Arc<Serving>) -> Result<Receiver<()>, Failure> {
     let failed = |error| Failure::Io(format!("cannot listen for signals: {error}"));
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(failed)?;
     let (sender, receiver) = mpsc::channel();
@@ -196,7 +227,7 @@ fn signals(served: &Arc<Served>) -> Result<Receiver<()>, Failure> {
 
 /// Asks the server to stop. A second signal, and one before the database is open, ends the process:
 /// recovery may be cut off at any point.
-fn hear_stop(served: &Served, is_stopping: bool, stop: &Sender<()>) {
+fn hear_stop(served: &Serving, is_stopping: bool, stop: &Sender<()>) {
     if is_stopping || served.service.get().is_none() {
         served.log.warn("ended by a signal", &[]);
         std::process::exit(if is_stopping { 130 } else { 0 });
@@ -206,7 +237,7 @@ fn hear_stop(served: &Served, is_stopping: bool, stop: &Sender<()>) {
 }
 
 /// Reads again what may have changed. What cannot be read stays as it was.
-fn reload(served: &Served) {
+fn reload(served: &Serving) {
     let users = served.service.get().map_or(Ok(()), |service| service.users().reload());
     let errors = [
         served.server.reload().err().map(|error| error.to_string()),

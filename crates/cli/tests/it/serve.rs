@@ -364,3 +364,23 @@ fn connections_fit_the_descriptors_of_the_process() {
     assert!(told.str("errmsg").unwrap().contains("at most 180 connections"), "{told}");
     open[179].ok(&insert(1));
 }
+
+/// A cluster in the place of a directory: without one to connect to.
+#[test]
+fn what_a_cluster_does_not_have_is_refused_before_it_is_connected_to() {
+    let place = Place::new();
+    if !cfg!(feature = "cluster") {
+        for command in ["serve {}", "command {} {\"ping\":1}", "user list {}"] {
+            let command = command.replacen("{}", "cql://127.0.0.1:1/ks", 1);
+            place.fails(&command, 2, "built without clusters");
+        }
+        return;
+    }
+    for option in ["--keep 1GiB", "--durability group", "--backups b", "--replica-set rs"] {
+        let name = option.split(' ').next().unwrap();
+        let refused = format!("{name} is for a directory: a cluster has");
+        place.fails(&format!("serve cql://127.0.0.1:1/ks {option}"), 2, &refused);
+    }
+    place.fails("serve cql://127.0.0.1:1/ks --memory 1GiB", 2, "--memory is for a directory");
+    place.fails("user list cql://127.0.0.1:1/ks", 3, "127.0.0.1:1");
+}

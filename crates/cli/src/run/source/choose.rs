@@ -92,11 +92,7 @@ pub(in crate::run) fn open(
 
 #[cfg(feature = "cluster")]
 fn clustered(database: &Path, memory: MemoryArgs) -> Result<Box<dyn Source>, Failure> {
-    if memory.memory.is_some() {
-        let text = "--memory is for a directory: a cluster has the memory of its nodes";
-        return Err(Failure::Usage(text.to_owned()));
-    }
-    Ok(Box::new(super::cluster::Clustered::connect(database)?))
+    Ok(Box::new(super::cluster::Clustered::open(database, memory.memory)?))
 }
 
 #[cfg(not(feature = "cluster"))]

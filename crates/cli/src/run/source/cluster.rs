@@ -4,10 +4,14 @@ use super::here;
 use super::model::{Documents, ShownIndex, Source};
 use crate::failure::Failure;
 use crate::output::note;
+#[cfg(all(feature = "server", unix))]
+use flagstone::internal::RemoteDatabase;
 use flagstone::internal::summary;
 use flagstone::{Collection, Database, Space, Value, doc};
 use flagstone_cluster::Cluster;
 use std::path::Path;
+#[cfg(all(feature = "server", unix))]
+use std::sync::Arc;
 
 /// A cluster.
 pub(in crate::run) struct Clustered {
@@ -24,6 +28,26 @@ impl Clustered {
         Ok(Self { cluster, scratch })
     }
 
+    /// Connects to the cluster of a URL, unless there is a memory budget, which it does not have.
+    pub(in crate::run) fn open(database: &Path, memory: Option<u64>) -> Result<Self, Failure> {
+        if memory.is_some() {
+            let text = "--memory is for a directory: a cluster has the memory of its nodes";
+            return Err(Failure::Usage(text.to_owned()));
+        }
+        Self::connect(database)
+    }
+
+    /// Returns the cluster, for servers of it.
+    #[cfg(all(feature = "server", unix))]
+    pub(in crate::run) fn shared(self) -> Arc<dyn RemoteDatabase> {
+        Arc::new(self.cluster)
+    }
+
+    /// Returns whether a node acknowledges writes before its disk has them.
+    pub(in crate::run) fn is_periodic(facts: &Value) -> bool {
+        facts.to_string().contains("\"periodic\"")
+    }
+
     /// Returns a collection for a load of about this many bytes, which is created if there is none;
     /// whether it was; and the database whose commits write to it.
     pub(in crate::run) fn target(
@@ -37,7 +61,7 @@ impl Clustered {
 
     /// Says what a power cut may undo.
     pub(in crate::run) fn warn_of_power_cuts(&self) -> Result<(), Failure> {
-        if self.cluster.facts()?.to_string().contains("\"periodic\"") {
+        if Self::is_periodic(&self.cluster.facts()?) {
             note(
                 "the nodes acknowledge writes before their disks have them (commitlog_sync: \
                  periodic): a power cut of all copies at once may undo the last seconds",
