@@ -1,8 +1,6 @@
 //! A cluster, and its collections by name.
 
-use crate::catalog::{
-    GENERATION_BUCKETS_MAX, NUMBERS, Note, State, alter, check_name, next_number, read,
-};
+use crate::catalog::{NUMBERS, Note, State, alter, check_name, next_number, read};
 use crate::ground::{Ground, drop_rows};
 use crate::remote::RemoteCollection;
 use crate::scratch::ScratchDir;
@@ -190,14 +188,18 @@ impl Cluster {
     /// others read and write it. `watch` is called with the number of documents that are copied.
     ///
     /// All documents are copied, and those that are written meanwhile again; then one conditional
-    /// write puts the copy in the place of the original. Writers wait for the last documents.
-    /// Whatever fails, either of them is complete. A call that has failed, or was ended by `Break`,
-    /// is continued by the next one with the same number; one with the number that the collection
-    /// has gives it up. Until then each write costs a row more, and indexes cannot be changed.
+    /// write puts the copy in the place of the original. Readers and writers wait while the old
+    /// buckets are closed, some milliseconds for each, and the last documents are copied: at most
+    /// about 5,000. Whatever fails, either of them is complete. A call that has failed, or was
+    /// ended by `Break`, is continued by the next one with the same number; one with the number
+    /// that the collection has gives it up. Until then each write costs a row more, and indexes
+    /// cannot be changed.
     ///
     /// # Errors
     /// InvalidInput for a number that cannot be, or a collection that is not there; Busy while an
-    /// index is being built; Unavailable, Corruption, Closed.
+    /// index is being built, while the collection is divided into another number, and if documents
+    /// are written as fast as they are copied; Conflict if another call has given it up;
+    /// Unavailable, Corruption, Closed.
     pub fn rebalance(
         &self,
         name: &str,
@@ -205,10 +207,10 @@ impl Cluster {
         mut watch: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         check_name(name)?;
-        if !buckets.is_power_of_two() || buckets > GENERATION_BUCKETS_MAX {
+        if !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
             return Err(Error::invalid(format!(
                 "a collection cannot have {buckets} buckets: expected a power of two up to \
-                 {GENERATION_BUCKETS_MAX}"
+                 {BUCKETS_MAX}"
             )));
         }
         let known = read(&*self.store, name, Freshness::Serial)?;

@@ -41,10 +41,11 @@ impl Kind {
     /// The documents, by their stored keys. The entries of index `n` have kind `n`, from 1.
     pub const DOCUMENTS: Self = Self(0);
 
-    /// The rows that say which documents, or which marks, were written while they are copied into
-    /// another generation.
-    pub(crate) const fn changed(self) -> Self {
-        Self(self.0 - 5)
+    /// The rows that say which documents, or which marks, were written under an epoch while they
+    /// are copied into another generation. Each epoch has kinds of its own, which are removed at
+    /// once.
+    pub(crate) const fn changed(self, epoch: i32) -> Self {
+        Self(self.0.wrapping_sub(3).wrapping_sub(epoch.wrapping_mul(2)))
     }
 }
 

@@ -7,4 +7,4 @@ mod names;
 mod note;
 
 pub(crate) use names::{NUMBERS, alter, check_name, next_number, read};
-pub(crate) use note::{GENERATION_BUCKETS_MAX, Generation, Index, Note, State};
+pub(crate) use note::{Generation, Index, Note, State};

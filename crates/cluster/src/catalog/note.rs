@@ -29,6 +29,11 @@ pub(crate) struct Note {
     pub(crate) replaced: Vec<Generation>,
     /// The generation with which the last clear began.
     pub(crate) cleared: i32,
+    /// While rows are copied into another generation: the epoch of its buckets.
+    pub(crate) copy_epoch: i32,
+    /// While rows are copied into another generation: the first epoch under which writers have
+    /// noted something that may still be there.
+    pub(crate) noted_since: i32,
 }
 
 /// The partitions of a collection. Another generation takes their place when it is cleared, or gets
@@ -90,9 +95,11 @@ const REPLACED: u64 = 19;
 const HISTORY: u64 = 21;
 const NEXT_BUCKETS: u64 = 23;
 const CLEARED: u64 = 25;
+const COPY_EPOCH: u64 = 29;
+const NOTED_SINCE: u64 = 31;
 
 /// The most buckets of a generation.
-pub(crate) const GENERATION_BUCKETS_MAX: u32 = 1 << 16;
+const GENERATION_BUCKETS_MAX: u32 = 1 << 16;
 
 impl Note {
     /// Returns the note of a new collection.
@@ -108,6 +115,8 @@ impl Note {
             dropped_indexes: Vec::new(),
             replaced: Vec::new(),
             cleared: 0,
+            copy_epoch: 0,
+            noted_since: 0,
         }
     }
 
@@ -156,6 +165,10 @@ impl Note {
         fields.number_unless_zero(HISTORY, self.history);
         fields.number_unless_zero(NEXT_BUCKETS, self.next().map_or(0, |next| next.buckets.into()));
         fields.number_unless_zero(CLEARED, self.cleared as u64);
+        if self.next().is_some() {
+            fields.number(COPY_EPOCH, self.copy_epoch as u64);
+            fields.number(NOTED_SINCE, self.noted_since as u64);
+        }
         out
     }
 
@@ -187,6 +200,8 @@ impl Note {
                 HISTORY => note.history = fields::number(field)?,
                 NEXT_BUCKETS => next_buckets = buckets(narrow(field)?, 0)?,
                 CLEARED => note.cleared = narrow(field)?,
+                COPY_EPOCH => note.copy_epoch = narrow(field)?,
+                NOTED_SINCE => note.noted_since = narrow(field)?,
                 _ => return Ok(false),
             }
             Ok(true)
@@ -205,6 +220,9 @@ impl Note {
             && note.rows.number > 0
             && note.rows.buckets > 0
             && note.epoch > 0
+            && (note.next().is_none()
+                || (1..=note.epoch).contains(&note.copy_epoch)
+                    && (1..=note.epoch).contains(&note.noted_since))
             && note.indexes.iter().all(|index| (1..note.next_index).contains(&index.id));
         if !is_whole {
             let expected = "numbers of a collection, its generation, its epoch and its indexes";
@@ -286,8 +304,15 @@ mod tests {
             State::Moving(next),
             State::Switching(next),
         ] {
-            let note = Note { state, ..Note::new(1, 7, 1) };
+            let mut note = Note { state, epoch: 9, ..Note::new(1, 7, 1) };
+            if note.next().is_some() {
+                (note.copy_epoch, note.noted_since) = (3, 5);
+            }
             assert_eq!(Note::decode("c", &note.encode()).unwrap(), note);
+            if note.next().is_some() {
+                let wrong = Note { noted_since: 10, ..note };
+                assert!(Note::decode("c", &wrong.encode()).is_err());
+            }
         }
     }
 
@@ -301,7 +326,7 @@ mod tests {
                 assert!(error.to_string().starts_with("table catalog, collection \"shop\", off"));
             }
         }
-        let newer = [&bytes[..], &[27, 0]].concat();
+        let newer = [&bytes[..], &[33, 0]].concat();
         assert_eq!(Note::decode("c", &newer).unwrap_err().kind(), ErrorKind::Unsupported);
         let three = Note { rows: Generation { number: 1, buckets: 3 }, ..full() };
         let error = Note::decode("c", &three.encode()).unwrap_err();

@@ -327,7 +327,8 @@ impl Group<'_> {
             if is_copied {
                 let (key, value) = (row.key.clone(), Slice::EMPTY);
                 let changed = StoredRow { key, value, token: Some(token), expiry: None };
-                changes.push(Change::Set { kind: row.kind.changed(), row: changed });
+                let kind = row.kind.changed(view.note.epoch);
+                changes.push(Change::Set { kind, row: changed });
             }
             let expiry = document.now.as_ref().and_then(|row| row.expiry);
             changes.push(match &document.now {

@@ -31,6 +31,7 @@ use flagstone_base::{Error, ErrorKind, Result};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use statements::{Patience, Statements};
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -44,6 +45,9 @@ const SILENCE: Duration = Duration::from_secs(4);
 /// Cassandra usually gives up before, with an error that says more.
 const PATIENCE: Patience =
     Patience { read: Duration::from_secs(25), write: Duration::from_secs(12) };
+
+/// The reads of one call that wait for answers at the same time.
+const AT_ONCE: usize = 64;
 
 /// A keyspace of a cluster.
 pub struct Cql {
@@ -142,7 +146,7 @@ impl Cql {
         self.start(work)?.recv().unwrap_or_else(|_ended| Err(closed()))
     }
 
-    /// Does all work at once.
+    /// Does all work, [`AT_ONCE`] at once.
     fn read_all<R, T, F>(&self, requests: &[R], work: impl Fn(Arc<Inner>, R) -> F) -> Vec<Result<T>>
     where
         R: Clone,
@@ -150,11 +154,18 @@ impl Cql {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let start = |request: &R| self.start(|inner| work(inner, request.clone()));
-        let started: Vec<_> = requests.iter().map(start).collect();
         let answer = |start: Result<Receiver<Result<T>>>| {
             start?.recv().unwrap_or_else(|_ended| Err(closed()))
         };
-        started.into_iter().map(answer).collect()
+        let (first, rest) = requests.split_at(requests.len().min(AT_ONCE));
+        let mut started: VecDeque<_> = first.iter().map(start).collect();
+        let mut rest = rest.iter();
+        let mut answers = Vec::with_capacity(requests.len());
+        while let Some(next) = started.pop_front() {
+            answers.push(answer(next));
+            started.extend(rest.next().map(start));
+        }
+        answers
     }
 
     fn write<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> Result<T>

@@ -1,7 +1,8 @@
 //! Rows are copied into another generation while others write them.
 //!
 //! ```text
-//! writers: each batch also sets, for each row it writes, a row that says so
+//! writers: each batch also sets, for each row it writes, a row that says so, of a kind that its
+//!          epoch has alone: when the epoch of all buckets has risen, nothing is added to it
 //! copies:  number of the last copy (of the new bucket) -> rows that are there -> rows of the old
 //!          bucket -> one batch: the rows that differ and their entries, under the condition that
 //!          no other copy came between
@@ -24,13 +25,15 @@ use flagstone_base::codec::put_varint;
 use flagstone_base::{Decoder, Error, ErrorKind, KeyRange, Result, Slice, interrupt};
 use flagstone_env::{Random, SystemRandom};
 use std::collections::BTreeMap;
-use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::ops::{Bound, Range};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The kinds of rows that are copied. Entries are made of the documents.
 const KINDS: [Kind; 2] = [Kind::DOCUMENTS, Kind::LOADS];
-/// The keys of a page.
+/// The keys of a page ..
 const PAGE: usize = 200;
+/// .. and at most, where the number of buckets grows.
+const PAGE_MAX: usize = 5_000;
 /// The rows of a batch, and their bytes, about.
 const ROWS: usize = 100;
 const BATCH_BYTES: usize = 1 << 20;
@@ -46,7 +49,7 @@ pub(super) struct Copy<'g> {
     ground: &'g Ground,
     from: Generation,
     to: Generation,
-    /// That of all buckets: it does not change while rows are copied.
+    /// That of the new buckets: it does not change while rows are copied.
     epoch: i32,
 }
 
@@ -81,7 +84,7 @@ enum Attempt {
 impl<'g> Copy<'g> {
     /// Returns the copy of a collection, as `view` has it, into `to`.
     pub(super) fn new(ground: &'g Ground, view: &View, to: Generation) -> Self {
-        let Note { rows: from, epoch, .. } = view.note;
+        let Note { rows: from, copy_epoch: epoch, .. } = view.note;
         Self { ground, from, to, epoch }
     }
 
@@ -141,11 +144,10 @@ impl<'g> Copy<'g> {
         bucket.pages += 1;
         match keys.into_iter().next_back() {
             Some(last) => {
-                if bucket.pages.is_multiple_of(NOTED) {
-                    self.note_progress(from, &last)?;
-                }
+                let notes = bucket.pages.is_multiple_of(NOTED);
+                let goes = if notes { self.note_progress(from, &last)? } else { Goes::On };
                 bucket.last = Some(last);
-                Ok(Goes::On)
+                Ok(goes)
             }
             None => {
                 bucket.is_done = true;
@@ -157,55 +159,56 @@ impl<'g> Copy<'g> {
         }
     }
 
-    /// Removes what says that rows were written.
-    pub(super) fn forget_all(&self) -> Result<()> {
-        side_by_side((0..self.from.buckets).collect(), |bucket| {
-            let from = self.from.partition(bucket);
-            KINDS.into_iter().try_for_each(|kind| {
-                let forget = &mut |rows: &[StoredRow]| {
-                    self.forget(from, kind.changed(), rows).map(|()| Goes::On)
-                };
-                self.each_page(from, kind.changed(), forget).map(drop)
-            })
-        })
-    }
-
-    /// Copies the rows again that were written since they were copied, and forgets that they were.
-    /// Returns how many there were; `None` if it does not go on.
-    pub(super) fn catch_up(&self) -> Result<Option<u64>> {
-        self.changed(true)
-    }
-
-    /// Copies the rest, when nothing is written any more.
-    pub(super) fn rest(&self) -> Result<()> {
-        self.changed(false).map(drop)
-    }
-
-    fn changed(&self, forgets: bool) -> Result<Option<u64>> {
+    /// Copies the rows again that were written under these epochs. If `removes`, nothing is written
+    /// under them any more, and what says so is removed. Returns how many there were; `None` if it
+    /// does not go on.
+    pub(super) fn again(&self, epochs: Range<i32>, removes: bool) -> Result<Option<u64>> {
         let (count, families) = (AtomicU64::new(0), self.families());
-        let has_ended = AtomicU64::new(0);
+        let has_ended = AtomicBool::new(false);
         side_by_side((0..families).collect(), |family| {
             for bucket in (family..self.from.buckets).step_by(families as usize) {
                 let from = self.from.partition(bucket);
-                for kind in KINDS {
-                    let goes = self.each_page(from, kind.changed(), &mut |changed| {
-                        count.fetch_add(changed.len() as u64, Ordering::Relaxed);
+                for (epoch, kind) in epochs.clone().flat_map(|one| KINDS.map(|kind| (one, kind))) {
+                    let mut found = 0;
+                    let goes = self.each_page(from, kind.changed(epoch), &mut |changed| {
+                        found += changed.len() as u64;
                         let keys: Vec<Slice> = changed.iter().map(|row| row.key.clone()).collect();
-                        let goes = self.sync_all(from, kind, &keys)?;
-                        if forgets && goes == Goes::On {
-                            self.forget(from, kind.changed(), changed)?;
-                        }
-                        Ok(goes)
+                        self.sync_all(from, kind, &keys)
                     })?;
+                    count.fetch_add(found, Ordering::Relaxed);
                     if goes == Goes::NotOn {
-                        has_ended.store(1, Ordering::Relaxed);
+                        has_ended.store(true, Ordering::Relaxed);
                         return Ok(());
+                    }
+                    if removes && found > 0 {
+                        self.remove(from, kind.changed(epoch))?;
                     }
                 }
             }
             Ok(())
         })?;
-        Ok((has_ended.into_inner() == 0).then(|| count.into_inner()))
+        Ok((!has_ended.into_inner()).then(|| count.into_inner()))
+    }
+
+    /// Removes what says that rows were written under these epochs. Nothing is written under them
+    /// any more, and nobody needs it.
+    pub(super) fn forget(&self, epochs: Range<i32>) -> Result<()> {
+        side_by_side((0..self.from.buckets).collect(), |bucket| {
+            let from = self.from.partition(bucket);
+            let kinds = epochs.clone().flat_map(|epoch| KINDS.map(|kind| kind.changed(epoch)));
+            kinds.into_iter().try_for_each(|kind| {
+                let is_empty = self.keys(from, kind, None)?.is_empty();
+                if is_empty { Ok(()) } else { self.remove(from, kind) }
+            })
+        })
+    }
+
+    fn remove(&self, from: Partition, kind: Kind) -> Result<()> {
+        match self.ground.store.remove_kind(from, kind) {
+            // If it is still there, nobody reads it, and it goes with its generation.
+            Err(error) if error.kind() == ErrorKind::Unknown => Ok(()),
+            answered => answered,
+        }
     }
 
     /// Calls `work` with the keys and tokens of all rows of a kind, by pages.
@@ -235,7 +238,9 @@ impl<'g> Copy<'g> {
         interrupt::check()?;
         let start = last.map_or(Bound::Unbounded, |last| Bound::Excluded(last.to_vec()));
         let range = KeyRange { start, end: Bound::Unbounded };
-        let (is_reversed, limit, keys_only) = (false, PAGE, true);
+        // The rows of a page come into so many more buckets.
+        let growth = (self.to.buckets / self.from.buckets).max(1) as usize;
+        let (is_reversed, limit, keys_only) = (false, (PAGE * growth).min(PAGE_MAX), true);
         let request = PageRequest { partition, kind, range, is_reversed, limit, keys_only };
         Ok(self.ground.store.pages(&[request]).pop().ok_or_else(no_answer)??.rows)
     }
@@ -376,47 +381,6 @@ impl<'g> Copy<'g> {
         self.ground.store.rows(&[request]).pop().ok_or_else(no_answer)?
     }
 
-    /// Removes what says that rows were written, unless they were written again.
-    fn forget(&self, from: Partition, kind: Kind, changed: &[StoredRow]) -> Result<()> {
-        for rows in changed.chunks(ROWS) {
-            if self.forget_at_once(from, kind, rows.iter())? == Outcome::Applied {
-                continue;
-            }
-            let keys = rows.iter().map(|row| RowKey { kind, key: row.key.clone() }).collect();
-            let now = self.rows(from, keys)?.rows;
-            let is_same = |(row, now): &(&StoredRow, Option<StoredRow>)| {
-                now.as_ref().is_some_and(|now| now.token == row.token)
-            };
-            let left: Vec<_> = rows.iter().zip(now).filter(is_same).map(|(row, _)| row).collect();
-            // What is refused again is for the next time.
-            self.forget_at_once(from, kind, left.into_iter())?;
-        }
-        Ok(())
-    }
-
-    fn forget_at_once<'r>(
-        &self,
-        partition: Partition,
-        kind: Kind,
-        rows: impl Iterator<Item = &'r StoredRow>,
-    ) -> Result<Outcome> {
-        let (mut conditions, mut changes) = (Vec::new(), Vec::new());
-        for StoredRow { key, token, .. } in rows {
-            let row = RowKey { kind, key: key.clone() };
-            conditions.push(Condition { row: row.clone(), token: *token });
-            changes.push(Change::Delete(row));
-        }
-        if changes.is_empty() {
-            return Ok(Outcome::Applied);
-        }
-        let batch = Batch { partition, epoch: self.epoch, conditions, changes };
-        match self.ground.store.batch(&batch) {
-            // Whether they are gone, the next reading tells.
-            Err(error) if error.kind() == ErrorKind::Unknown => Ok(Outcome::Applied),
-            answered => answered,
-        }
-    }
-
     /// Reads up to which document a bucket is copied into this generation.
     fn progress(&self, from: Partition) -> Result<Option<Slice>> {
         let key = RowKey { kind: Kind::COPIES, key: Slice::copy_of(PROGRESS) };
@@ -430,18 +394,23 @@ impl<'g> Copy<'g> {
     }
 
     /// Notes how far a bucket is copied. If it is not noted, or late, more is compared again.
-    fn note_progress(&self, from: Partition, last: &Slice) -> Result<()> {
+    fn note_progress(&self, from: Partition, last: &Slice) -> Result<Goes> {
         let mut value = Vec::new();
         put_varint(&mut value, self.to.number as u64);
         value.extend_from_slice(last);
         let row = row_of(Slice::copy_of(PROGRESS), value.into());
         let changes = vec![Change::Set { kind: Kind::COPIES, row }];
-        let (epoch, conditions) = (self.epoch, Vec::new());
+        let (epoch, conditions) = (self.ground.view().note.epoch, Vec::new());
         let written =
             self.ground.store.batch(&Batch { partition: from, epoch, conditions, changes });
         match written {
             Err(error) if error.kind() != ErrorKind::Unknown => Err(error),
-            _ => Ok(()),
+            Ok(Outcome::Refused) => {
+                // Another call has raised the epoch, or has given the copy up.
+                let is_this = self.ground.reload(Freshness::Serial)?.note.next() == Some(self.to);
+                Ok(if is_this { Goes::On } else { Goes::NotOn })
+            }
+            _ => Ok(Goes::On),
         }
     }
 

@@ -7,6 +7,7 @@ use crate::catalog::{Generation, State};
 use crate::side_by_side::side_by_side;
 use crate::store::{Freshness, Partition, Store};
 use flagstone_base::{Error, ErrorKind, Result};
+use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 /// The epoch that no batch expects.
@@ -45,7 +46,13 @@ pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
     };
     fence(&*ground.store, &ground.name, ending)?;
     if matches!(begun, State::Switching(_)) {
-        Copy::new(ground, &view, next).rest()?;
+        let rest = Copy::new(ground, &view, next).again(noted(&view), false)?;
+        let now = if rest.is_some() { view } else { ground.reload(Freshness::Serial)? };
+        if rest.is_none() && now.note.state == begun {
+            let name = &ground.name;
+            let text = format!("the last documents of collection {name:?} could not be copied");
+            return Err(Error::new(ErrorKind::Unavailable, text));
+        }
     }
     ground.alter(&mut |note| {
         let is_begun = note.state == begun;
@@ -63,6 +70,11 @@ pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
         }
         Ok(is_begun)
     })
+}
+
+/// Returns the epochs under which writers have noted what may still be there.
+pub(super) fn noted(view: &View) -> Range<i32> {
+    view.note.noted_since..view.note.epoch + 1
 }
 
 /// Ends a generation and removes its rows. The fences stay.

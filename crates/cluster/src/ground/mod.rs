@@ -10,8 +10,8 @@
 //! drop:  state Dropping -> a fence in each bucket -> rows go -> state Dropped
 //! ```
 //! A fence is there before the catalog says that the generation has ended: so no write is
-//! acknowledged that the next generation does not have. Whoever meets one completes what has set it.
-//! A fence stays for ever, and no number of a generation is used twice: a process that slept
+//! acknowledged that the next generation does not have. Whoever meets one completes what has set
+//! it. A fence stays for ever, and no number of a generation is used twice: a process that slept
 //! through it all is still refused.
 
 mod copy;

@@ -4,20 +4,22 @@ use super::clear::sweep;
 use super::copy::{Bucket, Copy, Goes};
 use super::core::{Ground, View};
 use super::epochs::raise_all;
-use super::generations::complete;
+use super::generations::{complete, noted};
 use crate::catalog::{Generation, Note, State, next_number};
 use crate::side_by_side::side_by_side;
 use crate::store::Freshness;
 use flagstone::remote::RemoteIndex;
 use flagstone_base::{Error, ErrorKind, Result};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Mutex;
 
 /// The buckets of which pages are copied side by side.
 const SIDE_BY_SIDE: usize = 8;
-/// Writers wait while the last rows are copied: at most so many should be left ..
+/// All wait while the last rows are copied: so many may be left ..
 const FEW: u64 = 200;
-/// .. unless others write faster than they are copied.
+/// .. or so many, if they do not become fewer in further rounds ..
+const MANY: u64 = 5_000;
+/// .. of which there are at most so many.
 const ROUNDS: u32 = 20;
 
 /// Called with the number of documents that are copied; ends the call by `Break`.
@@ -27,35 +29,48 @@ type Watch<'w> = &'w mut dyn FnMut(u64) -> ControlFlow<()>;
 /// one with the same number. One with the number that the collection has gives it up.
 ///
 /// # Errors
-/// InvalidInput if the collection was dropped; Busy while an index is being built; those of the
-/// store.
+/// InvalidInput if the collection was dropped; Busy while an index is being built, another number
+/// of buckets is being made, or documents are written as fast as they are copied; Conflict if
+/// another call has given it up; those of the store.
 pub(crate) fn rebalance(
     ground: &Ground,
     buckets: u32,
     watch: Watch<'_>,
 ) -> Result<ControlFlow<()>> {
+    // The move of which this call was a part, and the generation from which it moves.
+    let mut joined = None;
     loop {
         let view = ground.reload(Freshness::Serial)?;
+        let rows = view.note.rows;
         match view.note.state {
             State::Moving(next) if next.buckets == buckets => {
+                joined = Some((next, rows.number));
                 if copy(ground, &view, next, watch)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            State::Live if view.note.rows.buckets == buckets => {
+            State::Live if rows.buckets == buckets => {
                 // What cannot be removed now, the next call removes.
                 let _rest = sweep(ground);
                 return Ok(ControlFlow::Continue(()));
             }
+            State::Live if joined.is_some_and(|(_, from)| from == rows.number) => {
+                return Err(given_up(ground, buckets));
+            }
             State::Live => begin(ground, buckets)?,
-            State::Moving(_) if view.note.rows.buckets == buckets => give_up(ground)?,
-            State::Moving(_) => begin(ground, buckets)?,
+            State::Moving(next) if rows.buckets == buckets => give_up(ground, next)?,
+            State::Moving(next) => return Err(is_moving(ground, next, rows, "divide it again")),
+            State::Switching(next) => {
+                // If nobody has set a fence yet, there may be much.
+                Copy::new(ground, &view, next).again(noted(&view), false)?;
+                drop(complete(ground)?);
+            }
             _ => drop(complete(ground)?),
         }
     }
 }
 
-/// Begins to move the collection, instead of what was begun before.
+/// Begins to move the collection.
 fn begin(ground: &Ground, buckets: u32) -> Result<()> {
     let next = Generation { number: next_number(&*ground.store)?, buckets };
     let mut epoch = None;
@@ -63,12 +78,12 @@ fn begin(ground: &Ground, buckets: u32) -> Result<()> {
         // Who begins raises the epoch: so this number is not used twice, though an answer was lost
         // and others have given up what was begun.
         let is_same = *epoch.get_or_insert(note.epoch) == note.epoch;
-        let begins = is_same && matches!(note.state, State::Live | State::Moving(_));
+        let begins = is_same && note.state == State::Live;
         if begins {
             check_complete(ground, note)?;
-            note.replaced.extend(note.next());
             note.state = State::Moving(next);
             note.epoch += 1;
+            (note.copy_epoch, note.noted_since) = (note.epoch, note.epoch);
         }
         Ok(begins)
     })?;
@@ -76,21 +91,31 @@ fn begin(ground: &Ground, buckets: u32) -> Result<()> {
 }
 
 /// Ends a move without a new generation.
-fn give_up(ground: &Ground) -> Result<()> {
+fn give_up(ground: &Ground, next: Generation) -> Result<()> {
+    let mut noted = 0..0;
     let view = ground.alter(&mut |note| {
-        let State::Moving(next) = note.state else { return Ok(false) };
-        note.replaced.push(next);
-        note.state = State::Live;
-        note.epoch += 1;
-        Ok(true)
+        let is_moving = note.state == State::Moving(next);
+        if is_moving {
+            noted = note.noted_since..note.epoch + 1;
+            note.replaced.push(next);
+            note.state = State::Live;
+            note.epoch += 1;
+        }
+        Ok(is_moving)
     })?;
     raise_all(ground)?;
-    // Under the epoch that was reached here: what writers note under a later one is needed.
-    if view.note.state == State::Live {
-        Copy::new(ground, &view, view.note.rows).forget_all()
-    } else {
-        Ok(())
-    }
+    Copy::new(ground, &view, next).forget(noted)
+}
+
+/// The error of a call whose move another one has given up.
+#[cold]
+fn given_up(ground: &Ground, buckets: u32) -> Error {
+    let text = format!(
+        "another call has given up to divide collection {:?} into {buckets} buckets: nothing has \
+         changed",
+        ground.name
+    );
+    Error::new(ErrorKind::Conflict, text)
 }
 
 /// Refuses to move while an index is incomplete: the copies would lack entries.
@@ -113,14 +138,21 @@ fn check_complete(ground: &Ground, note: &Note) -> Result<()> {
 /// # Errors
 /// Busy.
 pub(crate) fn refuse_while_moving(ground: &Ground, note: &Note) -> Result<()> {
-    let Some(next) = note.next() else { return Ok(()) };
-    let (buckets, name, now) = (next.buckets, &ground.name, note.rows.buckets);
+    match note.next() {
+        Some(next) => Err(is_moving(ground, next, note.rows, "change its indexes")),
+        None => Ok(()),
+    }
+}
+
+#[cold]
+fn is_moving(ground: &Ground, next: Generation, rows: Generation, what: &str) -> Error {
+    let (buckets, name, now) = (next.buckets, &ground.name, rows.buckets);
     let text = format!(
-        "collection {name:?} is being divided into {buckets} buckets: change its indexes \
-         afterwards. If that was cut short, flagstone rebalance with --buckets {buckets} \
-         completes it, and with --buckets {now} gives it up"
+        "collection {name:?} is being divided into {buckets} buckets: {what} afterwards. If that \
+         was cut short, flagstone rebalance with --buckets {buckets} completes it, and with \
+         --buckets {now} gives it up"
     );
-    Err(Error::new(ErrorKind::Busy, text))
+    Error::new(ErrorKind::Busy, text)
 }
 
 /// Copies the collection into `next`, and switches to it.
@@ -159,12 +191,20 @@ fn copy(
             return Ok(ControlFlow::Break(()));
         }
     }
-    for _ in 0..ROUNDS {
-        match copy.catch_up()? {
-            None => return Ok(ControlFlow::Continue(())),
-            Some(written) if written <= FEW => break,
-            Some(_) => {}
+    let mut last = u64::MAX;
+    for round in 1.. {
+        let Some(noted) = end_notes(ground, next)? else { return Ok(ControlFlow::Continue(())) };
+        let Some(written) = copy.again(noted.clone(), true)? else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        forgotten(ground, next, noted.end)?;
+        if written <= FEW || (written <= MANY && written > last / 4 * 3) {
+            break;
         }
+        if round == ROUNDS {
+            return Err(too_fast(ground, written));
+        }
+        last = written;
     }
     ground.alter(&mut |note| {
         let is_moving = note.state == State::Moving(next);
@@ -175,4 +215,39 @@ fn copy(
     })?;
     drop(complete(ground)?);
     Ok(ControlFlow::Continue(()))
+}
+
+/// Lets writers note what they write under a new epoch. Returns the epochs before it, under which
+/// nothing is written any more; `None` if the collection is not moved any more.
+fn end_notes(ground: &Ground, next: Generation) -> Result<Option<Range<i32>>> {
+    let view = ground.alter(&mut |note| {
+        let is_moving = note.state == State::Moving(next);
+        note.epoch += i32::from(is_moving);
+        Ok(is_moving)
+    })?;
+    raise_all(ground)?;
+    let note = &view.note;
+    Ok((note.state == State::Moving(next)).then_some(note.noted_since..note.epoch))
+}
+
+/// Notes that nothing is left of what was noted under the epochs before this one.
+fn forgotten(ground: &Ground, next: Generation, before: i32) -> Result<()> {
+    ground.alter(&mut |note| {
+        let is_new = note.state == State::Moving(next) && note.noted_since < before;
+        if is_new {
+            note.noted_since = before;
+        }
+        Ok(is_new)
+    })?;
+    Ok(())
+}
+
+#[cold]
+fn too_fast(ground: &Ground, written: u64) -> Error {
+    let text = format!(
+        "documents of collection {:?} are written as fast as they are copied: {written} while the \
+         last ones were. Rebalance again when fewer are written: it goes on",
+        ground.name
+    );
+    Error::new(ErrorKind::Busy, text)
 }

@@ -1,5 +1,6 @@
 //! Random writes, changes of indexes and of the number of buckets, clears and restarts of processes
-//! by several threads of two processes, over a store with faults, compared with what the threads know of their own documents.
+//! by several threads of two processes, over a store with faults, compared with what the threads
+//! know of their own documents.
 //!
 //! Each document of `owned` is written by one thread, which knows what may be stored: the last
 //! acknowledged state, and those of unknown writes since. Those of `counted` are incremented by all

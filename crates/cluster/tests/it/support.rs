@@ -81,6 +81,8 @@ pub(crate) trait Hooks: Send + Sync {
 
     fn before_pages(&self) {}
 
+    fn before_batch(&self, _batch: &Batch) {}
+
     /// Called when a note was set. An error is what the process gets.
     fn after_note(&self, _name: &str) -> Result<()> {
         Ok(())
@@ -111,6 +113,7 @@ impl<H: Hooks> Store for Hooked<H> {
     }
 
     fn batch(&self, batch: &Batch) -> Result<Outcome> {
+        self.hooks.before_batch(batch);
         self.store.batch(batch)
     }
 

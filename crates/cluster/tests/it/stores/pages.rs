@@ -93,15 +93,16 @@ pub(super) fn a_page_of_keys_has_no_values(store: &dyn Store, generation: i32) {
 }
 
 pub(super) fn many_partitions_are_read_at_once(store: &dyn Store, generation: i32) {
-    let places: Vec<_> = (0..32).map(|bucket| Place::new(store, generation, bucket)).collect();
+    const COUNT: i32 = 150;
+    let places: Vec<_> = (0..COUNT).map(|bucket| Place::new(store, generation, bucket)).collect();
     for (n, place) in places.iter().enumerate() {
         place.batch().set(0, row(format!("{n}"), "", 1)).applied();
     }
     let requests: Vec<_> = places.iter().map(|place| place.all(0)).collect();
     let pages: Vec<_> = store.pages(&requests).into_iter().map(Result::unwrap).collect();
-    let expected: Vec<_> = (0..32).map(|n| n.to_string()).collect();
+    let expected: Vec<_> = (0..COUNT).map(|n| n.to_string()).collect();
     assert_eq!(pages.iter().flat_map(keys).collect::<Vec<_>>(), expected);
-    let requests: Vec<_> = (0..32)
+    let requests: Vec<_> = (0..COUNT)
         .map(|bucket| RowsRequest {
             partition: Partition { generation, bucket },
             keys: vec![row_key(0, bucket.to_string()), row_key(0, "no")],
@@ -109,7 +110,7 @@ pub(super) fn many_partitions_are_read_at_once(store: &dyn Store, generation: i3
         })
         .collect();
     let all = store.rows(&requests);
-    assert_eq!(all.len(), 32);
+    assert_eq!(all.len(), COUNT as usize);
     for found in all {
         let found = found.unwrap();
         assert_eq!((found.epoch, found.rows[1].clone()), (Some(EPOCH), None));
