@@ -205,7 +205,8 @@ impl Run {
                 (Ok(()), Fate::Refused) => {
                     return Err("a transaction wrote what an index refuses".into());
                 }
-                (Ok(()), _) => {}
+                // It is removed at once, and stays so if the transaction deletes the other again.
+                (Ok(()), _) => made.extend(self.oracle.giving_way(&made)),
                 (Err(error), Fate::Refused | Fate::Either)
                     if matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput) =>
                 {

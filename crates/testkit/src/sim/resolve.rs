@@ -136,17 +136,23 @@ impl Oracle {
     /// entries may expire, also if this batch brings the first one that does. A document that has
     /// expired is removed if its unique value is given to another one.
     pub(super) fn resolved(&self, changes: Vec<Change>) -> Vec<Change> {
-        let is_indexed = self.is_indexed(&changes);
-        let changed = if is_indexed { documents_of(&changes) } else { BTreeSet::new() };
+        let gone = self.giving_way(&changes);
         let mut changes = self.with_merges_resolved(changes);
-        if is_indexed && self.now.has_expiries(DOCUMENTS) {
-            let mut after = self.now.clone();
-            apply_all(&mut after, &changes, 0);
-            let states = (&self.now, &after);
-            let gone = indexes::giving_way(&self.indexes, states, &changed, self.moment);
-            changes.extend(gone.into_iter().map(|key| Change::Delete(DOCUMENTS, key)));
-        }
+        changes.extend(gone);
         changes
+    }
+
+    /// Returns the removals of documents that have expired and whose unique values these changes
+    /// give to others.
+    pub(super) fn giving_way(&self, changes: &[Change]) -> Vec<Change> {
+        if !self.is_indexed(changes) || !self.now.has_expiries(DOCUMENTS) {
+            return Vec::new();
+        }
+        let mut after = self.now.clone();
+        apply_all(&mut after, &self.with_merges_resolved(changes.to_vec()), 0);
+        let (states, changed) = ((&self.now, &after), documents_of(changes));
+        let gone = indexes::giving_way(&self.indexes, states, &changed, self.moment);
+        gone.into_iter().map(|key| Change::Delete(DOCUMENTS, key)).collect()
     }
 
     fn with_merges_resolved(&self, changes: Vec<Change>) -> Vec<Change> {
