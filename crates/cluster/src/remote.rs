@@ -8,7 +8,7 @@ use crate::scan::{self, Scan};
 use crate::scratch::ScratchDir;
 use crate::store::{Freshness, Kind, PageRequest, Partition, RowKey, RowsRequest, StoredRow};
 use flagstone::remote::{
-    self, Area, Catalog, Decide, NewIndex, Remote, RemoteScan, Row, Sample, ScanOrder,
+    self, Area, Catalog, Decide, NewIndex, Remote, RemoteScan, Row, Sample, ScanOrder, Shard,
 };
 use flagstone_base::{KeyRange, Moment, Result, Slice};
 use std::collections::{BTreeMap, HashMap};
@@ -33,6 +33,8 @@ const MARKS: usize = 100;
 pub(crate) struct RemoteCollection {
     ground: Arc<Ground>,
     writer: Writer,
+    /// Scans read the buckets of this shard alone.
+    shard: Option<Shard>,
     /// When estimates were made, by the monotonic clock, and what they are.
     estimates: Mutex<HashMap<Area, (Duration, u64)>>,
     /// Where queries of handles spill, as long as there are some.
@@ -44,7 +46,7 @@ impl RemoteCollection {
         let ground = Arc::new(ground);
         let writer = Writer::new(Arc::clone(&ground));
         let _scratch_dir = Arc::clone(scratch_dir);
-        Self { ground, writer, estimates: Mutex::default(), _scratch_dir }
+        Self { ground, writer, shard: None, estimates: Mutex::default(), _scratch_dir }
     }
 
     /// Divides the collection into so many buckets.
@@ -175,7 +177,15 @@ impl Remote for RemoteCollection {
         order: ScanOrder,
         most: Option<u64>,
     ) -> Result<Box<dyn RemoteScan>> {
-        Ok(Box::new(Scan::new(&self.ground, (area, range), order, most, false)?))
+        let scan = Scan::new(&self.ground, (area, range), order, most, false)?;
+        Ok(Box::new(scan.of_shard(self.shard)))
+    }
+
+    fn part(&self, shard: Shard) -> Arc<dyn Remote> {
+        let (ground, writer) = (Arc::clone(&self.ground), Writer::new(Arc::clone(&self.ground)));
+        let (shard, estimates) = (Some(shard), Mutex::default());
+        let _scratch_dir = Arc::clone(&self._scratch_dir);
+        Arc::new(Self { ground, writer, shard, estimates, _scratch_dir })
     }
 
     fn count(&self, area: Area, range: &KeyRange) -> Result<u64> {

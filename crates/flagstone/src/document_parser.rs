@@ -207,8 +207,7 @@ impl ParsedDocument<'_> {
     ) -> Result<(), Refused> {
         self.check_room(batch, more)?;
         if let Some(remote) = self.stored.remote() {
-            let row = Row { document: Slice::copy_of(self.document), expiry };
-            return RemoteBatch::put(&mut batch.remote, remote, self.key, row)
+            return RemoteBatch::put(&mut batch.remote, remote, self.key, self.row(expiry))
                 .map_err(Refused::Batch);
         }
         let change = write::Change::Put(self.document, expiry);
@@ -221,9 +220,18 @@ impl ParsedDocument<'_> {
     /// # Errors
     /// As [`ParsedDocument::put`].
     pub fn insert(&self, batch: &mut Batch, expiry: Option<Moment>) -> Result<(), Refused> {
+        if let Some(remote) = self.stored.remote() {
+            self.check_room(batch, 0)?;
+            return RemoteBatch::insert(&mut batch.remote, remote, self.key, self.row(expiry))
+                .map_err(Refused::Batch);
+        }
         let keyspace = self.stored.keyspace().map_err(Refused::Batch)?;
         self.put_with(batch, expiry, self.key.len() + CONDITION_OVERHEAD)?;
         batch.inner.expect(keyspace, self.key, Expect::Absent).map_err(Refused::Batch)
+    }
+
+    fn row(&self, expiry: Option<Moment>) -> Row {
+        Row { document: Slice::copy_of(self.document), expiry }
     }
 
     /// Merges `patch` into the stored document of this key: reads it, and commits the result by
@@ -241,6 +249,16 @@ impl ParsedDocument<'_> {
     /// As [`Space::get`](crate::Space::get).
     pub fn exists(&self) -> flagstone_base::Result<bool> {
         Ok(self.stored.get(self.key)?.is_some())
+    }
+
+    /// Returns whether a collection of a cluster has this document, byte by byte.
+    ///
+    /// # Errors
+    /// As [`Space::get`](crate::Space::get).
+    #[doc(hidden)]
+    pub fn is_stored(&self) -> flagstone_base::Result<bool> {
+        let stored = self.stored.get(self.key)?;
+        Ok(self.stored.remote().is_some() && stored.is_some_and(|stored| *stored == *self.document))
     }
 
     /// Checks that a commit would take the batch with this document and `more` bytes.

@@ -3,27 +3,29 @@
 
 use crate::args::NewValue;
 use crate::batch::Batch;
+pub use crate::carry::{Carried, Carrier};
 use crate::changes::{Change, ChangeBatch};
 use crate::collection::Stored;
 pub use crate::collection::query::ValuePart;
 use crate::collection::query::WriteIn;
-use crate::collection::{BuildProgress, Collection, index, query, write};
+use crate::collection::{BuildProgress, Collection, IndexInfo, decode, index, query, write};
 use crate::database::Database;
 #[cfg(feature = "doubles")]
 pub use crate::elsewhere::{Collections, Redirected};
 use crate::index::Index;
 use crate::keyspace::Keyspace;
-use crate::remote::{Remote, RemoteBatch, Row};
+use crate::remote::{Remote, RemoteBatch, Row, Write};
+pub use crate::shard::Shard;
 use crate::space::{Key, Space};
 use crate::spill::{self, SortOptions};
 use crate::transaction::Transaction;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
-use flagstone_base::{Result, SeqNo, Slice};
-use flagstone_doc::{Document, FieldPath, Value};
+use flagstone_base::{Error, Result, SeqNo, Slice};
+use flagstone_doc::{Document, FieldPath, Filter, Value};
 pub use flagstone_doc::{is_one_path, split_paths};
-use flagstone_engine::CompactProgress;
 pub use flagstone_engine::QueryMemory;
 pub use flagstone_engine::inspect;
+use flagstone_engine::{CompactProgress, Expect};
 pub use flagstone_env as env;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -74,6 +76,15 @@ pub fn put_remote_mark(
     RemoteBatch::mark(&mut batch.remote, remote, mark)
 }
 
+/// Writes the documents of a batch for a collection of a cluster, which has no marks. Returns, of
+/// those that are to be inserted, which were: the keys of the others exist.
+///
+/// # Errors
+/// Those of the cluster. Some may be written.
+pub fn write_remote(mut batch: Batch) -> Result<Vec<bool>> {
+    batch.remote.as_mut().map_or(Ok(Vec::new()), RemoteBatch::write)
+}
+
 /// Puts a document into a batch, as [`Batch::put`]. A batch for a collection of a cluster takes
 /// documents of no other one, and an error of its commit may leave some of them put.
 ///
@@ -86,9 +97,36 @@ pub fn put_in(
     value: impl NewValue<Collection>,
 ) -> Result<()> {
     let Some(remote) = collection.0.remote() else { return batch.put(collection, key, value) };
-    let (key, expiry) = (key.key_bytes()?, value.expiry());
-    let document = Slice::copy_of(&value.value_bytes(collection)?);
-    RemoteBatch::put(&mut batch.remote, remote, key.as_ref(), Row { document, expiry })
+    let (key, row) = remote_row(collection, key, value)?;
+    RemoteBatch::put(&mut batch.remote, remote, &key, row)
+}
+
+/// The same for a document whose key must have none: else the commit returns Conflict.
+///
+/// # Errors
+/// As [`Batch::put`].
+pub fn insert_in(
+    batch: &mut Batch,
+    collection: &Collection,
+    key: Value,
+    value: impl NewValue<Collection>,
+) -> Result<()> {
+    let Some(remote) = collection.0.remote() else {
+        batch.put(collection, key.clone(), value)?;
+        return batch.expect(collection, key, Expect::Absent);
+    };
+    let (key, row) = remote_row(collection, key, value)?;
+    RemoteBatch::insert(&mut batch.remote, remote, &key, row)
+}
+
+fn remote_row(
+    collection: &Collection,
+    key: impl Key<Collection>,
+    value: impl NewValue<Collection>,
+) -> Result<(Vec<u8>, Row)> {
+    let (key, expiry) = (key.key_bytes()?.as_ref().to_vec(), value.expiry());
+    let document = collection.0.check_size(value.value_bytes(collection)?)?;
+    Ok((key, Row { document: Slice::copy_of(&document), expiry }))
 }
 
 /// The collections of a cluster by their names, for servers of them.
@@ -116,6 +154,54 @@ pub trait RemoteDatabase: Send + Sync {
 
     /// Ends the connections. Handles of collections fail with Closed from then on.
     fn close(&self) -> Result<()>;
+}
+
+/// Removes a document of a cluster and returns it, if it is there.
+///
+/// # Errors
+/// As [`Space::remove`]; Unsupported for a directory.
+pub fn take_remote(collection: &Collection, key: &Value) -> Result<Option<Document>> {
+    let remote = collection.0.remote();
+    let remote = remote.ok_or_else(|| Error::invalid("take_remote: expected a cluster"))?;
+    let (key, mut found) = (Key::<Collection>::key_bytes(key)?, None);
+    remote.rewrite(key.as_ref(), &mut |row| {
+        found = row.map(|row| row.document.clone());
+        Ok(if row.is_some() { Write::Delete } else { Write::Nothing })
+    })?;
+    found.map(|document| decode::document(&collection.0, document)).transpose()
+}
+
+/// Leaves the documents of other shards out of a query.
+pub fn sharded<'t>(find: query::Find<'t>, shard: Shard) -> query::Find<'t> {
+    find.shard(shard)
+}
+
+/// Returns what creates an index with the definition of `info`.
+///
+/// # Errors
+/// InvalidInput for a filter that cannot be read.
+pub fn index_of(info: &IndexInfo) -> Result<Index> {
+    let mut fields = info.fields.iter();
+    let mut index = Index::on(fields.next().map_or("", String::as_str));
+    for field in fields {
+        index = index.then(field);
+    }
+    if info.is_unique {
+        index = index.unique();
+    }
+    if info.is_sparse {
+        index = index.sparse();
+    }
+    if let Some(only) = &info.only {
+        index = index.only(Filter::parse(only)?);
+    }
+    if let Some(time) = info.expires_after {
+        index = index.expire_after(time);
+    }
+    Ok(match &info.label {
+        Some(label) => index.label(label),
+        None => index,
+    })
 }
 
 /// Lets the collections of an open database be those of `collections`, for tests.

@@ -49,6 +49,8 @@ mod args;
 
 mod index;
 
+mod shard;
+
 #[doc(hidden)]
 pub mod remote;
 
@@ -72,6 +74,8 @@ pub mod space;
 mod batch;
 mod document_parser;
 mod snapshot;
+
+mod carry;
 
 mod transaction;
 

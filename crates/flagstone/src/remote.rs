@@ -21,6 +21,7 @@ use crate::index::{
     Definition, DocumentEntries, DocumentState, Ends, EntryChange as Difference, IndexState,
     Refusal, Status, differences, encode_note, parts, value_of,
 };
+pub use crate::shard::Shard;
 pub use flagstone_base::KeyRange;
 use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_doc::{Direction, View, sort_key};
@@ -86,6 +87,9 @@ pub trait RemoteScan: Send {
 
     /// The document, or the value of the entry.
     fn value(&self) -> &Slice;
+
+    /// When the row expires.
+    fn expiry(&self) -> Option<Moment>;
 }
 
 /// One collection of a cluster. Its calls block.
@@ -131,6 +135,10 @@ pub trait Remote: Send + Sync {
         order: ScanOrder,
         most: Option<u64>,
     ) -> Result<Box<dyn RemoteScan>>;
+
+    /// Returns the same collection for queries of the documents of a shard: its scans may leave out
+    /// what belongs to others.
+    fn part(&self, shard: Shard) -> Arc<dyn Remote>;
 
     /// Returns the number of rows of a range that have not expired.
     fn count(&self, area: Area, range: &KeyRange) -> Result<u64>;
@@ -417,6 +425,8 @@ pub fn unsupported(what: &str, instead: &str) -> Error {
 pub(crate) struct RemoteBatch {
     remote: Arc<dyn Remote>,
     rows: Vec<(Vec<u8>, Row)>,
+    /// Documents that are put if there are none of their keys.
+    inserts: Vec<(Vec<u8>, Row)>,
     bytes: usize,
     marks: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
@@ -427,6 +437,7 @@ impl RemoteBatch {
         let found = batch.get_or_insert_with(|| Self {
             remote: Arc::clone(remote),
             rows: Vec::new(),
+            inserts: Vec::new(),
             bytes: 0,
             marks: Vec::new(),
         });
@@ -450,6 +461,19 @@ impl RemoteBatch {
         Ok(())
     }
 
+    /// Adds a document that is put if there is none of its key.
+    pub(crate) fn insert(
+        batch: &mut Option<Self>,
+        remote: &Arc<dyn Remote>,
+        key: &[u8],
+        row: Row,
+    ) -> Result<()> {
+        let found = Self::of(batch, remote)?;
+        found.bytes += key.len() + row.document.len();
+        found.inserts.push((key.to_vec(), row));
+        Ok(())
+    }
+
     /// Sets or removes the mark of a load, after the documents.
     pub(crate) fn mark(
         batch: &mut Option<Self>,
@@ -461,18 +485,33 @@ impl RemoteBatch {
     }
 
     pub(crate) const fn len(&self) -> usize {
-        self.rows.len()
+        self.rows.len() + self.inserts.len()
     }
 
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Writes the documents, then the marks.
-    pub(crate) fn commit(self) -> Result<()> {
-        let Self { remote, rows, marks, .. } = self;
-        remote.put_many(rows)?;
-        if marks.is_empty() { Ok(()) } else { remote.put_marks(marks) }
+    /// Writes the documents, then the marks. Conflict if one is to be inserted whose key exists:
+    /// the others are written, the marks are not.
+    pub(crate) fn commit(mut self) -> Result<()> {
+        if !self.write()?.into_iter().all(|is_inserted| is_inserted) {
+            let text = "a document with this key exists";
+            return Err(Error::new(ErrorKind::Conflict, text));
+        }
+        if self.marks.is_empty() { Ok(()) } else { self.remote.put_marks(self.marks) }
+    }
+
+    /// Writes the documents. Returns which of those were inserted that were to be.
+    pub(crate) fn write(&mut self) -> Result<Vec<bool>> {
+        let (rows, inserts) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.inserts));
+        if !rows.is_empty() {
+            self.remote.put_many(rows)?;
+        }
+        if inserts.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.remote.insert_many(inserts).into_iter().collect()
     }
 }
 
@@ -527,5 +566,9 @@ impl RemoteRows {
 
     pub(crate) fn value(&self) -> &Slice {
         self.scan.as_ref().map_or(&self.nothing, |scan| scan.value())
+    }
+
+    pub(crate) fn expiry(&self) -> Option<Moment> {
+        self.scan.as_ref().and_then(|scan| scan.expiry())
     }
 }

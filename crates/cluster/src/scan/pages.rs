@@ -10,7 +10,7 @@
 
 use crate::ground::{Ground, View, no_answer, pass_fence, place};
 use crate::store::{Freshness, Kind, PageRequest, StoredRow};
-use flagstone::remote::{Area, shown_key};
+use flagstone::remote::{Area, Shard, shown_key};
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, KeyRange, Result, Slice, interrupt};
 use std::collections::VecDeque;
@@ -51,6 +51,8 @@ pub(super) struct Pages {
     passed: Vec<Vec<Bucket>>,
     /// Whether there are other buckets than the scan knows.
     are_others: bool,
+    /// Only buckets are read that documents of this shard can be in.
+    shard: Option<Shard>,
 }
 
 #[derive(Default)]
@@ -86,7 +88,8 @@ impl Pages {
         let buckets = (0..view.note.rows.buckets).map(bucket).collect();
         let limit = request.first.unwrap_or(FIRST_ROWS).clamp(1, ROWS_MAX);
         let (ground, returned, passed) = (Arc::clone(ground), None, Vec::new());
-        Ok(Self { ground, request, buckets, view, limit, returned, passed, are_others: false })
+        let (are_others, shard) = (false, None);
+        Ok(Self { ground, request, buckets, view, limit, returned, passed, are_others, shard })
     }
 
     /// Returns, once, whether there are other buckets since the last reading. Then it has read
@@ -98,6 +101,20 @@ impl Pages {
     /// As [`Pages::read_some`], of all buckets.
     pub(super) fn read_all(&mut self, wants: impl Fn(&Bucket) -> bool) -> Result<()> {
         self.read_some(0..self.buckets.len(), wants)
+    }
+
+    /// Reads none of the buckets that no document of the shard is in.
+    pub(super) fn of_shard(&mut self, shard: Option<Shard>) {
+        self.shard = shard;
+        self.leave_to_others();
+    }
+
+    fn leave_to_others(&mut self) {
+        let Some(shard) = self.shard else { return };
+        let all = self.buckets.len() as u32;
+        for (number, bucket) in (0..).zip(&mut self.buckets) {
+            bucket.is_done |= !shard.may_be_in(number, all);
+        }
     }
 
     /// Reads the next page of the buckets of a range of them that have more, and that `wants`
@@ -196,6 +213,7 @@ impl Pages {
         if self.request.is_ordered {
             let last = self.returned.clone();
             self.buckets.resize_with(now, || Bucket { last: last.clone(), ..Bucket::default() });
+            self.leave_to_others();
             return;
         }
         // An old bucket has the rows of the new ones whose numbers have the same remainder.
@@ -213,6 +231,7 @@ impl Pages {
         if now < before.len() {
             self.passed.push(before);
         }
+        self.leave_to_others();
     }
 
     /// Looks at the catalog. The scan goes on in a new generation behind the rows it has read.

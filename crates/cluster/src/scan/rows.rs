@@ -4,7 +4,7 @@ use super::pages::{Pages, Request};
 use crate::form::unpacked;
 use crate::ground::Ground;
 use crate::store::StoredRow;
-use flagstone::remote::{Area, RemoteScan, ScanOrder};
+use flagstone::remote::{Area, RemoteScan, ScanOrder, Shard};
 use flagstone_base::{KeyRange, Moment, Result, Slice};
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -20,6 +20,7 @@ pub(crate) struct Scan {
     now: Moment,
     key: Slice,
     value: Slice,
+    expiry: Option<Moment>,
 }
 
 /// Where the next row is.
@@ -88,7 +89,13 @@ impl Scan {
             _ => Next::Merged(BinaryHeap::new()),
         };
         let (pages, now) = (Pages::new(ground, request)?, ground.now());
-        Ok(Self { pages, next, now, key: Slice::EMPTY, value: Slice::EMPTY })
+        Ok(Self { pages, next, now, key: Slice::EMPTY, value: Slice::EMPTY, expiry: None })
+    }
+
+    /// Leaves out the buckets that no document of the shard is in.
+    pub(crate) fn of_shard(mut self, shard: Option<Shard>) -> Self {
+        self.pages.of_shard(shard);
+        self
     }
 
     fn next_row(&mut self) -> Result<Option<(usize, StoredRow)>> {
@@ -157,7 +164,7 @@ impl RemoteScan for Scan {
                     .map_err(|error| self.pages.error_of(bucket, &row.key, error))?,
                 _ => row.value,
             };
-            self.key = row.key;
+            (self.key, self.expiry) = (row.key, row.expiry);
             return Ok(true);
         }
         Ok(false)
@@ -169,5 +176,9 @@ impl RemoteScan for Scan {
 
     fn value(&self) -> &Slice {
         &self.value
+    }
+
+    fn expiry(&self) -> Option<Moment> {
+        self.expiry
     }
 }

@@ -18,6 +18,7 @@ mod outcomes;
 mod plans;
 mod rebalances;
 mod scans;
+mod shards;
 mod sizes;
 mod stores;
 mod support;

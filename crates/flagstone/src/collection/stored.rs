@@ -197,7 +197,7 @@ impl Stored {
     }
 
     /// Refuses the bytes of a document or patch that is too long.
-    pub(super) fn check_size<B: AsRef<[u8]>>(&self, bytes: B) -> Result<B> {
+    pub(crate) fn check_size<B: AsRef<[u8]>>(&self, bytes: B) -> Result<B> {
         let limit = self.document_bytes_max();
         let len = bytes.as_ref().len();
         if len <= limit {

@@ -10,6 +10,7 @@ use super::values::{IndexedValue, ValueRow};
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
 use crate::remote::{Remote, Row};
+use crate::shard::Shard;
 use flagstone_base::{Result, Slice, interrupt};
 use flagstone_doc::{Matcher, View};
 use std::collections::VecDeque;
@@ -42,6 +43,8 @@ pub(super) struct Rows<'t> {
     found: RowSource<'t>,
     /// `None` matches all.
     matcher: Option<Matcher>,
+    /// Only documents of this shard count.
+    shard: Option<Shard>,
     work: Work,
 }
 
@@ -88,7 +91,13 @@ pub(super) struct Fetch<'t> {
 
 impl<'t> Rows<'t> {
     fn new(stored: &Stored, found: RowSource<'t>, matcher: Option<Matcher>) -> Self {
-        Self { stored: stored.clone(), found, matcher, work: Work::default() }
+        let work = Work::default();
+        Self { stored: stored.clone(), found, matcher, shard: None, work }
+    }
+
+    /// Leaves out the documents of other shards.
+    pub(super) fn of_shard(self, shard: Option<Shard>) -> Self {
+        Self { shard, ..self }
     }
 
     /// No documents.
@@ -123,11 +132,18 @@ impl<'t> Rows<'t> {
 
     fn try_advance(&mut self) -> Result<bool> {
         if let RowSource::Covered(covered) = &mut self.found {
-            let has_next = covered.advance(&self.stored, self.matcher.as_ref())?;
-            self.work.matched += u64::from(has_next);
-            return Ok(has_next);
+            while covered.advance(&self.stored, self.matcher.as_ref())? {
+                if self.shard.is_none_or(|shard| shard.has(covered.key())) {
+                    self.work.matched += 1;
+                    return Ok(true);
+                }
+            }
+            return Ok(false);
         }
         while self.step()? {
+            if self.shard.is_some_and(|shard| !shard.has(self.key())) {
+                continue;
+            }
             let Some(matcher) = &self.matcher else {
                 self.work.matched += 1;
                 return Ok(true);
@@ -150,7 +166,10 @@ impl<'t> Rows<'t> {
         most: usize,
         mut visit: impl FnMut(ValueRow<'_>) -> bool,
     ) -> usize {
-        let Self { stored, found, matcher, work } = self;
+        let Self { stored, found, matcher, shard, work } = self;
+        if shard.is_some() {
+            return 0;
+        }
         let matched = match (found, &*matcher) {
             (RowSource::Covered(covered), None) => {
                 covered.visit_near(most, |entry| visit(ValueRow::Entry(entry)))

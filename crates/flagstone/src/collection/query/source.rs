@@ -3,6 +3,7 @@
 use crate::collection::Stored;
 use crate::collection::index::{IndexRange, UsableIndex};
 use crate::remote::{Area, Remote, RemoteRows, unsupported};
+use crate::shard::Shard;
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Result, SeqNo, Slice};
 use flagstone_doc::Direction;
@@ -68,6 +69,14 @@ impl<'t> QuerySource<'t> {
         match self {
             Self::Remote(remote, _) => Self::Remote(Arc::clone(remote), most),
             other => other.clone(),
+        }
+    }
+
+    /// The same, for a query of the documents of a shard, which looks at their keys itself.
+    pub(super) fn of_shard(self, shard: Shard) -> Self {
+        match self {
+            Self::Remote(remote, most) => Self::Remote(remote.part(shard), most),
+            other => other,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::token::{KeyPosition, PageToken};
 use crate::collection::Stored;
+use crate::shard::Shard;
 use flagstone_base::hash::key_hash;
 use flagstone_doc::{Direction, Filter, Projection, SortSpec};
 use std::fmt::Write;
@@ -49,6 +50,8 @@ pub(super) struct Spec {
     pub(super) memory: Option<usize>,
     pub(super) hint: Option<Hint>,
     pub(super) after: Option<PageToken>,
+    /// Only documents of this shard are found.
+    pub(super) shard: Option<Shard>,
 }
 
 impl Spec {
@@ -62,6 +65,7 @@ impl Spec {
             memory: None,
             hint: None,
             after: None,
+            shard: None,
         }
     }
 
@@ -107,6 +111,9 @@ impl Spec {
     /// A hash of what decides which documents are found in which order. A page token carries it.
     pub(super) fn hash(&self, stored: &Stored) -> u64 {
         let mut text = format!("{:?} {}", stored.id(), self.filter);
+        if let Some(shard) = self.shard {
+            let _infallible = write!(text, " {shard}");
+        }
         if let Some(sort) = &self.sort {
             // Writing to a string does not fail.
             let _infallible = write!(text, " {sort}");

@@ -5,6 +5,7 @@ use crate::collection::query::input::{IntoProjection, IntoSort};
 use crate::collection::query::source::Reads;
 use crate::collection::query::spec::{Hint, Spec};
 use crate::collection::query::token::PageToken;
+use crate::shard::Shard;
 use flagstone_base::{Error, Result};
 use flagstone_doc::Filter;
 use std::fmt;
@@ -191,6 +192,12 @@ impl<'t> Find<'t> {
     /// ```
     pub fn hint(mut self, hint: Hint) -> Self {
         self.spec.hint = Some(hint);
+        self
+    }
+
+    /// Leaves out the documents of other shards.
+    pub(crate) fn shard(mut self, shard: Shard) -> Self {
+        self.spec.shard = Some(shard);
         self
     }
 

@@ -137,6 +137,7 @@ impl<'t> Find<'t> {
             && spec.filter.is_everything()
             && spec.after.is_none()
             && spec.hint.is_none()
+            && spec.shard.is_none()
         {
             let all = self.stored.count()?;
             return Ok(all.saturating_sub(spec.skip).min(spec.limit.unwrap_or(u64::MAX)));
@@ -289,7 +290,11 @@ impl<'t> Find<'t> {
     }
 
     pub(super) fn source(&self) -> Result<QuerySource<'t>> {
-        self.reads.source(&self.stored)
+        let source = self.reads.source(&self.stored)?;
+        Ok(match self.spec.shard {
+            Some(shard) => source.of_shard(shard),
+            None => source,
+        })
     }
 
     /// What is wanted of the documents that match, in any order.

@@ -79,6 +79,16 @@ fn found<'t>(
     (spec, ask): (&Spec, &Ask),
     (chosen, ties): (Chosen, TieOrder),
 ) -> Result<Found<'t>> {
+    let found = of_all_shards(stored, source, (spec, ask), (chosen, ties))?;
+    Ok(Found { rows: found.rows.of_shard(spec.shard), ..found })
+}
+
+fn of_all_shards<'t>(
+    stored: &Stored,
+    source: &QuerySource<'t>,
+    (spec, ask): (&Spec, &Ask),
+    (chosen, ties): (Chosen, TieOrder),
+) -> Result<Found<'t>> {
     let matcher = |filter: &Filter| {
         if filter.is_everything() { Ok(None) } else { filter.compile_with_key().map(Some) }
     };

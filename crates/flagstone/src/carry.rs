@@ -1,0 +1,172 @@
+//! Documents on their way from one collection to another, or compared with those of another.
+//!
+//! Wherever the collections are, a document is carried in its self-contained form, with its sort
+//! key and its expiry. The form is encoded from the view of what is stored, so equal documents have
+//! equal bytes, whatever wrote them.
+
+use crate::batch::Batch;
+use crate::collection::write::{self, Change};
+use crate::collection::{Collection, Stored, decode};
+use crate::encoders;
+use crate::remote::{Area, RemoteBatch, RemoteRows, Row, shown_key};
+use crate::snapshot::Snapshot;
+use flagstone_base::hash::key_hash;
+use flagstone_base::{Error, KeyRange, Moment, Result};
+use flagstone_doc::View;
+use std::fmt;
+use std::ops::Bound;
+
+/// The documents of a collection, one after another. Those that have expired are left out.
+pub struct Carrier {
+    stored: Stored,
+    rows: Rows,
+    document: Vec<u8>,
+    expiry: Option<Moment>,
+}
+
+enum Rows {
+    Here(Box<flagstone_engine::Scan>, flagstone_engine::Snapshot),
+    Remote(RemoteRows),
+}
+
+/// A document that is carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried<'c> {
+    /// Its sort key.
+    pub key: &'c [u8],
+    /// Its self-contained form.
+    pub document: &'c [u8],
+    /// When it expires.
+    pub expiry: Option<Moment>,
+}
+
+impl Carrier {
+    /// Begins to read the documents behind the sort key `after`, or all: of a database as of `at`,
+    /// or of now; of a cluster as they are when they are read. `is_ordered`: in the order of their
+    /// keys, else in the order that costs least.
+    ///
+    /// # Errors
+    /// InvalidInput for a snapshot of another database.
+    pub fn new(
+        collection: &Collection,
+        at: Option<&Snapshot>,
+        after: Option<&[u8]>,
+        is_ordered: bool,
+    ) -> Result<Self> {
+        let stored = collection.0.clone();
+        let start = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
+        let range = KeyRange { start, end: Bound::Unbounded };
+        let rows = match stored.remote() {
+            Some(remote) => {
+                let rows = RemoteRows::new(remote, Area::Documents, range);
+                Rows::Remote(if is_ordered { rows } else { rows.unordered() })
+            }
+            None => {
+                let now = || stored.engine().snapshot();
+                let snapshot = at.map_or_else(now, |at| at.0.clone());
+                let scan = snapshot.scan(stored.keyspace()?, range)?.without_filling_cache();
+                Rows::Here(Box::new(if is_ordered { scan } else { scan.unordered() }), snapshot)
+            }
+        };
+        Ok(Self { stored, rows, document: Vec::new(), expiry: None })
+    }
+
+    /// Moves to the next document. Returns false at the end.
+    ///
+    /// # Errors
+    /// Io, Corruption, Closed, Unavailable; InvalidInput if the collection was dropped meanwhile.
+    pub fn advance(&mut self) -> Result<bool> {
+        let Self { stored, rows, document, expiry } = self;
+        let is_there = match rows {
+            Rows::Here(scan, _) => scan.advance()?,
+            Rows::Remote(rows) => rows.advance()?,
+        };
+        if !is_there {
+            return Ok(false);
+        }
+        document.clear();
+        let mut encode = |bytes: &[u8]| {
+            let view = View::of(bytes, stored.names());
+            let view = view.map_err(|malformed| decode::corrupt(stored, malformed))?;
+            encoders::self_contained(|encoder| encoder.encode_view(&view, None, document))
+        };
+        match rows {
+            Rows::Here(scan, snapshot) => {
+                encode(scan.value_bytes()).map_err(|error| of_document(error, scan.key()))?;
+                *expiry = snapshot.expiry(stored.keyspace()?, scan.key())?;
+            }
+            Rows::Remote(rows) => {
+                encode(rows.value()).map_err(|error| of_document(error, rows.key()))?;
+                *expiry = rows.expiry();
+            }
+        }
+        Ok(true)
+    }
+
+    /// The current document.
+    pub fn current(&self) -> Carried<'_> {
+        let key = match &self.rows {
+            Rows::Here(scan, _) => scan.key(),
+            Rows::Remote(rows) => rows.key(),
+        };
+        Carried { key, document: &self.document, expiry: self.expiry }
+    }
+}
+
+impl Carried<'_> {
+    /// The bytes of key and document.
+    pub const fn bytes(&self) -> usize {
+        self.key.len() + self.document.len()
+    }
+
+    /// A hash of the key. A cluster places documents by its low bits: two documents that differ in
+    /// them are in different buckets.
+    pub fn key_hash(&self) -> u64 {
+        key_hash(self.key, 0)
+    }
+
+    /// A checksum of key, document and expiry.
+    pub fn checksum(&self) -> u64 {
+        let expiry = self.expiry.map_or([0; 9], |moment| {
+            let mut bytes = [1; 9];
+            bytes[1..].copy_from_slice(&moment.millis().to_le_bytes());
+            bytes
+        });
+        key_hash(&expiry, key_hash(self.document, key_hash(self.key, 1)))
+    }
+
+    /// Puts the document into `batch`, for `collection`.
+    ///
+    /// # Errors
+    /// InvalidInput for a document that the collection does not take, Unsupported for a batch of
+    /// another collection of a cluster. The batch stays as it was.
+    pub fn put(&self, batch: &mut Batch, collection: &Collection) -> Result<()> {
+        self.put_into(batch, &collection.0).map_err(|error| of_document(error, self.key))
+    }
+
+    fn put_into(&self, batch: &mut Batch, stored: &Stored) -> Result<()> {
+        let Self { key, document, expiry } = *self;
+        if let Some(remote) = stored.remote() {
+            stored.check_size(document)?;
+            let row = Row { document: flagstone_base::Slice::copy_of(document), expiry };
+            return RemoteBatch::put(&mut batch.remote, remote, key, row);
+        }
+        let mut bytes = Vec::with_capacity(document.len());
+        let view = View::of(document, None);
+        let view = view.map_err(|malformed| decode::corrupt(stored, malformed))?;
+        let names = stored.names();
+        encoders::for_collections(|encoder| encoder.encode_view(&view, names, &mut bytes))?;
+        let bytes = stored.check_size(bytes)?;
+        write::in_batch(stored, &mut batch.inner, key, Change::Put(&bytes, expiry))
+    }
+}
+
+fn of_document(error: Error, key: &[u8]) -> Error {
+    error.context(format!("document {}", shown_key(key)))
+}
+
+impl fmt::Debug for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Carrier({}, {:?})", self.stored.name(), self.current())
+    }
+}
