@@ -21,6 +21,11 @@ pub enum LoadError {
 }
 
 impl LoadError {
+    /// Returns the error of a thread whose work nobody waits for any more.
+    pub(crate) fn gone() -> Self {
+        Self::Io("another thread has ended".to_owned())
+    }
+
     /// Returns the error of an operation `doing` on `path` that the system refused.
     pub(crate) fn io(doing: &str, path: &Path, error: &std::io::Error) -> Self {
         Self::Io(format!("cannot {doing} {}: {error}", path.display()))

@@ -64,8 +64,15 @@ mod pipeline;
 
 mod send;
 
+mod copy;
+
+mod compare;
+
 #[cfg(test)]
 mod stories;
+
+#[cfg(test)]
+mod copies;
 
 #[cfg(test)]
 mod grown;
@@ -76,6 +83,8 @@ mod resumes;
 mod bad_files;
 
 pub use bad_documents::BadDocuments;
+pub use compare::{Comparison, Difference, Side, What, compare};
+pub use copy::{Copied, Copy, bytes_about};
 pub use error::LoadError;
 pub use files::{check_outside, descriptor_of, sync_folder};
 pub use ids::new_key;

@@ -5,7 +5,9 @@
 //! id                  history, number, time of the load, its writers, where it was complete, and
 //!                     its settings: what the rest belongs to
 //! id writer           number of the load, input, offset, checksum of all text before it
+//! id FF FE shard ..   the same of a load of a shard, instead of the id alone
 //! id FF FF "copies"   number of the load, bytes and checksum of the file of bad documents
+//! id FF FF "copied"   number of the copy, the sort key of the last document that was copied
 //! ```
 //! `id` is that of the collection. The first key ends with the documents: when the collection is
 //! dropped or cleared, or documents are removed by range or filter, flagstone removes it.
@@ -18,7 +20,7 @@
 use crate::error::LoadError;
 use crate::ids;
 use crate::sum::Sum;
-use flagstone::internal::{put_remote_mark, remote_of};
+use flagstone::internal::{Shard, put_remote_mark, remote_of};
 use flagstone::remote::Remote;
 use flagstone::{
     Batch, Collection, Database, ErrorKind, Keyspace, KeyspaceOptions, Routing, Slice, Space,
@@ -83,8 +85,8 @@ pub struct Continued {
 #[derive(Debug)]
 pub struct Marks {
     place: MarkPlace,
-    /// The keys of the marks begin with it: the id of the collection.
-    prefix: [u8; 4],
+    /// The keys of the marks begin with it: the id of the collection, and the shard.
+    prefix: Vec<u8>,
     load: LoadId,
     /// For each writer, the documents before this place were loaded earlier.
     loaded: Vec<Mark>,
@@ -160,21 +162,17 @@ impl Marks {
         settings: &[(&str, String)],
         writers: u16,
     ) -> Result<Self, LoadError> {
-        let place = match remote_of(collection) {
-            Some(remote) => MarkPlace::Remote(Arc::clone(remote)),
-            None => MarkPlace::Keyspace(keyspace_of(database)?),
-        };
-        let lines = settings.iter().map(|(name, value)| format!("{name}\t{}\n", line(value)));
-        let mut marks = Self {
-            place,
-            prefix: collection.id().to_be_bytes(),
-            load: LoadId::now(),
-            loaded: Vec::new(),
-            copies: None,
-            continues: false,
-            settings: lines.collect(),
-            is_complete: false,
-        };
+        Self::open_of(database, (collection, None), settings, writers)
+    }
+
+    /// The same for a load of a shard, whose marks are its own.
+    pub(crate) fn open_of(
+        database: &Database,
+        (collection, shard): (&Collection, Option<Shard>),
+        settings: &[(&str, String)],
+        writers: u16,
+    ) -> Result<Self, LoadError> {
+        let mut marks = Self::new(database, (collection, shard), settings)?;
         if let Some(head) = marks.place.get(&marks.prefix)?
             && marks.take_up(
                 &String::from_utf8_lossy(&head),
@@ -190,12 +188,73 @@ impl Marks {
         Ok(marks)
     }
 
+    /// Opens the marks of a copy into `collection` that was stopped or complete, if its settings
+    /// were these. Into an empty collection it begins a new one.
+    ///
+    /// # Errors
+    /// Usage for a collection with documents that are not of this copy. Those of the database.
+    pub(crate) fn of_copy(
+        database: &Database,
+        collection: &Collection,
+        settings: &[(&str, String)],
+    ) -> Result<Self, LoadError> {
+        let mut marks = Self::new(database, (collection, None), settings)?;
+        if collection.scan(..).keys().next().transpose()?.is_none() {
+            // A copy that was stopped has come to no document, or they are gone.
+            marks.begin(database, 1)?;
+            return Ok(marks);
+        }
+        let why = match marks.place.get(&marks.prefix)? {
+            None => "it is not empty".to_owned(),
+            Some(head) => {
+                let head = String::from_utf8_lossy(&head);
+                let known = head.split_once('\n').map_or("", |(_, known)| known);
+                match marks.take_up(&head, &marks.history_of(database), collection) {
+                    Ok(true) => return Ok(marks),
+                    Ok(false) => "it is not empty".to_owned(),
+                    Err(LoadError::Usage(_other_settings)) => format!(
+                        "it has a part of another load or copy, which was stopped: {}",
+                        difference(known, &marks.settings)
+                    ),
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        Err(LoadError::Usage(format!(
+            "cannot copy into collection {:?}: {why}; drop it first",
+            collection.name()
+        )))
+    }
+
+    /// The marks of a load or a copy of which nothing is known yet.
+    fn new(
+        database: &Database,
+        (collection, shard): (&Collection, Option<Shard>),
+        settings: &[(&str, String)],
+    ) -> Result<Self, LoadError> {
+        let place = match remote_of(collection) {
+            Some(remote) => MarkPlace::Remote(Arc::clone(remote)),
+            None => MarkPlace::Keyspace(keyspace_of(database)?),
+        };
+        let lines = settings.iter().map(|(name, value)| format!("{name}\t{}\n", line(value)));
+        Ok(Self {
+            place,
+            prefix: prefix_of(collection, shard),
+            load: LoadId::now(),
+            loaded: Vec::new(),
+            copies: None,
+            continues: false,
+            settings: lines.collect(),
+            is_complete: false,
+        })
+    }
+
     /// The history of the database as text; of a cluster, the number of the collection, which no
     /// other has.
     fn history_of(&self, database: &Database) -> String {
         match &self.place {
             MarkPlace::Keyspace(_) => format!("{:016x}", database.snapshot().version().history()),
-            MarkPlace::Remote(_) => format!("{:016x}", u32::from_be_bytes(self.prefix)),
+            MarkPlace::Remote(remote) => format!("{:016x}", remote.id()),
         }
     }
 
@@ -248,7 +307,7 @@ impl Marks {
         let complete = complete.map_or(String::new(), |Mark { place, sum }| {
             format!(" {COMPLETE} {} {} {sum}", place.input, place.offset)
         });
-        let (start, end) = range_of(self.prefix);
+        let (start, end) = range_of(&self.prefix);
         // What a complete load has copied stays known.
         let end = if complete.is_empty() { end } else { self.copies_key() };
         match &self.place {
@@ -256,13 +315,13 @@ impl Marks {
             MarkPlace::Remote(remote) => {
                 let writers = (0..writers as u16).map(|writer| self.key(writer));
                 let copies = complete.is_empty().then(|| self.copies_key());
-                for key in writers.chain(copies) {
+                for key in writers.chain(copies).chain([self.copied_key()]) {
                     put_remote_mark(batch, remote, (key, None))?;
                 }
             }
         }
         let first = format!("{history} {number:016x} {began} {writers}{complete}\n");
-        self.place.put(batch, self.prefix.to_vec(), first + &self.settings)
+        self.place.put(batch, self.prefix.clone(), first + &self.settings)
     }
 
     /// Reads the marks whose first value is `head`. Returns false if they do not count any more:
@@ -323,6 +382,27 @@ impl Marks {
 
     fn copies_key(&self) -> Vec<u8> {
         [&self.prefix[..], b"\xFF\xFFcopies"].concat()
+    }
+
+    fn copied_key(&self) -> Vec<u8> {
+        [&self.prefix[..], b"\xFF\xFFcopied"].concat()
+    }
+
+    /// Returns the sort key of the last document that was copied.
+    ///
+    /// # Errors
+    /// Those of the database; Io for a mark that cannot be read.
+    pub(crate) fn copied(&self) -> Result<Option<Vec<u8>>, LoadError> {
+        self.read(&self.copied_key(), |words| from_hex(words.next()?))
+    }
+
+    /// Puts into `batch` that the documents up to this sort key are copied with it.
+    ///
+    /// # Errors
+    /// As [`Batch::put`].
+    pub(crate) fn put_copied(&self, batch: &mut Batch, key: &[u8]) -> flagstone::Result<()> {
+        let text = format!("{:016x} {}", self.load.number, to_hex(key));
+        self.place.put(batch, self.copied_key(), text)
     }
 
     /// Reads what this load has put under `key` and parses it by `parse`, without the number of the
@@ -504,13 +584,32 @@ fn next<T: FromStr>(words: &mut SplitAsciiWhitespace<'_>) -> Option<T> {
     words.next()?.parse().ok()
 }
 
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.map(|pair| byte(pair).filter(|_| pair.len() == 2)).collect()
+}
+
 fn bad(found: impl Display) -> LoadError {
     LoadError::Io(format!("keyspace {KEYSPACE:?}: expected a mark of a load, found {found}"))
 }
 
 /// Returns the first key of the marks of a collection, and the one after the last.
-fn range_of(prefix: [u8; 4]) -> (Vec<u8>, Vec<u8>) {
-    (prefix.to_vec(), [&prefix[..], &[0xFF; 8]].concat())
+fn range_of(prefix: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    (prefix.to_vec(), [prefix, &[0xFF; 8]].concat())
+}
+
+/// Returns with what the keys of the marks of a load begin.
+fn prefix_of(collection: &Collection, shard: Option<Shard>) -> Vec<u8> {
+    let id = collection.id().to_be_bytes();
+    match shard {
+        None => id.to_vec(),
+        Some(shard) => [&id[..], b"\xFF\xFE", &shard.to_bytes()].concat(),
+    }
 }
 
 /// Returns the length of a file and the checksum of all its bytes as text: the identity of an input
@@ -551,8 +650,24 @@ pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
 /// # Errors
 /// Those of the database.
 pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadError> {
+    remove_of(database, collection, None)
+}
+
+/// The same, or only those of a shard.
+pub(crate) fn remove_of(
+    database: &Database,
+    collection: &Collection,
+    shard: Option<Shard>,
+) -> Result<(), LoadError> {
+    let prefix = prefix_of(collection, shard);
     if let Some(remote) = remote_of(collection) {
-        return Ok(remote.end_loads()?);
+        match shard {
+            None => remote.end_loads()?,
+            // The others mean nothing without the first.
+            Some(_) if remote.mark(&prefix)?.is_some() => remote.put_marks(vec![(prefix, None)])?,
+            Some(_) => {}
+        }
+        return Ok(());
     }
     let keyspace = match database.space(KEYSPACE).existing().keyspace() {
         Ok(Some(keyspace)) => keyspace,
@@ -561,7 +676,7 @@ pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadEr
         Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let (start, end) = range_of(collection.id().to_be_bytes());
+    let (start, end) = range_of(&prefix);
     if keyspace.scan(start.clone()..end.clone()).next().transpose()?.is_some() {
         keyspace.delete_range(start..end)?;
     }
