@@ -18,14 +18,14 @@ pub(crate) fn range_of(id: KeyspaceId) -> (Vec<u8>, Vec<u8>) {
     (start.to_vec(), [&start[..], &[0xFF; 8]].concat())
 }
 
-/// Returns the keyspace of the marks, if a load into collection `id` has some. Its first key says
-/// which load they belong to: without it they mean nothing.
+/// Returns the keyspace of the marks, if a load into collection `id` has some.
 pub(crate) fn marks_of(engine: &Engine, id: KeyspaceId) -> Result<Option<Keyspace>> {
     let content = KeyspaceContent::of(BYTES);
     let wanted = WantedContent { content, fold_if_new: None, dictionary_if_new: false };
     // Something else of that name holds no marks.
     let Ok(Some(marks)) = engine.existing(KEYSPACE, &wanted, None) else { return Ok(None) };
-    let is_marked = marks.get(&range_of(id).0)?.is_some();
+    let (start, end) = range_of(id);
+    let is_marked = marks.scan(start..=end).advance()?;
     Ok(is_marked.then_some(marks))
 }
 

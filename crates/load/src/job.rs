@@ -11,6 +11,7 @@ use crate::sum::Sum;
 use crate::table::{RecordParser, Table};
 use crate::totals::{Count, OnCommit, Totals};
 use flagstone::doc::JsonOptions;
+use flagstone::internal::{Shard, remote_of};
 use flagstone::load::Chunk;
 use flagstone::load::{DocumentParser, ParsedDocument, Refused};
 use flagstone::{Batch, Collection, Database, Durability, Error, ErrorKind, Moment};
@@ -53,6 +54,8 @@ pub(crate) struct Job {
     pub(crate) key: Key,
     pub(crate) load: LoadId,
     pub(crate) mode: Mode,
+    /// Only documents of this shard are loaded.
+    pub(crate) shard: Option<Shard>,
     /// Whether writers get the text of documents: the mode needs it, or an index may refuse some.
     pub(crate) keeps_text: bool,
     pub(crate) expires: Option<Moment>,
@@ -185,6 +188,33 @@ impl Job {
         place: Position,
     ) -> Result<ParsedDocument<'p>, Refused> {
         self.key.parse_document(parser, json, place, self.load)
+    }
+
+    /// Returns whether another shard has a document. New keys are those of one process, so there
+    /// the place decides.
+    pub(crate) fn is_anothers(&self, document: &ParsedDocument<'_>, place: Position) -> bool {
+        self.shard.is_some_and(|shard| match self.key {
+            Key::Auto => {
+                let Position { input, offset } = place;
+                !shard.has(&[(input as u64).to_be_bytes(), offset.to_be_bytes()].concat())
+            }
+            _ => !shard.has_hash(document.key_hash()),
+        })
+    }
+
+    /// Returns whether another shard copies a text that is no document, whose key is not known.
+    pub(crate) fn is_anothers_text(&self, text: &[u8]) -> bool {
+        self.bad.are_copied() && self.shard.is_some_and(|shard| !shard.has(text))
+    }
+
+    /// Returns whether the collection is in a cluster.
+    pub(crate) fn is_remote(&self) -> bool {
+        remote_of(&self.collection).is_some()
+    }
+
+    /// Returns whether documents behind the mark may be there: in a cluster it comes after them.
+    pub(crate) fn may_be_ahead(&self) -> bool {
+        self.is_remote() && self.marks.as_ref().is_some_and(Marks::continue_one)
     }
 
     /// Returns how much of the document at byte `at` of `text` writer `lane` has loaded earlier.

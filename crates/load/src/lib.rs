@@ -75,6 +75,11 @@ mod stories;
 mod copies;
 
 #[cfg(test)]
+mod inserts;
+#[cfg(test)]
+mod shards;
+
+#[cfg(test)]
 mod grown;
 #[cfg(test)]
 mod resumes;

@@ -91,10 +91,14 @@ impl<'a> Parse<'a> {
         let mut places = Places::new(&text.chunk);
         let mut is_end = false;
         for (number, (at, document)) in text.chunk.documents().enumerate() {
+            let is_anothers = || self.job.is_anothers_text(document);
             let put = match to_json.json(text.table.as_deref(), document) {
+                Err(_) if is_anothers() => Ok(()),
                 Err((inside, reason)) => Err(Bad::Document(inside, reason)),
                 Ok(json) => match self.job.parse(parser, json, text.place(at)) {
+                    Err(_) if is_anothers() => Ok(()),
                     Err(refused) => Err(Bad::of(refused, text.table.is_some())),
+                    Ok(parsed) if self.job.is_anothers(&parsed, text.place(at)) => Ok(()),
                     Ok(parsed) => self.put(&parsed, number as u32, at..at + document.len()),
                 },
             };

@@ -15,6 +15,7 @@ use crate::totals::{Count, OnCommit};
 use crate::write::Writer;
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use flagstone::doc::{JsonMode, JsonOptions};
+use flagstone::internal::Shard;
 use flagstone::{Collection, Database, Durability, Moment, Options, Space};
 use std::cell::Cell;
 use std::fmt;
@@ -35,6 +36,9 @@ pub struct Plan {
     pub key: Key,
     /// What is done with each document.
     pub mode: Mode,
+    /// Only documents of this shard are loaded, if it is set: several loads of the same inputs, one
+    /// for each shard, load all of them. Each has marks of its own.
+    pub shard: Option<Shard>,
     /// The options of each put.
     pub expires: Option<Moment>,
     /// The number of threads that read; a plain file is split between them.
@@ -75,6 +79,7 @@ impl Plan {
             inputs,
             key: Key::Path("id".into()),
             mode: Mode::default(),
+            shard: None,
             expires: None,
             readers: 1,
             parsers: cores.min(64) as u16,
@@ -232,11 +237,14 @@ impl Plan {
     /// Opens the marks of the load that is continued, or removes those of an earlier one.
     fn marks(&self, inputs: &[Input]) -> Result<Option<Marks>, LoadError> {
         if !self.resumes {
-            marks::remove(&self.database, &self.collection)?;
+            marks::remove_of(&self.database, &self.collection, self.shard)?;
             return Ok(None);
         }
-        let settings = settings((&self.key, self.json), self.mode, self.expires.is_some(), inputs);
-        Marks::open(&self.database, &self.collection, &settings, self.writers).map(Some)
+        let of_all = (&self.key, self.json);
+        let mut settings = settings(of_all, self.mode, self.expires.is_some(), inputs);
+        settings.extend(self.shard.map(|shard| ("--shard", shard.to_string())));
+        let of = (&self.collection, self.shard);
+        Marks::open_of(&self.database, of, &settings, self.writers).map(Some)
     }
 
     fn into_job(self, inputs: Arc<Vec<Input>>, marks: Option<Marks>, reading: &Reading) -> Job {
@@ -250,6 +258,7 @@ impl Plan {
             key: self.key,
             load: marks.as_ref().map_or_else(LoadId::now, Marks::load),
             mode: self.mode,
+            shard: self.shard,
             keeps_text,
             expires: self.expires,
             durability: self.durability,
@@ -275,7 +284,7 @@ fn complete(job: &Job, reading: &Reading) -> Result<(), LoadError> {
     let (Some(marks), Some(end)) = (&job.marks, reading.end()) else { return Ok(()) };
     let is_repeatable = job.inputs.iter().all(Input::is_repeatable);
     if !is_repeatable || marks::may_expire(&job.database, &job.collection) {
-        return marks::remove(&job.database, &job.collection);
+        return marks::remove_of(&job.database, &job.collection, job.shard);
     }
     let mut batch = job.database.batch();
     marks.put_end(&mut batch, &job.database, end)?;

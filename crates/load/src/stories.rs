@@ -58,7 +58,12 @@ impl Lines {
     }
 
     /// Which line each key has, when the lines of `loaded` are loaded one after another.
-    fn expected(&self, mode: Mode, loaded: std::ops::Range<usize>, mut into: Expected) -> Expected {
+    pub(crate) fn expected(
+        &self,
+        mode: Mode,
+        loaded: std::ops::Range<usize>,
+        mut into: Expected,
+    ) -> Expected {
         for (n, key) in self.keys[loaded.clone()].iter().enumerate() {
             let n = (loaded.start + n) as i64;
             match mode {

@@ -6,6 +6,7 @@ use crate::job::{Job, Mode, Source, ToJson, Work};
 use crate::marks::Mark;
 use crate::totals::Count;
 use flagstone::doc::json::JsonParser;
+use flagstone::internal::write_remote;
 use flagstone::load::{DocumentParser, ParsedDocument};
 use flagstone::{Batch, Error, ErrorKind, MergePatch};
 use std::cell::Cell;
@@ -54,7 +55,12 @@ impl Writer {
         let source = work.source.take();
         let written = match &source {
             Some(source) if job.mode == Mode::Merge && !source.documents.is_empty() => {
-                self.each_alone(&mut work, source, &mut count)
+                self.each_alone(&mut work, source, &mut count, false)
+            }
+            Some(source)
+                if job.mode == Mode::Insert && job.is_remote() && !work.batch.is_empty() =>
+            {
+                self.insert_remote(&mut work, source, &mut count)
             }
             _ if work.batch.is_empty() && work.bad.is_empty() && !self.is_mark_due(&work) => Ok(()),
             _ => {
@@ -65,7 +71,7 @@ impl Writer {
                         self.insert_new(&mut work, source, &mut count)
                     }
                     (Err(error), Some(source)) if is_refusal(&error) => {
-                        self.each_alone(&mut work, source, &mut count)
+                        self.each_alone(&mut work, source, &mut count, false)
                     }
                     (Ok(()), _) => Ok(()),
                     (Err(error), _) => {
@@ -139,7 +145,7 @@ impl Writer {
         count: &mut Count,
     ) -> Result<(), LoadError> {
         if self.job.stops_on_error {
-            return self.each_alone(work, source, count);
+            return self.each_alone(work, source, count, false);
         }
         loop {
             count.documents = 0;
@@ -155,24 +161,81 @@ impl Writer {
                 }
                 // Another writer of this collection was faster.
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
-                Err(error) if is_refusal(&error) => return self.each_alone(work, source, count),
+                Err(error) if is_refusal(&error) => {
+                    return self.each_alone(work, source, count, false);
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Writes the documents of `source` one after another: they are merged, or the database has
-    /// refused one of them. Each that is inserted has a mark of its own, with the copies of bad
-    /// documents before it, and so has each that is refused: its copy is not written again with the
-    /// next. What may be done again has one mark after all of them.
-    #[cold]
-    fn each_alone(
+    /// Inserts the documents of `source` in a cluster, which tells of each whether it did, and
+    /// counts the others. The mark comes after them.
+    fn insert_remote(
         &self,
         work: &mut Work,
         source: &Source,
         count: &mut Count,
     ) -> Result<(), LoadError> {
         let job = &*self.job;
+        self.marked.set(work.number);
+        count.documents = 0;
+        let batch = std::mem::take(&mut work.batch);
+        if job.stops_on_error {
+            return self.each_alone(work, source, count, false);
+        }
+        let started = Instant::now();
+        let inserted = write_remote(batch);
+        if let Some(hear) = &job.on_commit {
+            hear(started.elapsed());
+        }
+        let inserted = match inserted {
+            Ok(inserted) => inserted,
+            Err(error) if is_refusal(&error) => return self.each_alone(work, source, count, true),
+            Err(error) => return Err(error.into()),
+        };
+        if inserted.iter().all(|is_inserted| *is_inserted) {
+            count.documents = source.documents.len() as u64;
+        } else {
+            let mut inserted = inserted.into_iter();
+            let mut places = Places::new(&source.text.chunk);
+            self.each(source, |at, document, _json, parsed| {
+                let mode = job.mode_after(job.loaded(self.lane, &source.text, at, document));
+                // It replaces a part of itself.
+                let is_put = mode != Mode::Insert || inserted.next() == Some(true);
+                if is_put || (job.may_be_ahead() && parsed.is_stored()?) {
+                    count.documents += 1;
+                    return Ok(());
+                }
+                count.existing += 1;
+                if job.bad.are_copied() {
+                    let document = DocumentText { at, text: document };
+                    let input = &job.inputs[source.text.input];
+                    let described = places.describe(input, document, 0, EXISTS);
+                    work.bad.push(places.copy(document, &described));
+                }
+                Ok(())
+            })?;
+        }
+        let marked = self.commit_marked(job.database.batch(), work.mark, &work.bad)?;
+        Ok(marked?)
+    }
+
+    /// Writes the documents of `source` one after another: they are merged, or the database has
+    /// refused one of them. Each that is inserted has a mark of its own, with the copies of bad
+    /// documents before it, and so has each that is refused: its copy is not written again with the
+    /// next. What may be done again has one mark after all of them. `is_again`: some documents may
+    /// have been inserted just before.
+    #[cold]
+    fn each_alone(
+        &self,
+        work: &mut Work,
+        source: &Source,
+        count: &mut Count,
+        is_again: bool,
+    ) -> Result<(), LoadError> {
+        let job = &*self.job;
+        let may_be_ours = is_again || job.may_be_ahead();
         let text = &*source.text;
         let mut places = Places::new(&text.chunk);
         let mut bad = std::mem::take(&mut work.bad).into_iter().peekable();
@@ -188,7 +251,11 @@ impl Writer {
                 copies.push(before);
             }
             let mode = job.mode_after(job.loaded(self.lane, text, at, document));
-            let one = self.write_one(mode, (json, parsed), mark, &mut copies)?;
+            let one = if mode == Mode::Insert && may_be_ours && parsed.is_stored()? {
+                One::Written
+            } else {
+                self.write_one(mode, (json, parsed), mark, &mut copies)?
+            };
             let is_refused = matches!(one, One::Refused(_));
             let (reason, stops, failure): (_, _, fn(String) -> LoadError) = match one {
                 One::Written => {

@@ -72,6 +72,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
             ModeArg::Insert => Mode::Insert,
             ModeArg::Merge => Mode::Merge,
         },
+        shard: None,
         expires: expiry::moment(&database, args.expires),
         readers: args.readers,
         parsers: args.parsers.unwrap_or(cores.min(64) as u16),
