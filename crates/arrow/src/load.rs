@@ -5,10 +5,11 @@ use crate::column::malformed;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, FieldRef, Schema};
 use flagstone::doc::FieldPath;
+use flagstone::internal::{insert_in, put_in, remote_of, write_remote};
 use flagstone::query::Matcher;
 use flagstone::{
-    Batch, Collection, Database, Document, Error, ErrorKind, Expect, Filter, MergePatch, Result,
-    Space, Value,
+    Batch, Collection, Database, Document, Error, ErrorKind, Filter, MergePatch, Result, Space,
+    Value,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -352,11 +353,12 @@ impl Load<'_> {
                     self.leave(self.row, document)?;
                     return Ok(None);
                 }
-                self.batch.put(self.collection, key.clone(), &*document)?;
-                self.batch.expect(self.collection, key.clone(), Expect::Absent)?;
+                insert_in(&mut self.batch, self.collection, key.clone(), &*document)?;
                 self.keys.insert(key.clone());
             }
-            LoadMode::Upsert => self.batch.put(self.collection, key.clone(), &*document)?,
+            LoadMode::Upsert => {
+                put_in(&mut self.batch, self.collection, key.clone(), &*document)?;
+            }
         }
         Ok(Some(key))
     }
@@ -385,7 +387,16 @@ impl Load<'_> {
         if rows.is_empty() {
             return Ok(());
         }
-        if self.options.mode != LoadMode::Merge {
+        // A cluster tells of each row whether it was inserted, and the mark comes after them.
+        let inserts_remote =
+            self.options.mode == LoadMode::Insert && remote_of(self.collection).is_some();
+        let mut inserted = None;
+        if inserts_remote {
+            inserted = match write_remote(batch) {
+                Err(error) if !is_of_rows(error.kind()) => return Err(error),
+                inserted => inserted.ok(),
+            };
+        } else if self.options.mode != LoadMode::Merge {
             self.watcher.mark(&mut batch, self.row)?;
             match self.database.commit(batch) {
                 Ok(()) => {
@@ -398,8 +409,19 @@ impl Load<'_> {
             }
         }
         let (mut done, mut ended) = (self.row, Ok(()));
-        for (row, key, document) in rows {
-            ended = self.write_one(row, key, &document);
+        for (at, (row, key, document)) in rows.into_iter().enumerate() {
+            let is_inserted = inserted.as_ref().map(|inserted| inserted.get(at) == Some(&true));
+            // Behind the mark of a load that continues, or after an error, some may be its own.
+            let may_be_own = inserts_remote
+                && is_inserted.is_none_or(|is_inserted| !is_inserted && self.options.first_row > 0);
+            ended = if is_inserted == Some(true) || may_be_own && self.has(&key, &document)? {
+                self.loaded.documents += 1;
+                Ok(())
+            } else if is_inserted.is_some() {
+                self.leave(row, &document)
+            } else {
+                self.write_one(row, key, &document)
+            };
             if ended.is_err() {
                 done = row;
                 break;
@@ -411,6 +433,12 @@ impl Load<'_> {
             self.database.commit(mark)?;
         }
         ended
+    }
+
+    /// Returns whether the collection has this document.
+    fn has(&self, key: &Value, document: &Value) -> Result<bool> {
+        let stored = self.collection.get(key)?;
+        Ok(stored.is_some_and(|stored| stored.to_value() == *document))
     }
 
     /// Writes a row by itself, or leaves it out.
@@ -434,8 +462,7 @@ impl Load<'_> {
             LoadMode::Upsert => self.collection.put(key, document)?,
             LoadMode::Insert => {
                 let mut batch = self.database.batch();
-                batch.put(self.collection, key.clone(), document)?;
-                batch.expect(self.collection, key, Expect::Absent)?;
+                insert_in(&mut batch, self.collection, key, document)?;
                 self.watcher.mark(&mut batch, row + 1)?;
                 match self.database.commit(batch) {
                     Err(error) if error.kind() == ErrorKind::Conflict => return Ok(false),

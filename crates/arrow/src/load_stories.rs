@@ -7,6 +7,8 @@ use flagstone::internal::env::MemDisk;
 use flagstone::{
     Batch, Collection, Database, Error, ErrorKind, Filter, Json, Keyspace, Result, Space, Value,
 };
+use flagstone_cluster::Cluster;
+use flagstone_cluster::mem::Mem;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -15,6 +17,13 @@ fn database() -> Result<(Database, Collection)> {
     let database = Database::builder("db").environment(environment).open()?;
     let collection = database.collection("c")?;
     Ok((database, collection))
+}
+
+/// A cluster in memory and a collection of it, with the database that commits to it.
+fn cluster() -> Result<(Cluster, (Database, Collection))> {
+    let cluster = Cluster::over(Arc::new(Mem::new()))?;
+    let opened = (cluster.scratch()?.clone(), cluster.collection("c")?);
+    Ok((cluster, opened))
 }
 
 /// Batches of three rows: a key, of which one may be missing, and a number.
@@ -126,6 +135,37 @@ fn rows_that_cannot_be_loaded_are_left_out_if_the_watcher_goes_on() -> Result<()
         ]
     );
     Ok(())
+}
+
+#[test]
+fn rows_are_loaded_into_a_cluster_as_into_a_directory() -> Result<()> {
+    for mode in [LoadMode::Upsert, LoadMode::Insert, LoadMode::Merge] {
+        let (here, (_cluster, there)) = (database()?, cluster()?);
+        let options = LoadOptions { mode, ..LoadOptions::new("id") };
+        let (mut ours, mut theirs) = (Notes::default(), Notes::default());
+        for opened in [&here, &there] {
+            opened.1.put("d", Json(r#"{"old":1}"#))?;
+        }
+        let expected = loaded(&here, &KEYS, &options, &mut ours)?;
+        let done = loaded(&there, &KEYS, &options, &mut theirs)?;
+        let counts = |loaded: Loaded| (loaded.documents, loaded.existing, loaded.bad, loaded.rows);
+        assert_eq!(counts(done), counts(expected));
+        assert_eq!(theirs.lines, ours.lines);
+        assert_eq!(all_sorted(&there.1)?, all_sorted(&here.1)?);
+        if mode == LoadMode::Insert {
+            // Behind the mark of a load that continues, its own documents are no others'.
+            let again = LoadOptions { first_row: 1, ..options };
+            let done = loaded(&there, &KEYS, &again, &mut Notes::default())?;
+            assert_eq!((done.documents, done.existing, done.bad), (3, 2, 1));
+        }
+    }
+    Ok(())
+}
+
+fn all_sorted(collection: &Collection) -> Result<Vec<String>> {
+    let mut all = all(collection)?;
+    all.sort_unstable();
+    Ok(all)
 }
 
 #[test]
