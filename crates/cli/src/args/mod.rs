@@ -13,6 +13,7 @@ macro_rules! exit_codes {
 }
 
 mod backup;
+mod copy;
 mod demo;
 mod document;
 mod generate;
@@ -28,6 +29,7 @@ mod upkeep;
 mod watch;
 
 pub(crate) use backup::{BackupArgs, RestoreArgs};
+pub(crate) use copy::CopyArgs;
 pub(crate) use demo::DemoArgs;
 pub(crate) use document::{
     ConditionArgs, DeleteArgs, GetArgs, KeyArgs, PutArgs, TargetArgs, UpdateArgs,
@@ -93,6 +95,7 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     Restore(RestoreArgs),
     Checkpoint(CheckpointArgs),
+    Copy(CopyArgs),
     Compact(CompactArgs),
     Rebalance(RebalanceArgs),
     Stats(StatsArgs),

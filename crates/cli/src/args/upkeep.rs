@@ -60,12 +60,23 @@ pub(crate) struct StatsArgs {
 /// Checks the manifest, every record of the log, every block of every table, that newer levels hold
 /// newer writes, and that indexes and documents agree. Stops at the first damage, with exit code 4,
 /// and names file and offset; scrub names every damaged table.
+///
+/// With --against, nothing of this is checked: the documents of both are read, each with its key,
+/// its kinds of values and its expiry, and the first keys that differ are named. Counts and
+/// checksums are taken of 4,096 ranges of keys by their hash, so that a few differences are found
+/// in little time. Of a directory one moment is read; do not write to a cluster meanwhile.
 #[derive(Args, Debug)]
-#[command(after_help = exit_codes!())]
+#[command(after_help = exit_codes!("with --against, documents differ, or there is no collection"))]
 pub(crate) struct VerifyArgs {
-    /// The directory of the database
+    /// The directory of the database; with --against, or cql://HOST/KEYSPACE
     #[arg(value_name = "DB", value_hint = ValueHint::DirPath)]
     pub(crate) database: PathBuf,
+    /// With --against, the collections that are compared [default: all of DB]
+    #[arg(value_name = "COLLECTIONS", requires = "against")]
+    pub(crate) collections: Vec<String>,
+    /// Compare the collections with those of another directory or cluster
+    #[arg(long, value_name = "OTHER", value_hint = ValueHint::DirPath, conflicts_with = "quick")]
+    pub(crate) against: Option<PathBuf>,
     /// Check manifest, log and both ends of every table, without reading blocks, and no index
     #[arg(long)]
     pub(crate) quick: bool,

@@ -338,7 +338,12 @@ fn collection(database: &Database, args: &LoadArgs) -> Result<Collection, Failur
 }
 
 pub(super) fn progress(args: &LoadArgs) -> Progress {
-    match args.progress {
+    progress_of(args.progress)
+}
+
+/// That of `--progress`.
+pub(super) fn progress_of(form: Option<ProgressForm>) -> Progress {
+    match form {
         Some(ProgressForm::Json) => Progress::json(),
         Some(ProgressForm::Bar) => Progress::Bar(None),
         Some(ProgressForm::None) => Progress::None,

@@ -8,13 +8,16 @@ mod columnar;
 #[cfg(all(feature = "server", unix))]
 mod command;
 mod compact;
+mod compare;
 mod completions;
 mod confirm;
+mod copy;
 mod count;
 mod delete;
 mod demo;
 mod describe;
 mod distinct;
+mod end;
 mod expiry;
 mod export;
 mod find;
@@ -54,7 +57,7 @@ mod user;
 mod verify;
 mod watch;
 
-use crate::args::Command;
+use crate::args::{Command, VerifyArgs};
 use crate::failure::Failure;
 
 /// Runs a command.
@@ -84,6 +87,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Backup(args) => backup::run(&args),
         Command::Restore(args) => restore::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
+        Command::Copy(args) => copy::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Rebalance(args) => rebalance::run(&args),
         Command::Stats(args) => stats::run(&args),
@@ -119,6 +123,8 @@ fn refuse_url(command: &Command) -> Result<(), Failure> {
         Command::Compact(args) => {
             ("compact", Some(&*args.database), "flagstone command URL '{\"compact\":\"NAME\"}'")
         }
+        // Directories and clusters can be compared.
+        Command::Verify(VerifyArgs { against: Some(_), .. }) => return Ok(()),
         Command::Verify(args) => {
             ("verify", Some(&*args.database), "flagstone command URL '{\"validate\":\"NAME\"}'")
         }

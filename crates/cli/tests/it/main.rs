@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod commands;
+mod copy;
 #[cfg(all(feature = "server", unix))]
 mod crashes;
 mod extended;

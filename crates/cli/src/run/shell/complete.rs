@@ -16,10 +16,11 @@ pub(super) trait Names {
 }
 
 /// The commands that know no database, or have one of another form.
-pub(super) const OUTSIDE: [&str; 13] = [
+pub(super) const OUTSIDE: [&str; 14] = [
     "backup",
     "checkpoint",
     "completions",
+    "copy",
     "demo",
     "generate",
     "inspect",

@@ -48,6 +48,16 @@ impl Clustered {
         facts.to_string().contains("\"periodic\"")
     }
 
+    /// Returns the database whose commits write to collections of the cluster.
+    pub(in crate::run) fn database(&self) -> Database {
+        self.scratch.clone()
+    }
+
+    /// Returns a collection, if there is one.
+    pub(in crate::run) fn collection(&self, name: &str) -> Result<Option<Collection>, Failure> {
+        Ok(self.cluster.existing(name)?)
+    }
+
     /// Returns a collection for a load of about this many bytes, which is created if there is none;
     /// whether it was; and the database whose commits write to it.
     pub(in crate::run) fn target(

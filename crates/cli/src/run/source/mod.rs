@@ -26,11 +26,11 @@ mod choose;
 #[cfg(all(feature = "server", unix))]
 mod send;
 
+#[cfg(all(feature = "server", unix))]
+pub(super) use choose::connect;
 #[cfg(not(feature = "cluster"))]
 pub(super) use choose::refuse_cluster;
-pub(super) use choose::{How, is_cluster, open, refuse_url, shown};
-#[cfg(all(feature = "server", unix))]
-pub(super) use choose::{connect, is_url};
+pub(super) use choose::{How, is_cluster, is_url, open, refuse_url, shown};
 #[cfg(feature = "cluster")]
 pub(super) use cluster::Clustered;
 pub(super) use here::Here;
