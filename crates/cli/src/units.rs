@@ -2,6 +2,7 @@
 
 use flagstone::Moment;
 use flagstone::doc::DateTime;
+use flagstone::internal::Shard;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -44,6 +45,15 @@ pub(crate) fn at_least_one<T: FromStr + PartialOrd + From<u8>>(text: &str) -> Re
 /// Reads a number of things as an argument, of which there may be none.
 pub(crate) fn count<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_other| "expected a number of at least 0".to_owned())
+}
+
+/// Reads which part of the documents is meant: 1/4 is the first of four.
+pub(crate) fn shard(text: &str) -> Result<Shard, String> {
+    let parsed = text.split_once('/').and_then(|(number, of)| {
+        let (number, of) = (number.parse().ok()?, of.parse().ok()?);
+        Shard::new(number, of)
+    });
+    parsed.ok_or_else(|| "expected a part I/N, from 1/N to N/N, such as 1/4".to_owned())
 }
 
 /// Reads a duration as an argument.

@@ -5,6 +5,7 @@ use crate::units::{self, Expiry};
 use clap::{Args, ValueEnum, ValueHint};
 use flagstone::Durability;
 use flagstone::admin::parse_bytes;
+use flagstone::internal::Shard;
 use flagstone_load::FieldType;
 use std::path::PathBuf;
 
@@ -44,6 +45,11 @@ pub(crate) struct LoadArgs {
     /// What to do with a document whose key may exist
     #[arg(long, value_name = "MODE", default_value = "upsert")]
     pub(crate) mode: ModeArg,
+    /// Load only one part of the documents, such as 1/4, chosen by their keys: four commands on
+    /// four machines, 1/4 to 4/4, load all of them, of the same files. Into a cluster, numbers of
+    /// parts that are powers of two are faster: no two of them write to one bucket
+    #[arg(long, value_name = "I/N", value_parser = units::shard, conflicts_with = "drop")]
+    pub(crate) shard: Option<Shard>,
     /// The format of the files [default: csv, tsv, parquet or arrow for names that end in it, else
     /// json]
     #[arg(long = "type", value_name = "TYPE")]

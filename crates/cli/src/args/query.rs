@@ -2,7 +2,7 @@
 
 use super::{CollectionArgs, JsonArgs, MemoryArgs};
 use clap::{Args, ValueEnum, ValueHint};
-use flagstone::internal::split_paths;
+use flagstone::internal::{Shard, split_paths};
 use std::path::PathBuf;
 
 /// Print the documents that match a filter
@@ -155,6 +155,10 @@ pub(crate) struct ExportArgs {
     /// The format [default: csv, tsv, parquet or arrow for a file whose name ends in it, else json]
     #[arg(long = "type", value_name = "TYPE", visible_alias = "format")]
     pub(crate) format: Option<super::FormatArg>,
+    /// Write only one part of the documents, such as 1/4, chosen by their keys: 1/4 to 4/4 are all.
+    /// Of a cluster, each reads its own buckets if the number of parts is a power of two
+    #[arg(long, value_name = "I/N", value_parser = crate::units::shard)]
+    pub(crate) shard: Option<Shard>,
     /// The paths that are the columns of CSV or TSV, as in id,author.name,score; the first line has
     /// their names. Of Parquet and Arrow they are all fields by default
     #[arg(long, value_name = "PATHS")]

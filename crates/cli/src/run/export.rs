@@ -17,6 +17,10 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
+    if args.shard.is_some() && source::is_url(&args.collection.database) {
+        let text = "--shard is for a directory or a cluster: a server exports all documents";
+        return Err(Failure::Usage(text.to_owned()));
+    }
     if let Some(path) = &args.output {
         columnar::ColumnarFormat::check_name(args.format, path)?;
     }
@@ -33,7 +37,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let sort = args.sort.as_deref().map(query::check_sort).transpose()?;
     let asked = Asked::open(&args.collection, args.filter.as_deref(), args.memory)?;
     let project = args.project.as_deref();
-    let query = Query { sort, project, limit: args.limit, ..asked.query() };
+    let query = Query { sort, project, limit: args.limit, shard: args.shard, ..asked.query() };
     let mut cursor = asked.documents.find(&query)?;
     let cursor = &mut *cursor;
     let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {

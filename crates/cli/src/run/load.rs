@@ -25,9 +25,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     let is_columnar =
         |path: &PathBuf| columnar::ColumnarFormat::of(args.format, Some(path)).is_some();
     if args.files.iter().any(is_columnar) {
-        let instead = "load JSON or CSV, or stop the server";
-        source::refuse_url("a load of Parquet and Arrow", &args.collection.database, instead)?;
-        check_mode(args, false)?;
+        check_columnar(args)?;
         return columnar::load(args);
     }
     expiry::check(args.expires)?;
@@ -42,6 +40,10 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     };
     #[cfg(all(feature = "server", unix))]
     if source::is_url(&args.collection.database) {
+        if args.shard.is_some() {
+            let text = "--shard is for a directory or a cluster: a server loads all documents";
+            return Err(Failure::Usage(text.to_owned()));
+        }
         let outcome = source::send(args, inputs, bad, &mut progress(args))?;
         report(args, false, &outcome);
         return match outcome {
@@ -61,30 +63,7 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     let is_new = !is_cluster && !args.collection.database.exists();
     interrupt::listen()?;
     let Target { database, collection, is_new: mut is_new_collection, place } = target(args)?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut plan = Plan {
-        database: database.clone(),
-        collection,
-        inputs,
-        key: Key::parse(&args.key),
-        mode: match args.mode {
-            ModeArg::Upsert => Mode::Upsert,
-            ModeArg::Insert => Mode::Insert,
-            ModeArg::Merge => Mode::Merge,
-        },
-        shard: None,
-        expires: expiry::moment(&database, args.expires),
-        readers: args.readers,
-        parsers: args.parsers.unwrap_or(cores.min(64) as u16),
-        writers: args.writers,
-        durability: args.durability,
-        memory_budget: args.memory.unwrap_or(Options::default().memory_budget),
-        bad,
-        stops_on_error: args.stop_on_error || args.mongoimport.stop_on_error,
-        resumes: args.resume,
-        json: JsonOptions::new().mode(args.json_mode.mode()),
-        on_commit: None,
-    };
+    let mut plan = plan(args, (&database, collection), inputs, bad);
     if args.drop && !is_new_collection {
         if let Err(refused) = plan.check() {
             drop(plan);
@@ -116,6 +95,51 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
             Err(Failure::Interrupted("stopped before the end; the database is closed".into()))
         }
         _ => Ok(closed?),
+    }
+}
+
+/// Refuses a load of Parquet and Arrow into what takes none.
+fn check_columnar(args: &LoadArgs) -> Result<(), Failure> {
+    if source::is_cluster(&args.collection.database) {
+        check_for_cluster(args)?;
+    } else {
+        let (what, instead) =
+            ("a load of Parquet and Arrow", "load JSON or CSV, or stop the server");
+        source::refuse_url(what, &args.collection.database, instead)?;
+    }
+    check_mode(args, false)
+}
+
+/// Returns what the arguments ask for.
+fn plan(
+    args: &LoadArgs,
+    (database, collection): (&Database, Collection),
+    inputs: Vec<Input>,
+    bad: BadDocuments,
+) -> Plan {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Plan {
+        database: database.clone(),
+        collection,
+        inputs,
+        key: Key::parse(&args.key),
+        mode: match args.mode {
+            ModeArg::Upsert => Mode::Upsert,
+            ModeArg::Insert => Mode::Insert,
+            ModeArg::Merge => Mode::Merge,
+        },
+        shard: args.shard,
+        expires: expiry::moment(database, args.expires),
+        readers: args.readers,
+        parsers: args.parsers.unwrap_or(cores.min(64) as u16),
+        writers: args.writers,
+        durability: args.durability,
+        memory_budget: args.memory.unwrap_or(Options::default().memory_budget),
+        bad,
+        stops_on_error: args.stop_on_error || args.mongoimport.stop_on_error,
+        resumes: args.resume,
+        json: JsonOptions::new().mode(args.json_mode.mode()),
+        on_commit: None,
     }
 }
 
@@ -195,7 +219,6 @@ fn bytes_of(args: &LoadArgs) -> u64 {
 /// Refuses what a load into a cluster cannot do.
 fn check_for_cluster(args: &LoadArgs) -> Result<(), Failure> {
     let refused = match args {
-        LoadArgs { mode: ModeArg::Insert, .. } => "--mode insert",
         LoadArgs { partitions: Some(_), .. } => "--partitions",
         LoadArgs { memory: Some(_), .. } => "--memory",
         _ => return Ok(()),

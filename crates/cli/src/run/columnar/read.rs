@@ -1,6 +1,6 @@
 //! Documents from files of Parquet and Arrow.
 
-use super::super::{load as json, open};
+use super::super::{load as json, source as sources};
 use super::ColumnarFormat;
 use super::source::Source;
 use crate::args::{LoadArgs, ModeArg};
@@ -32,7 +32,8 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         Some(path) => BadDocuments::copy_to(path, &args.files)?,
         None => BadDocuments::stop(),
     };
-    let is_new = !args.collection.database.exists();
+    let database = &args.collection.database;
+    let is_new = !sources::is_cluster(database) && !database.exists();
     interrupt::listen()?;
     let json::Target { database, mut collection, is_new: mut is_new_collection, place } =
         json::target(args)?;
@@ -105,7 +106,7 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         "{} loaded into {} of {}{} in {:.1} s, {}",
         counted(count.documents, "document"),
         args.collection.name,
-        args.collection.database.display(),
+        sources::shown(&args.collection.database),
         if is_new { " (new)" } else { "" },
         took.as_secs_f64(),
         rates(took, count)
@@ -201,6 +202,7 @@ fn check(args: &LoadArgs) -> Result<(), Failure> {
         ("--expires", args.expires.is_some()),
         ("--stop-on-error", args.stop_on_error || args.mongoimport.stop_on_error),
         ("--parsers", args.parsers.is_some()),
+        ("--shard", args.shard.is_some()),
     ];
     if let Some((option, _)) = options.iter().find(|(_, is_set)| *is_set) {
         let text = format!("{option} is not for Parquet and Arrow: --type json, csv or tsv");

@@ -15,6 +15,7 @@ use arrow_array::RecordBatch;
 use arrow_ipc::writer::{FileWriter, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 use flagstone::Find;
+use flagstone::internal::sharded;
 use flagstone_arrow::{Column, Columns, KeyColumn, Kind, Stream, StreamOptions};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
@@ -46,6 +47,10 @@ pub(in super::super) fn export(args: &ExportArgs, form: ColumnarFormat) -> Resul
     };
     let find_of = |is_sorted: bool| {
         let find = collection.find(&filter);
+        let find = match args.shard {
+            Some(shard) => sharded(find, shard),
+            None => find,
+        };
         let find = match sort.filter(|_| is_sorted) {
             Some(sort) => find.sort(sort),
             None => find,

@@ -8,6 +8,7 @@ use super::model::{
 use crate::failure::Failure;
 use crate::units::Expiry;
 use flagstone::doc::JsonMode;
+use flagstone::internal::sharded;
 use flagstone::internal::summary::{self, KnownIndex};
 use flagstone::query::{Changed, Hint, PageToken};
 use flagstone::report::BuildProgress;
@@ -99,6 +100,9 @@ impl InHere {
         }
         if let Some(project) = query.project {
             find = find.project(project);
+        }
+        if let Some(shard) = query.shard {
+            find = sharded(find, shard);
         }
         if let Some(after) = query.after {
             find = find.after(&after.parse::<PageToken>()?);

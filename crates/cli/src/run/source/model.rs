@@ -5,6 +5,7 @@ use crate::units::Expiry;
 #[cfg(feature = "parquet")]
 use flagstone::Collection;
 use flagstone::doc::JsonMode;
+use flagstone::internal::Shard;
 use flagstone::query::Changed;
 use flagstone::report::BuildProgress;
 use flagstone::{
@@ -156,13 +157,24 @@ pub(in crate::run) struct Query<'a> {
     pub(in crate::run) index: Option<&'a str>,
     /// Uses no index.
     pub(in crate::run) scan: bool,
+    /// Only documents of this shard.
+    pub(in crate::run) shard: Option<Shard>,
 }
 
 impl<'a> Query<'a> {
     /// Returns a query that has only a filter.
     pub(in crate::run) const fn of(filter: &'a str) -> Self {
-        let (skip, limit, scan) = (0, None, false);
-        Self { filter, sort: None, project: None, skip, limit, after: None, index: None, scan }
+        Self {
+            filter,
+            sort: None,
+            project: None,
+            skip: 0,
+            limit: None,
+            after: None,
+            index: None,
+            scan: false,
+            shard: None,
+        }
     }
 }
 
