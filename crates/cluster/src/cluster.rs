@@ -6,6 +6,7 @@ use crate::remote::RemoteCollection;
 use crate::scratch::ScratchDir;
 use crate::store::{Freshness, Store};
 use flagstone::admin::Environment;
+use flagstone::doc::Map;
 use flagstone::internal::{RemoteDatabase, remote_collection};
 use flagstone::remote::Remote;
 use flagstone::{Collection, Database, Value};
@@ -147,6 +148,25 @@ impl Cluster {
     /// Unavailable, Closed.
     pub fn facts(&self) -> Result<Value> {
         self.store.facts()
+    }
+
+    /// Returns how a collection is laid out, if there is one: its number of buckets, the bytes that
+    /// these are for, and about how many bytes each of them has.
+    ///
+    /// # Errors
+    /// As [`Cluster::existing`].
+    pub fn layout(&self, name: &str) -> Result<Option<Map>> {
+        if self.existing(name)?.is_none() {
+            return Ok(None);
+        }
+        let remote = self.known().get(name).map(Arc::clone);
+        let Some(remote) = remote else { return Ok(None) };
+        let (buckets, bytes) = remote.layout()?;
+        let mut map = Map::new();
+        map.insert("buckets", buckets);
+        map.insert("bucket_bytes", bytes);
+        map.insert("bytes_for_buckets", u64::from(buckets) * BUCKET_BYTES);
+        Ok(Some(map))
     }
 
     /// Returns the collection of a note. Two threads get the same one.

@@ -119,6 +119,18 @@ impl RemoteCollection {
         Ok(Some(found))
     }
 
+    /// Returns the number of buckets, and about how many bytes of documents and entries each has.
+    pub(crate) fn layout(&self) -> Result<(u32, u64)> {
+        let view = self.ground.reload(Freshness::Settled)?;
+        let buckets = view.note.rows.buckets;
+        let indexes = view.note.indexes.iter().map(|index| Area::Index(index.id));
+        let mut bytes = 0;
+        for area in std::iter::once(Area::Documents).chain(indexes) {
+            bytes += self.about(area) * scan::mean_bytes(&self.ground, area)?;
+        }
+        Ok((buckets, bytes / u64::from(buckets)))
+    }
+
     fn forget_estimates(&self) {
         self.estimates.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -55,6 +55,9 @@ pub(super) fn draw(stats: &Value) -> String {
     if let Some(nodes) = stats["nodes"].as_array() {
         draw_nodes(&mut out, nodes);
         let _always = writeln!(out, "{:<14} {}", "copies", stats["copies"]);
+        for collection in stats["collections"].as_array().into_iter().flatten() {
+            draw_buckets(&mut out, collection);
+        }
         return out;
     }
     for keyspace in stats["keyspaces"].as_array().into_iter().flatten() {
@@ -182,13 +185,80 @@ fn draw_nodes(out: &mut String, nodes: &[Value]) {
         let told = match node["error"].as_str() {
             Some(error) => format!("cannot be asked: {error}"),
             None => format!(
-                "Cassandra {}, commitlog_sync {}, clock {} ms ahead of this one",
+                "Cassandra {}, commitlog_sync {}, clock {} ms ahead of this one, largest \
+                 partition {}{}",
                 text("version"),
                 text("commitlog_sync"),
-                node["clock_ahead_ms"]
+                node["clock_ahead_ms"],
+                show_bytes(number(&node["largest_partition_bytes"])),
+                warning(number(&node["largest_partition_bytes"]))
             ),
         };
         let (ip, place) = (text("node"), text("datacenter"));
         let _always = writeln!(out, "{:<14} {ip} in {place}: {told}", "node");
+    }
+}
+
+/// Partitions that are larger slow Cassandra down.
+const PARTITION_MAX: u64 = 100 << 20;
+
+/// What is said of a partition of this many bytes if it is too large.
+const fn warning(bytes: u64) -> &'static str {
+    if bytes > PARTITION_MAX {
+        "; warning: over 100 MiB, which slows Cassandra down: see flagstone rebalance"
+    } else {
+        ""
+    }
+}
+
+/// The partitions of a collection of a cluster.
+fn draw_buckets(out: &mut String, collection: &Value) {
+    let bytes = number(&collection["bucket_bytes"]);
+    let _always = writeln!(
+        out,
+        "{:<14} {}: about {}, in {} of about {}; so many are for up to {}{}",
+        "collection",
+        collection["name"].as_str().unwrap_or_default(),
+        counted(number(&collection["documents"]), "document"),
+        counted(number(&collection["buckets"]), "bucket"),
+        show_bytes(bytes),
+        show_bytes(number(&collection["bytes_for_buckets"])),
+        warning(bytes)
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::draw;
+    use serde_json::json;
+
+    /// Partitions that are too large were shown as all others.
+    #[test]
+    fn large_partitions_of_a_cluster_are_warned_of() {
+        let drawn = |node: u64, bucket: u64| {
+            draw(&json!({
+                "nodes": [{
+                    "node": "10.0.0.1", "datacenter": "a", "version": "5.0.8",
+                    "commitlog_sync": "group", "clock_ahead_ms": 1,
+                    "largest_partition_bytes": node,
+                }],
+                "copies": {"a": 3},
+                "collections": [{
+                    "name": "c", "documents": 1_000_000, "buckets": 16, "bucket_bytes": bucket,
+                    "bytes_for_buckets": 1_677_721_600_u64,
+                }],
+            }))
+        };
+        let usual = drawn(64 << 20, 100 << 20);
+        assert!(
+            usual.contains("clock 1 ms ahead of this one, largest partition 67.1 MB\n"),
+            "{usual}"
+        );
+        let bucket = "c: about 1,000,000 documents, in 16 buckets of about 105 MB; so many are for \
+                      up to 1.68 GB\n";
+        assert!(usual.ends_with(bucket), "{usual}");
+        for large in [drawn(101 << 20, 1), drawn(1, (100 << 20) + 1)] {
+            assert_eq!(large.matches("; warning: over 100 MiB").count(), 1, "{large}");
+        }
     }
 }

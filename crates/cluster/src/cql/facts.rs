@@ -41,6 +41,8 @@ pub struct Told {
     /// How many milliseconds the clock of the node is ahead of that of this process. As exact as
     /// half the time of an answer.
     pub clock_ahead: i64,
+    /// The bytes of the largest partition of the documents that its disk has, in MiB.
+    pub largest_partition: i64,
 }
 
 impl Facts {
@@ -55,10 +57,14 @@ impl Facts {
             map.insert("node", node.ip.to_string());
             map.insert("datacenter", node.datacenter.as_str());
             match &node.told {
-                Ok(Told { version, commitlog_sync, clock_ahead }) => {
+                Ok(Told { version, commitlog_sync, clock_ahead, largest_partition }) => {
                     map.insert("version", version.as_str());
                     map.insert("commitlog_sync", commitlog_sync.as_str());
                     map.insert("clock_ahead_ms", *clock_ahead);
+                    map.insert(
+                        "largest_partition_bytes",
+                        largest_partition.saturating_mul(1 << 20),
+                    );
                 }
                 Err(error) => _ = map.insert("error", error.as_str()),
             }
@@ -105,7 +111,13 @@ async fn told(inner: &Inner, node: &Arc<Node>) -> Result<Told> {
     let rows = ask::<(String, i64)>(&inner.session, &place, to_node(text), ()).await?;
     let (version, clock) = one(&place, rows)?;
     let clock_ahead = clock - (before + (now() - before) / 2);
-    Ok(Told { version, commitlog_sync, clock_ahead })
+    let text = "SELECT mebibytes FROM system_views.max_partition_size WHERE keyspace_name = ? \
+                AND table_name = 'rows'";
+    let place = what("system_views.max_partition_size");
+    let keyspace = (inner.keyspace.as_str(),);
+    let rows = ask::<(i64,)>(&inner.session, &place, to_node(text), keyspace).await?;
+    let largest_partition = rows.first().map_or(0, |(mebibytes,)| *mebibytes);
+    Ok(Told { version, commitlog_sync, clock_ahead, largest_partition })
 }
 
 fn one<T>(what: &str, mut rows: Vec<T>) -> Result<T> {

@@ -9,6 +9,10 @@ use std::sync::Arc;
 
 /// The rows of each bucket that an estimate reads at first.
 const SAMPLE: usize = 100;
+/// The rows of each bucket whose bytes an estimate looks at, at most.
+const MEASURED: usize = 20;
+/// What Cassandra stores beside the key and the value of a row, about.
+const ROW_BYTES: usize = 40;
 /// The rows of the first bucket that an estimate counts if there are more.
 const COUNTED_MAX: usize = 20_000;
 
@@ -41,4 +45,16 @@ pub(crate) fn about(ground: &Arc<Ground>, area: Area) -> Result<u64> {
         pages.read(&[0])?;
     }
     Ok(pages.buckets[0].rows.len().max(found / all.len()) as u64 * all.len() as u64)
+}
+
+/// Returns about how many bytes a row has, by the first of each bucket.
+pub(crate) fn mean_bytes(ground: &Arc<Ground>, area: Area) -> Result<u64> {
+    let (range, is_reversed, keys_only) = (KeyRange::ALL, false, false);
+    let (is_ordered, first) = (false, Some(MEASURED));
+    let request = Request { area, range, is_ordered, is_reversed, keys_only, first };
+    let mut pages = Pages::new(ground, request)?;
+    pages.read_some(0..pages.buckets.len(), |_bucket| true)?;
+    let rows = || pages.buckets.iter().flat_map(|bucket| &bucket.rows);
+    let bytes: usize = rows().map(|row| row.key.len() + row.value.len() + ROW_BYTES).sum();
+    Ok((bytes / rows().count().max(1)) as u64)
 }

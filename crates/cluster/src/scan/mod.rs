@@ -5,6 +5,6 @@ mod pages;
 mod rows;
 mod sample;
 
-pub(crate) use count::{about, count};
+pub(crate) use count::{about, count, mean_bytes};
 pub(crate) use rows::Scan;
 pub(crate) use sample::sample;

@@ -99,9 +99,11 @@ fn the_facts_of_a_cluster_are_told() {
     assert_eq!(copies.into_iter().collect::<Vec<_>>(), [("datacenter1".to_owned(), 1)]);
     assert_eq!(nodes.len(), 1);
     assert_eq!(nodes[0].ip, one().address(0).ip());
-    let Told { version, commitlog_sync, clock_ahead } = nodes[0].told.clone().unwrap();
+    let Told { version, commitlog_sync, clock_ahead, largest_partition } =
+        nodes[0].told.clone().unwrap();
     assert!(version.starts_with("5."), "{version}");
     assert_eq!(commitlog_sync, "periodic");
+    assert!((0..100).contains(&largest_partition), "{largest_partition}");
     // On the same machine they have the same clock.
     assert!(clock_ahead.abs() < 60_000, "{clock_ahead}");
 }

@@ -103,13 +103,21 @@ impl Source for Clustered {
     }
 
     fn stats(&self) -> Result<(Value, Vec<(String, ShownIndex)>), Failure> {
-        let mut indexes = Vec::new();
+        let (mut indexes, mut collections) = (Vec::new(), Vec::new());
         for name in self.cluster.collections()? {
             let Some(collection) = self.cluster.existing(&name)? else { continue };
+            let Some(mut layout) = self.cluster.layout(&name)? else { continue };
+            layout.insert("name", name.as_str());
+            layout.insert("documents", collection.approximate_count());
+            collections.push(Value::Map(layout));
             let known = summary::indexes(&collection).into_iter();
             indexes.extend(known.map(|index| (name.clone(), index.into())));
         }
-        Ok((self.cluster.facts()?, indexes))
+        let mut stats = self.cluster.facts()?;
+        if let Value::Map(stats) = &mut stats {
+            stats.insert("collections", Value::Array(collections));
+        }
+        Ok((stats, indexes))
     }
 
     fn existing(&self, name: &str) -> Result<Option<Box<dyn Documents>>, Failure> {
