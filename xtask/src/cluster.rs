@@ -34,6 +34,20 @@ const ELSEWHERE: [&str; 10] = [
 ];
 /// The name of the test that runs them.
 const ELSEWHERE_NAME: &str = "elsewhere::the_tests_of_collections_hold_in_cassandra";
+/// Those of the tool, whose names begin so.
+const TOOL: [&str; 10] = [
+    "test",
+    "--locked",
+    "-p",
+    "flagstone-cli",
+    "--features",
+    "cluster",
+    "--test",
+    "it",
+    "--",
+    "--ignored",
+];
+const TOOL_NAMES: &str = "cluster::";
 /// The figures of the guide.
 const BENCH: [&str; 8] =
     ["bench", "--locked", "-p", "flagstone-cluster", "--features", "cql", "--bench", "figures"];
@@ -72,8 +86,15 @@ pub(crate) fn step(root: &Path, names: &[&str]) -> (bool, String) {
             };
             let is_named = |name: &&str| ELSEWHERE_NAME.contains(name);
             let has_elsewhere = names.is_empty() || names.iter().any(is_named);
-            let ok = test(&TEST, names) && (!has_elsewhere || test(&ELSEWHERE, &[ELSEWHERE_NAME]));
-            (ok, String::new())
+            let is_of_tool = |name: &&str| name.starts_with(TOOL_NAMES);
+            let of_tool: Vec<&str> = names.iter().copied().filter(is_of_tool).collect();
+            let ok = match (names, &of_tool[..]) {
+                ([], _) => test(&TOOL, &[TOOL_NAMES]),
+                (_, []) => true,
+                (_, of_tool) => test(&TOOL, of_tool),
+            };
+            let ok = ok && test(&TEST, names);
+            (ok && (!has_elsewhere || test(&ELSEWHERE, &[ELSEWHERE_NAME])), String::new())
         }
         Err(missing) => (true, format!("skipped: {missing}")),
     }

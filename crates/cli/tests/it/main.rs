@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "test code")]
 
 mod bad_input;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod commands;
 mod copy;
 #[cfg(all(feature = "server", unix))]

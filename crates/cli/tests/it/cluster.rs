@@ -1,0 +1,127 @@
+//! The tool on a Cassandra node.
+
+use crate::run::Place;
+use flagstone_testkit::cassandra::{CommitLog, Nodes, Setup};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Returns the address of a new keyspace.
+fn address(keyspace: &str) -> String {
+    static NODE: OnceLock<Nodes> = OnceLock::new();
+    let node = NODE.get_or_init(|| {
+        let commit_log = CommitLog::Periodic;
+        Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: false })
+    });
+    format!("cql://{}/{keyspace}?rf=1", node.hosts())
+}
+
+/// A database with comments and people.
+fn filled() -> Place {
+    let place = Place::new();
+    place.ok("generate comments --count 6000 --output in.jsonl");
+    place.ok("load db comments in.jsonl");
+    place.ok("index create db comments by_author author -score");
+    place.ok("put db people 7 {\"mail\":\"a\",\"n\":1.10} --json-key");
+    place.ok("put db people k {\"mail\":\"b\"} --expires 30d");
+    place
+}
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn collections_go_to_a_cluster_and_back() {
+    let (place, to) = (filled(), address("moved"));
+    place.ok("index create db people mails mail --unique");
+    place.fails(
+        &format!("copy db {to}"),
+        2,
+        "a cluster cannot keep people.mails (unique): name the collections to copy them with \
+         plain indexes in their place",
+    );
+    assert_eq!(place.ok(&format!("collections {to} --names")), "");
+    // Killed in the middle.
+    let mut child = place.command(&format!("copy db {to} comments people")).spawn().unwrap();
+    let started = Instant::now();
+    let copied = || {
+        let listed = place.run(&format!("count {to} comments"));
+        listed.stdout.trim().parse::<u64>().unwrap_or(0)
+    };
+    while copied() < 3_000 && child.try_wait().unwrap().is_none() {
+        assert!(started.elapsed() < Duration::from_secs(120));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let rest = place.run(&format!("copy db {to} comments people --verify"));
+    assert_eq!(rest.code, 0, "{rest:?}");
+    assert!(rest.stderr.contains("gets plain indexes in the place of people.mails (unique)\n"));
+    assert!(rest.stderr.contains("commitlog_sync: periodic"), "{rest:?}");
+    assert!(rest.stdout.starts_with("comments: 6,000 documents, checksum "), "{rest:?}");
+    // And back, with what the cluster has now.
+    place.ok(&format!("put {to} people new {{}}"));
+    place.fails(&format!("copy {to} db"), 2, "db: cannot copy into collection \"comments\"");
+    let back = place.run(&format!("copy {to} back --verify"));
+    assert_eq!(back.code, 0, "{back:?}");
+    assert_eq!(place.ok("verify db comments --against back").lines().count(), 1);
+    let differs = place.run("verify db --against back");
+    assert_eq!(differs.code, 1, "{differs:?}");
+    assert!(differs.stdout.contains("\n  \"new\" is only in back\n"), "{differs:?}");
+    assert_eq!(place.ok("get db people k --expires"), place.ok("get back people k --expires"));
+    let explained = place.ok("find back comments {\"author\":\"x\"} --explain");
+    assert!(explained.contains("by_author"), "{explained}");
+}
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn shards_are_loaded_and_exported_side_by_side() {
+    let (place, to) = (filled(), address("shards"));
+    let mut loads: Vec<_> = (1..=4)
+        .map(|shard| format!("load {to} c in.jsonl --shard {shard}/4 --resume"))
+        .map(|load| place.command(&load).spawn().unwrap())
+        .collect();
+    assert!(loads.iter_mut().all(|load| load.wait().unwrap().success()));
+    assert_eq!(place.ok(&format!("count {to} c")), "6000\n");
+    for of in [2, 3] {
+        let mut lines = BTreeSet::new();
+        for shard in 1..=of {
+            let part = place.ok(&format!("export {to} c --shard {shard}/{of}"));
+            assert!(part.lines().count() > 6_000 / of / 2);
+            for line in part.lines() {
+                assert!(lines.insert(line.to_owned()), "{line} is in two shards");
+            }
+        }
+        assert_eq!(lines.len(), 6_000);
+        // As the same shard of a directory, if the filter is the same.
+        let sorted = |database: &str, collection: &str| {
+            let filter = "{\"score\":{\"$gte\":3}} --sort id --limit 500";
+            place.ok(&format!("export {database} {collection} {filter} --shard 2/{of}"))
+        };
+        assert_eq!(sorted(&to, "c"), sorted("db", "comments"));
+    }
+}
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn inserts_keep_what_is_there_and_stats_show_the_buckets() {
+    let (place, to) = (Place::new(), address("inserts"));
+    place.ok("generate comments --count 1000 --output in.jsonl");
+    place.file(
+        "few.jsonl",
+        "{\"id\":\"a\",\"n\":1}\n{\"id\":\"b\",\"n\":1}\n{\"id\":\"b\",\"n\":2}\n",
+    );
+    place.ok(&format!("put {to} c a {{\"n\":0}}"));
+    let inserted = place.run(&format!("load {to} c few.jsonl --mode insert"));
+    assert_eq!(inserted.code, 0, "{inserted:?}");
+    assert!(inserted.stderr.contains("2 documents not loaded: their keys exist"), "{inserted:?}");
+    assert_eq!(place.ok(&format!("scan {to} c")), "{\"n\":0}\n{\"id\":\"b\",\"n\":1}\n");
+    let stops = format!("load {to} c few.jsonl --mode insert --stop-on-error");
+    place.fails(&stops, 1, "few.jsonl:1:1: a document with this key exists");
+    place.ok(&format!("load {to} c in.jsonl"));
+    let shown = place.ok(&format!("stats {to}"));
+    let buckets = "c: about 1,002 documents, in 16 buckets of about ";
+    assert!(shown.contains(buckets) && shown.contains("for up to 1.68 GB\n"), "{shown}");
+    assert!(shown.contains("commitlog_sync periodic") && !shown.contains("warning"), "{shown}");
+    let stats: Value = serde_json::from_str(&place.ok(&format!("stats {to} --json"))).unwrap();
+    let bytes = stats["collections"][0]["bucket_bytes"].as_u64().unwrap();
+    assert!((10_000..100_000).contains(&bytes), "{stats}");
+}
