@@ -7,12 +7,15 @@ use crate::scan::Part;
 use crate::selection::{Selected, Selection};
 use crate::through::{Through, no_reads, no_writes, read_snapshot};
 use flagstone::doc::{JsonMode, JsonOptions, json};
+use flagstone::internal::{insert_in, put_in, remote_of, take_remote};
+use flagstone::remote::Remote;
 use flagstone::{
     Collection, Database, Document, Error, ErrorKind, Expect, Expires, Json, Keyspace, Moment,
     Patch, Patched, Result, Slice, Space, TryGet, Value,
 };
 use std::collections::VecDeque;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A keyspace, and what it is read and written through.
 pub(crate) struct Entries {
@@ -182,7 +185,15 @@ pub(crate) struct Documents {
     pub(crate) through: Through,
 }
 
+/// How often a step is done that another writer may undo.
+const TRIES: u32 = 100;
+
 impl Documents {
+    /// Returns what has the documents, if that is a cluster.
+    fn remote(&self) -> Option<&Arc<dyn Remote>> {
+        remote_of(&self.collection)
+    }
+
     pub(crate) fn get(&self, key: &Value) -> Result<Option<Document>> {
         match &self.through {
             Through::Live => self.collection.get(key),
@@ -197,7 +208,7 @@ impl Documents {
     /// As [`Documents::get`], but reads no file and waits for nothing.
     pub(crate) fn try_get(&self, key: &Value) -> Result<TryGet<Document>> {
         match &self.through {
-            Through::Live => self.collection.try_get(key),
+            Through::Live if self.remote().is_none() => self.collection.try_get(key),
             _ => Ok(TryGet::WouldRead),
         }
     }
@@ -228,7 +239,7 @@ impl Documents {
     /// check that the text is UTF-8.
     pub(crate) fn try_json(&self, key: Value, out: &mut Vec<u8>) -> Result<TryGet<()>> {
         match &self.through {
-            Through::Live => {
+            Through::Live if self.remote().is_none() => {
                 self.collection.try_look(key, |root| json::append_json_bytes(root, out))
             }
             _ => Ok(TryGet::WouldRead),
@@ -266,8 +277,7 @@ impl Documents {
         match &self.through {
             Through::Live => {
                 let mut batch = database.batch();
-                batch.put(collection, key.clone(), value.expires(expires))?;
-                batch.expect(collection, key.clone(), Expect::Absent)?;
+                insert_in(&mut batch, collection, key.clone(), value.expires(expires))?;
                 database.commit(batch).map_err(|error| match error.kind() {
                     ErrorKind::Conflict => exists(&key),
                     _ => error,
@@ -327,7 +337,7 @@ impl Documents {
                 self.put(key, &document, None)?;
                 continue;
             }
-            batch.put(&self.collection, key, &document)?;
+            put_in(&mut batch, &self.collection, key, &document)?;
             if batch.bytes() >= bytes {
                 database.commit(std::mem::take(&mut batch))?;
             }
@@ -360,6 +370,9 @@ impl Documents {
 
     /// Removes a document and returns it, if it is there. No other write of it comes between.
     pub(crate) fn take(&self, database: &Database, key: &Value) -> Result<Option<Document>> {
+        if self.remote().is_some() {
+            return take_remote(&self.collection, key);
+        }
         self.through.transact(database, |tx| {
             let document = tx.get(&self.collection, key)?;
             if document.is_some() {
@@ -371,6 +384,15 @@ impl Documents {
 
     /// Removes the first document and returns it with its key; `None` only if none is left.
     pub(crate) fn take_first(&self, database: &Database) -> Result<Option<(Value, Document)>> {
+        if self.remote().is_some() {
+            // Others may take the first one meanwhile.
+            while let Some(key) = self.collection.scan(..).keys().next().transpose()? {
+                if let Some(document) = take_remote(&self.collection, &key)? {
+                    return Ok(Some((key, document)));
+                }
+            }
+            return Ok(None);
+        }
         self.through.transact(database, |tx| {
             let first = tx.scan(&self.collection, ..).next().transpose()?;
             if let Some((key, _)) = &first {
@@ -387,6 +409,19 @@ impl Documents {
         key: &Value,
         value: &Value,
     ) -> Result<Option<Document>> {
+        if self.remote().is_some() {
+            // Others may remove what they or this call have put.
+            for _ in 0..TRIES {
+                if let Some(found) = self.collection.get(key)? {
+                    return Ok(Some(found));
+                }
+                match self.insert(database, key.clone(), value, None) {
+                    Err(error) if error.kind() == ErrorKind::Duplicate => {}
+                    inserted => inserted?,
+                }
+            }
+            return self.collection.get(key);
+        }
         self.through.transact(database, |tx| {
             if let Some(found) = tx.get(&self.collection, key)? {
                 return Ok(Some(found));

@@ -143,6 +143,8 @@ impl Changes {
             Some("now") => ChangesFrom::Now,
             Some(token) => ChangesFrom::After(token.parse().map_err(|error| raised(py, &error))?),
         };
+        let instead = "a field with the time of the change, and an index";
+        opened.check_is_here(py, "the change feed", instead)?;
         let reader = opened.run(py, || {
             let reader = opened.database.changes(from)?;
             Ok(match asked.names {

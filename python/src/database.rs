@@ -2,16 +2,17 @@
 
 use crate::arg;
 use crate::changes::{Asked, Changes, Timeout};
+use crate::clusters;
 use crate::collection::Collection;
-use crate::decode::Decimals;
-use crate::error::is_conflict;
+use crate::decode::{self, Decimals};
+use crate::error::{invalid, is_conflict};
 use crate::groups::{Batch, Snapshot, Transaction};
 use crate::keyspace::Keyspace;
 use crate::opened::Opened;
 use crate::options;
 use crate::signals::Interrupt;
 use crate::stats;
-use flagstone::{Isolation, Options, TransactionOptions};
+use flagstone::{Isolation, Options, TransactionOptions, Value};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -56,6 +57,10 @@ impl Database {
 ///   float where its text is the number's, else as a `Decimal`; `"always"` as a `Decimal`;
 ///   `"float"` as a float.
 ///
+/// In the place of a directory may stand the address of a cluster, `cql://host/keyspace`, if the
+/// package was built with the feature `cluster`: its collections have the same methods. `decimal`
+/// is the only option then.
+///
 /// Raises `Busy` if the database is open already, here or in another process, `InvalidInput` for an
 /// option out of range, `Unsupported` if a newer flagstone wrote it, `Io`, `Corruption`.
 ///
@@ -90,6 +95,22 @@ pub(crate) fn open(
     #[pyo3(from_py_with = arg::decimal)] decimal: &str,
 ) -> PyResult<Database> {
     let decimals = Decimals::parse(py, decimal)?;
+    if clusters::is_cluster(&path) {
+        let given = [
+            ("read_only", read_only),
+            ("create", !create),
+            ("memory", memory.is_some()),
+            ("durability", durability.is_some()),
+            ("document_bytes_max", document_bytes_max.is_some()),
+            ("keep_changes", keep_changes.is_some()),
+            ("compaction_workers", compaction_workers.is_some()),
+            ("scratch", scratch.is_some()),
+        ];
+        if let Some((name, _)) = given.iter().find(|(_, is_given)| *is_given) {
+            return Err(invalid(py, format!("{name} is for a directory, not for a cluster")));
+        }
+        return Ok(Database { opened: Opened::connect(py, &path)?, decimals });
+    }
     let mut chosen = Options::new().create_if_missing(create);
     if let Some(memory) = memory {
         chosen = chosen.memory_budget(options::bytes("memory", memory)?);
@@ -178,6 +199,7 @@ impl Database {
         #[pyo3(from_py_with = arg::create)] create: bool,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Keyspace> {
+        self.opened.check_is_here(py, "a keyspace of bytes", "a collection")?;
         let database = &self.opened.database;
         let options = options::of_new("keyspace", "create", options)?;
         // A database that is open for reading creates nothing.
@@ -208,9 +230,19 @@ impl Database {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Collection> {
         let database = &self.opened.database;
+        if options.is_some_and(|options| !options.is_empty()) {
+            self.opened.check_is_here(py, "an option of a collection", "those of its tables")?;
+        }
         let options = options::of_new("collection", "create, decimal", options)?;
         let decimals = decimal.map_or(Ok(self.decimals), |text| Decimals::parse(py, text))?;
-        let found = if create && !self.opened.is_read_only {
+        let found = if self.opened.is_cluster() {
+            self.opened.run(py, || {
+                let opened = self.opened.with_cluster(|cluster| {
+                    if create { cluster.collection(name).map(Some) } else { cluster.existing(name) }
+                });
+                opened.unwrap_or(Ok(None))
+            })?
+        } else if create && !self.opened.is_read_only {
             self.opened.run(py, || database.space(name).options(options).collection().map(Some))?
         } else {
             self.opened.run(py, || database.space(name).options(options).existing().collection())?
@@ -228,7 +260,7 @@ impl Database {
     ///     >>> len(kv)
     ///     2
     fn batch(&self, py: Python<'_>) -> PyResult<Batch> {
-        self.opened.check(py)?;
+        self.opened.check_is_here(py, "a batch", "update of one document")?;
         Ok(Batch::new(&self.opened))
     }
 
@@ -249,6 +281,7 @@ impl Database {
         py: Python<'_>,
         #[pyo3(from_py_with = arg::serializable)] serializable: bool,
     ) -> PyResult<Transaction> {
+        self.opened.check_is_here(py, "a transaction", "update of one document")?;
         let options = transaction_options(serializable);
         let begun = self.opened.run(py, || options.begin(&self.opened.database))?;
         Ok(Transaction::new(&self.opened, begun))
@@ -300,6 +333,7 @@ impl Database {
     ///     ...     b"a" in snapshot[kv]
     ///     False
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        self.opened.check_is_here(py, "a snapshot", "find, which reads no one moment")?;
         let taken = self.opened.run(py, || Ok(self.opened.database.snapshot()))?;
         Ok(Snapshot::new(&self.opened, taken))
     }
@@ -342,6 +376,7 @@ impl Database {
         py: Python<'_>,
         #[pyo3(from_py_with = arg::path)] path: PathBuf,
     ) -> PyResult<String> {
+        self.opened.check_is_here(py, "a backup", "nodetool snapshot, or flagstone copy")?;
         let report = self.opened.run(py, || self.opened.database.backup(path))?;
         Ok(report.to_string())
     }
@@ -359,12 +394,14 @@ impl Database {
         py: Python<'_>,
         #[pyo3(from_py_with = arg::path)] path: PathBuf,
     ) -> PyResult<()> {
+        self.opened.check_is_here(py, "a checkpoint", "nodetool snapshot, or flagstone copy")?;
         self.opened.run(py, || self.opened.database.checkpoint(path).map(drop))
     }
 
     /// Reads everything, compares it with its checksums, and indexes with their documents. Returns
     /// the text of the report; raises `Corruption` for the first damage.
     fn verify(&self, py: Python<'_>) -> PyResult<String> {
+        self.opened.check_is_here(py, "verify", "nodetool verify")?;
         let report = self.opened.run(py, || self.opened.database.verify())?;
         Ok(report.to_string())
     }
@@ -376,6 +413,12 @@ impl Database {
     ///     >>> list(db.stats()["keyspaces"])
     ///     ['kv']
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        if self.opened.is_cluster() {
+            let facts = self.opened.run(py, || {
+                self.opened.with_cluster(|cluster| cluster.facts()).unwrap_or(Ok(Value::Null))
+            })?;
+            return Ok(decode::value(py, &facts, self.decimals)?.cast_into()?);
+        }
         let stats = self.opened.run(py, || Ok(self.opened.database.stats()))?;
         stats::to_dict(py, &stats)
     }
@@ -387,8 +430,17 @@ impl Database {
     ///     >>> db.keyspaces()
     ///     {'c': 'documents', 'kv': 'bytes'}
     fn keyspaces<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let listed = self.opened.run(py, || Ok(self.opened.database.keyspaces()))?;
         let names = PyDict::new(py);
+        if self.opened.is_cluster() {
+            let collections = self.opened.run(py, || {
+                self.opened.with_cluster(|cluster| cluster.collections()).unwrap_or(Ok(Vec::new()))
+            })?;
+            for name in collections {
+                names.set_item(name, "documents")?;
+            }
+            return Ok(names);
+        }
+        let listed = self.opened.run(py, || Ok(self.opened.database.keyspaces()))?;
         for keyspace in listed.iter().filter(|keyspace| keyspace.owner.is_none()) {
             names.set_item(&keyspace.name, &keyspace.content)?;
         }
@@ -411,6 +463,7 @@ impl Database {
         #[pyo3(from_py_with = arg::name)] name: &str,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
+        self.opened.check_is_here(py, "alter", "ALTER TABLE of Cassandra")?;
         let options = options::to_alter(options)?;
         self.opened.run(py, || self.opened.database.alter_keyspace(name, options))
     }
@@ -423,6 +476,7 @@ impl Database {
     ///     >>> kv[b"a"] = b"1"
     ///     >>> db.compact()
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened.check_is_here(py, "compact", "nodetool compact")?;
         let interrupt = Interrupt::default();
         let compact = || self.opened.database.compact_with(|_progress| interrupt.check());
         // Only the interrupt, which is raised next, ends it early.
@@ -432,7 +486,10 @@ impl Database {
 
     /// Removes the keyspace or collection `name` with all it holds. Returns whether there was one.
     fn drop(&self, py: Python<'_>, #[pyo3(from_py_with = arg::name)] name: &str) -> PyResult<bool> {
-        self.opened.run(py, || self.opened.database.drop_keyspace(name))
+        self.opened.run(py, || {
+            let dropped = self.opened.with_cluster(|cluster| cluster.drop_collection(name));
+            dropped.unwrap_or_else(|| self.opened.database.drop_keyspace(name))
+        })
     }
 
     /// Renames a keyspace or collection. Its handles stay valid.
@@ -442,16 +499,19 @@ impl Database {
         #[pyo3(from_py_with = arg::old)] old: &str,
         #[pyo3(from_py_with = arg::new)] new: &str,
     ) -> PyResult<()> {
+        self.opened.check_is_here(py, "rename", "flagstone copy into another keyspace")?;
         self.opened.run(py, || self.opened.database.rename_keyspace(old, new))
     }
 
     /// Makes everything that was written so far survive a power cut.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened.check_is_here(py, "sync", "commitlog_sync of Cassandra")?;
         self.opened.run(py, || self.opened.database.sync())
     }
 
     /// Writes what is only in memory into tables.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        self.opened.check_is_here(py, "flush", "nodetool flush")?;
         self.opened.run(py, || self.opened.database.flush())
     }
 

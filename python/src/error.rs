@@ -20,6 +20,8 @@ const fn class_of(kind: ErrorKind) -> &'static str {
         ErrorKind::OutOfSpace => "OutOfSpace",
         ErrorKind::Poisoned => "Poisoned",
         ErrorKind::Corruption => "Corruption",
+        ErrorKind::Unavailable => "Unavailable",
+        ErrorKind::Unknown => "Unknown",
         ErrorKind::Unsupported => "Unsupported",
         ErrorKind::Closed => "Closed",
         ErrorKind::Forked => "Forked",

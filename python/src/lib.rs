@@ -15,6 +15,8 @@ mod fork;
 mod panics;
 mod signals;
 
+mod clusters;
+
 mod opened;
 
 mod ahead;

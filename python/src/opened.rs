@@ -1,18 +1,23 @@
 //! A database that is open in this process, and the one place where the engine is called.
 
+use crate::clusters::{self, Cluster};
 use crate::error::{guarded, named, raised, text_of};
 use crate::fork::OfProcess;
 use crate::signals;
+use flagstone::remote::unsupported;
 use flagstone::{Database, Error, ErrorKind, Result};
 use pyo3::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// What all handles of one open database share. Dropping the last of them closes the database.
 pub(crate) struct Opened {
+    /// Of a cluster, the one in whose directory queries spill.
     pub(crate) database: OfProcess<Database>,
+    /// What has the collections instead, until it is closed.
+    cluster: Option<OfProcess<Mutex<Option<Cluster>>>>,
     pub(crate) path: PathBuf,
     pub(crate) is_read_only: bool,
     is_closed: AtomicBool,
@@ -30,13 +35,27 @@ impl Opened {
         is_read_only: bool,
         open: impl FnOnce() -> Result<Database> + Send,
     ) -> PyResult<Arc<Self>> {
-        let database = match py.detach(|| catch_unwind(AssertUnwindSafe(open))) {
-            Ok(opened) => opened.map_err(|error| raised(py, &error))?,
-            Err(panic) => return Err(named(py, "InternalError", text_of(&*panic))),
-        };
+        let database = opened_by(py, open)?;
+        let path = database.path().to_owned();
+        Ok(Self::new((database, None), path, is_read_only))
+    }
+
+    /// Connects to a cluster.
+    pub(crate) fn connect(py: Python<'_>, address: &Path) -> PyResult<Arc<Self>> {
+        let (database, cluster) = opened_by(py, || clusters::connect(address))?;
+        let cluster = Some(OfProcess::new(Mutex::new(Some(cluster))));
+        Ok(Self::new((database, cluster), clusters::shown(address).into(), false))
+    }
+
+    fn new(
+        (database, cluster): (Database, Option<OfProcess<Mutex<Option<Cluster>>>>),
+        path: PathBuf,
+        is_read_only: bool,
+    ) -> Arc<Self> {
         let opened = Arc::new(Self {
-            path: database.path().to_owned(),
+            path,
             database: OfProcess::new(database),
+            cluster,
             is_read_only,
             is_closed: AtomicBool::new(false),
             panicked: OnceLock::new(),
@@ -44,7 +63,34 @@ impl Opened {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|other| other.strong_count() > 0);
         open.push(Arc::downgrade(&opened));
-        Ok(opened)
+        opened
+    }
+
+    /// Returns whether it is a cluster.
+    pub(crate) const fn is_cluster(&self) -> bool {
+        self.cluster.is_some()
+    }
+
+    /// Calls `work` with the cluster; `None` for a directory.
+    pub(crate) fn with_cluster<T>(
+        &self,
+        work: impl FnOnce(&Cluster) -> Result<T>,
+    ) -> Option<Result<T>> {
+        let cluster = self.cluster.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(cluster.as_ref().map_or_else(|| Err(clusters::closed()), work))
+    }
+
+    /// Refuses what a cluster cannot do. `instead`: what it can.
+    pub(crate) fn check_is_here(&self, py: Python<'_>, what: &str, instead: &str) -> PyResult<()> {
+        self.check(py)?;
+        if self.is_cluster() { Err(raised(py, &unsupported(what, instead))) } else { Ok(()) }
+    }
+
+    /// Ends the connections, or closes the database.
+    fn end(&self) -> Result<()> {
+        let Some(cluster) = &self.cluster else { return Database::clone(&self.database).close() };
+        let cluster = cluster.lock().unwrap_or_else(PoisonError::into_inner).take();
+        cluster.map_or(Ok(()), Cluster::close)
     }
 
     /// Runs `work` without the GIL. Every call of the engine is made here. Ctrl-C ends a long one.
@@ -157,7 +203,7 @@ impl Opened {
         if !self.database.is_here() || self.is_closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        self.run_unchecked(py, || Database::clone(&self.database).close())
+        self.run_unchecked(py, || self.end())
     }
 }
 
@@ -166,13 +212,21 @@ impl Drop for Opened {
         if self.database.is_here() && !self.is_closed() {
             // The listeners of the engine hear of errors; there is nobody here to raise them to.
             let close = || {
-                let _ = Database::clone(&self.database).close();
+                let _ = self.end();
             };
             // Other threads go on meanwhile. Without an interpreter there is nothing to release.
             if Python::try_attach(|py| py.detach(close)).is_none() {
-                let _ = Database::clone(&self.database).close();
+                let _ = self.end();
             }
         }
+    }
+}
+
+/// Runs what opens something.
+fn opened_by<T: Send>(py: Python<'_>, open: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    match py.detach(|| catch_unwind(AssertUnwindSafe(open))) {
+        Ok(opened) => opened.map_err(|error| raised(py, &error)),
+        Err(panic) => Err(named(py, "InternalError", text_of(&*panic))),
     }
 }
 

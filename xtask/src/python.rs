@@ -111,6 +111,8 @@ impl Build<'_> {
         println!("clippy");
         let package = ["clippy", "--quiet", "--locked", "--workspace", "--all-targets"];
         let mut package = with(crate::ci::cargo(&self.root.join("python")), &package);
+        // The wheel of the tests is built without.
+        package.args(["--features", "cluster"]);
         let tool = ["clippy", "--quiet", "--locked", "-p", "flagstone-cli", "--all-targets"];
         let mut tool = with(crate::ci::cargo(self.root), &tool);
         tool.args(["--features", "parquet"]);

@@ -53,6 +53,8 @@ from .errors import (
     OutOfSpace,
     Poisoned,
     TooOld,
+    Unavailable,
+    Unknown,
     Unsupported,
 )
 
@@ -101,6 +103,8 @@ __all__ = [
     "Snapshot",
     "TooOld",
     "Transaction",
+    "Unavailable",
+    "Unknown",
     "Unsupported",
     "connect",
     "explain_scan",

@@ -57,8 +57,16 @@ class Corruption(Error):
     """Bytes on disk are not what was written: restore a backup, or repair."""
 
 
+class Unavailable(Error):
+    """The cluster cannot be reached, or too few of its nodes: nothing was written."""
+
+
+class Unknown(Error):
+    """A write to a cluster was not answered: it may have happened. Read, and decide again."""
+
+
 class Unsupported(Error):
-    """The files need a newer or differently built flagstone."""
+    """The files need a newer or differently built flagstone, or a cluster cannot do this."""
 
 
 class Closed(Error):
@@ -94,5 +102,7 @@ __all__ = [
     "OutOfSpace",
     "Poisoned",
     "TooOld",
+    "Unavailable",
+    "Unknown",
     "Unsupported",
 ]
