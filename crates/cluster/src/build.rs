@@ -13,13 +13,16 @@
 //! side.
 
 use crate::backoff::Backoff;
-use crate::catalog::{Generation, Index};
-use crate::form::unpacked;
+use crate::catalog::{Generation, Index, next_number};
+use crate::commit::{Claimed, Claims, Wanted};
+use crate::form::{is_nothing, unpacked};
 use crate::ground::{Ground, View, no_answer, place, raise_all, refuse_while_moving, settle};
 use crate::side_by_side::side_by_side;
 use crate::store::{Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, StoredRow};
+use flagstone::internal::duplicate;
 use flagstone::remote::{Catalog, NewIndex, RemoteIndex, Row};
 use flagstone_base::{Error, ErrorKind, KeyRange, Result, Slice, interrupt};
+use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 
@@ -41,8 +44,11 @@ type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 ///
 /// # Errors
 /// InvalidInput for an index of the same name with another definition, or a document that the index
-/// cannot hold: then it is dropped again. Of the store: then the next call goes on.
+/// cannot hold; Duplicate for two with one value: then it is dropped again. Of the store: then the
+/// next call goes on.
 pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Result<ControlFlow<()>> {
+    // Drawn for the claims on its values, in case there are none of another index.
+    let number = new.is_unique.then(|| next_number(&*ground.store)).transpose()?;
     let view = ground.alter(&mut |note| {
         if let Some(index) = note.indexes.iter().find(|index| index.name == new.name) {
             RemoteIndex::new(index.id, &index.name, &index.note)?.check_same(new)?;
@@ -53,6 +59,9 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
         note.indexes.push(Index { id: note.next_index, name, note: bytes });
         note.next_index += 1;
         note.epoch += 1;
+        if let (Some(number), None) = (number, note.claims) {
+            note.claims = Some(Generation { number, buckets: note.rows.buckets });
+        }
         Ok(true)
     })?;
     let known = view.catalog.indexes().iter().find(|index| index.name() == new.name);
@@ -63,7 +72,7 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
     let built = raise_all(ground).and_then(|()| fill(ground, index.id, watch));
     match &built {
         Ok(ControlFlow::Continue(())) => complete(ground, index.id)?,
-        Err(error) if error.kind() != ErrorKind::InvalidInput => {}
+        Err(error) if !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Duplicate) => {}
         // Another build of it may have completed it.
         _ => drop(remove(ground, &|one| one.id == index.id && !is_complete(one))?),
     }
@@ -108,6 +117,15 @@ fn sweep(ground: &Ground) -> Result<()> {
     for id in dropped {
         side_by_side((0..view.note.rows.buckets).collect(), |bucket| {
             ground.store.remove_kind(view.partition(bucket), Kind(id as i32))
+        })?;
+        // A writer that does not know it may leave some more, which are in nobody's way.
+        let claims = view
+            .note
+            .claims
+            .iter()
+            .flat_map(|claims| (0..claims.buckets).map(|bucket| claims.partition(bucket)));
+        side_by_side(claims.collect(), |partition| {
+            ground.store.remove_kind(partition, Kind(id as i32))
         })?;
         ground.alter(&mut |note| {
             let before = note.dropped_indexes.len();
@@ -180,6 +198,13 @@ fn index_page(ground: &Ground, (rows, id): (Generation, u32), bucket: &mut Bucke
             view = ground.unite(&part.notes)?;
             continue;
         }
+        if index.is_unique() && !claimed(ground, &view, index, &part)? {
+            view = settle(ground, (bucket.number, rows.buckets))?;
+            if !backoff.again() {
+                return Err(not_indexed(ground, &view, bucket));
+            }
+            continue;
+        }
         let entries = part.batch.changes.len() as u64;
         let written = match entries {
             0 => Ok(Outcome::Applied),
@@ -201,11 +226,43 @@ fn index_page(ground: &Ground, (rows, id): (Generation, u32), bucket: &mut Bucke
             Err(error) => return Err(error),
         }
         if !backoff.again() {
-            let place = place(&ground.name, view.partition(bucket.number));
-            let text = format!("documents of {place} could not be indexed in {TRIES} attempts");
-            return Err(Error::new(ErrorKind::Unavailable, text));
+            return Err(not_indexed(ground, &view, bucket));
         }
     }
+}
+
+/// Claims the values of the documents of a page. Returns false if the collection has changed.
+///
+/// # Errors
+/// Duplicate.
+fn claimed(
+    ground: &Ground,
+    view: &Arc<View>,
+    index: &Arc<RemoteIndex>,
+    part: &Part,
+) -> Result<bool> {
+    let mut wanted: Vec<Wanted> = Vec::with_capacity(part.batch.changes.len());
+    let mut known: HashMap<Slice, Slice> = HashMap::new();
+    for (change, key) in part.batch.changes.iter().zip(&part.keys) {
+        let Change::Set { row, .. } = change else { continue };
+        if let Some(holder) = known.insert(row.key.clone(), key.clone()) {
+            return Err(duplicate(index, &row.key, &holder, key));
+        }
+        let (index, value) = (Arc::clone(index), row.key.clone());
+        wanted.push(Wanted { index, value, key: key.clone() });
+    }
+    match Claims::of(ground, view)?.claim(&wanted)? {
+        Claimed::All => Ok(true),
+        Claimed::Stale => Ok(false),
+        Claimed::Duplicate(_, error) => Err(error),
+    }
+}
+
+#[cold]
+fn not_indexed(ground: &Ground, view: &View, bucket: &Bucket) -> Error {
+    let place = place(&ground.name, view.partition(bucket.number));
+    let text = format!("documents of {place} could not be indexed in {TRIES} attempts");
+    Error::new(ErrorKind::Unavailable, text)
 }
 
 fn read(ground: &Ground, view: &View, bucket: &Bucket) -> Result<Page> {
@@ -226,6 +283,8 @@ fn read(ground: &Ground, view: &View, bucket: &Bucket) -> Result<Page> {
 /// The entries of the first documents of a page.
 struct Part {
     batch: Batch,
+    /// The key of the document of each entry of the batch.
+    keys: Vec<Slice>,
     notes: Vec<(u32, Vec<u8>)>,
     documents: usize,
     last: Option<Slice>,
@@ -241,10 +300,18 @@ fn entries(
     let (partition, epoch) = (view.partition(bucket), view.note.epoch);
     let (conditions, changes) = (Vec::new(), Vec::new());
     let batch = Batch { partition, epoch, conditions, changes };
-    let mut part = Part { batch, notes: Vec::new(), documents: 0, last: None };
-    let mut bytes = 0;
+    let (keys, notes) = (Vec::new(), Vec::new());
+    let mut part = Part { batch, keys, notes, documents: 0, last: None };
+    let (mut bytes, now) = (0, ground.now());
     for row in &page.rows {
         let StoredRow { key, value, token, expiry } = row;
+        // One that has expired has no unique value any more.
+        let has_expired = index.is_unique() && expiry.is_some_and(|at| at <= now);
+        if has_expired || is_nothing(value) {
+            part.documents += 1;
+            part.last = Some(key.clone());
+            continue;
+        }
         let changes = unpacked(value).and_then(|document| {
             alone.changes(key, None, Some(&Row { document, expiry: *expiry }))
         });
@@ -258,6 +325,7 @@ fn entries(
             part.batch.conditions.push(Condition { row, token: *token });
         }
         for entry in changes.entries {
+            part.keys.push(row.key.clone());
             let value = Slice::from(entry.value.unwrap_or_default());
             let key = Slice::from(entry.key);
             bytes += key.len() + value.len();

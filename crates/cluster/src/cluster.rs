@@ -219,7 +219,7 @@ impl Cluster {
     /// InvalidInput for a number that cannot be, or a collection that is not there; Busy while an
     /// index is being built, while the collection is divided into another number, and if documents
     /// are written as fast as they are copied; Conflict if another call has given it up;
-    /// Unavailable, Corruption, Closed.
+    /// Unsupported while there is a unique index; Unavailable, Corruption, Closed.
     pub fn rebalance(
         &self,
         name: &str,
@@ -269,7 +269,8 @@ impl Cluster {
             let Some(note) = note.filter(|note| note.is_there()) else { return Ok(None) };
             was_there = true;
             let mut dropping = note.clone();
-            dropping.replaced.extend(note.next());
+            dropping.replaced.extend(note.next().into_iter().chain(note.claims));
+            dropping.claims = None;
             dropping.state = State::Dropping;
             Ok(Some(dropping))
         })?;

@@ -3,6 +3,7 @@
 //! ```text
 //! value := 0 | document
 //!        | 1 | length of the document, a varint | LZ4 block
+//!        | 2, in the place of a document that is not there
 //! ```
 
 use flagstone_base::codec::put_varint;
@@ -11,6 +12,7 @@ use flagstone_base::{Compression, Decoder, Error, ErrorKind, Malformed, Result, 
 
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
+pub(crate) const NOTHING: u8 = 2;
 
 /// Documents below are not compressed.
 const COMPRESSED_MIN: usize = 128;
@@ -25,6 +27,11 @@ pub(crate) fn packed(document: &Slice) -> Slice {
         }
     }
     Slice::from([&[PLAIN], &document[..]].concat())
+}
+
+/// Returns whether a value says that there is no document: the row has only its token.
+pub(crate) fn is_nothing(value: &[u8]) -> bool {
+    value == [NOTHING]
 }
 
 /// Returns the length of the document of a value, as it says.

@@ -27,6 +27,12 @@
 //! and reads the catalog again. A fence, an epoch below 0, ends a bucket for ever when its
 //! collection is cleared or dropped (module `ground`).
 //!
+//! **Unique values** are claimed in partitions of their own before they are written (module
+//! `commit::claims`).
+//!
+//! **Another number of buckets** is another generation, into which rows are copied while others
+//! write them (module `ground`).
+//!
 //! Modules are listed from the ground up.
 
 mod backoff;

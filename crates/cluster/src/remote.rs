@@ -2,7 +2,7 @@
 
 use crate::build;
 use crate::commit::{Item, Op, Writer};
-use crate::form::unpacked;
+use crate::form::{is_nothing, unpacked};
 use crate::ground::{self, Ground, View, no_answer, pass_fence, place};
 use crate::scan::{self, Scan};
 use crate::scratch::ScratchDir;
@@ -60,7 +60,7 @@ impl RemoteCollection {
     }
 
     fn row(&self, view: &View, bucket: u32, row: StoredRow) -> Result<Option<Row>> {
-        if row.expiry.is_some_and(|at| at <= self.ground.now()) {
+        if row.expiry.is_some_and(|at| at <= self.ground.now()) || is_nothing(&row.value) {
             return Ok(None);
         }
         let document = unpacked(&row.value).map_err(|error| {

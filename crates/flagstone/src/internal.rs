@@ -14,7 +14,7 @@ use crate::database::Database;
 pub use crate::elsewhere::{Collections, Redirected};
 use crate::index::Index;
 use crate::keyspace::Keyspace;
-use crate::remote::{Remote, RemoteBatch, Row, Write};
+use crate::remote::{Remote, RemoteBatch, RemoteIndex, Row, Write};
 pub use crate::shard::Shard;
 use crate::space::{Key, Space};
 use crate::spill::{self, SortOptions};
@@ -43,6 +43,13 @@ pub mod document {
 /// What the tool shows of a database.
 pub mod summary {
     pub use crate::summary::{Event, KnownIndex, collections, indexes, stats};
+}
+
+/// Returns the error for the document `key`, which cannot have the value of the entry `entry` of a
+/// unique index because the document `holder` has it.
+#[cold]
+pub fn duplicate(index: &RemoteIndex, entry: &[u8], holder: &[u8], key: &[u8]) -> Error {
+    index::duplicate_of(&index.state.definition, entry, key, holder)
 }
 
 /// Returns a handle of the collection that `remote` holds. Sorts and groups that do not fit in

@@ -211,6 +211,7 @@ pub struct RemoteIndex {
 /// An index that is to be created.
 pub struct NewIndex {
     pub name: String,
+    pub is_unique: bool,
     /// Its note, as the catalog stores it while the index is being built.
     pub note: Vec<u8>,
 }
@@ -254,8 +255,13 @@ impl RemoteIndex {
     pub fn primary_key(&self, entry: (&[u8], &[u8])) -> Result<Vec<u8>> {
         let mut ends = Ends::default();
         let directions = self.state.definition.directions();
-        let parts = parts(entry, directions, false, b"", &mut ends);
+        let parts = parts(entry, directions, self.is_unique(), b"", &mut ends);
         parts.map(|parts| parts.primary_key.to_vec()).map_err(corrupt)
+    }
+
+    /// Returns whether no two documents may have one value.
+    pub fn is_unique(&self) -> bool {
+        self.state.definition.is_unique
     }
 
     /// Returns whether the index has all documents.
@@ -319,7 +325,6 @@ impl NewIndex {
     /// Unsupported for an index that a cluster cannot keep.
     pub(crate) fn of(definition: &Definition) -> Result<Self> {
         let refused = match definition {
-            Definition { is_unique: true, .. } => "a unique index",
             Definition { expires: Some(_), .. } => "an index by which documents expire",
             _ => "",
         };
@@ -327,7 +332,7 @@ impl NewIndex {
             return Err(unsupported(refused, "an index without it, and checks by the application"));
         }
         let note = encode_note(definition, &Status::default())?;
-        Ok(Self { name: definition.name.clone(), note })
+        Ok(Self { name: definition.name.clone(), is_unique: definition.is_unique, note })
     }
 }
 
@@ -379,7 +384,7 @@ impl Catalog {
             let expiry = |row: Option<&Row>| row.and_then(|row| row.expiry);
             let old = before.as_ref().map(|entries| DocumentState { entries, expiry: expiry(old) });
             let new = after.as_ref().map(|entries| DocumentState { entries, expiry: expiry(new) });
-            differences((old, new), false, |change| {
+            differences((old, new), definition.is_unique, |change| {
                 let (entry, value) = match change {
                     Difference::Delete(entry) => (entry, None),
                     Difference::Put(entry, flags) => {

@@ -27,6 +27,8 @@ pub(crate) struct Note {
     pub(crate) dropped_indexes: Vec<u32>,
     /// Generations that were replaced, whose rows may still be there.
     pub(crate) replaced: Vec<Generation>,
+    /// The claims on the values of unique indexes, if there was ever one.
+    pub(crate) claims: Option<Generation>,
     /// The generation with which the last clear began.
     pub(crate) cleared: i32,
     /// While rows are copied into another generation: the epoch of its buckets.
@@ -95,6 +97,7 @@ const REPLACED: u64 = 19;
 const HISTORY: u64 = 21;
 const NEXT_BUCKETS: u64 = 23;
 const CLEARED: u64 = 25;
+const CLAIMS: u64 = 27;
 const COPY_EPOCH: u64 = 29;
 const NOTED_SINCE: u64 = 31;
 
@@ -114,6 +117,7 @@ impl Note {
             next_index: 1,
             dropped_indexes: Vec::new(),
             replaced: Vec::new(),
+            claims: None,
             cleared: 0,
             copy_epoch: 0,
             noted_since: 0,
@@ -158,13 +162,15 @@ impl Note {
         fields.number(NEXT_INDEX, self.next_index.into());
         fields
             .list(DROPPED_INDEXES, &self.dropped_indexes, |id, out| put_varint(out, (*id).into()));
-        fields.list(REPLACED, &self.replaced, |old, out| {
-            put_varint(out, old.number as u64);
-            put_varint(out, old.buckets.into());
-        });
+        let put_generation = |generation: &Generation, out: &mut Vec<u8>| {
+            put_varint(out, generation.number as u64);
+            put_varint(out, generation.buckets.into());
+        };
+        fields.list(REPLACED, &self.replaced, put_generation);
         fields.number_unless_zero(HISTORY, self.history);
         fields.number_unless_zero(NEXT_BUCKETS, self.next().map_or(0, |next| next.buckets.into()));
         fields.number_unless_zero(CLEARED, self.cleared as u64);
+        fields.list(CLAIMS, self.claims.as_slice(), put_generation);
         if self.next().is_some() {
             fields.number(COPY_EPOCH, self.copy_epoch as u64);
             fields.number(NOTED_SINCE, self.noted_since as u64);
@@ -200,6 +206,7 @@ impl Note {
                 HISTORY => note.history = fields::number(field)?,
                 NEXT_BUCKETS => next_buckets = buckets(narrow(field)?, 0)?,
                 CLEARED => note.cleared = narrow(field)?,
+                CLAIMS => note.claims = items(field, generation)?.pop(),
                 COPY_EPOCH => note.copy_epoch = narrow(field)?,
                 NOTED_SINCE => note.noted_since = narrow(field)?,
                 _ => return Ok(false),
@@ -282,6 +289,7 @@ mod tests {
             next_index: 3,
             dropped_indexes: vec![1],
             replaced: vec![Generation { number: 5, buckets: 4 }],
+            claims: Some(Generation { number: 8, buckets: 2 }),
             cleared: 6,
             ..Note::new(5, 300, 16)
         }
@@ -293,7 +301,7 @@ mod tests {
         let golden =
             b"\x01\x01\x05\x03\x02\xAC\x02\x05\x01\x01\x07\x01\x10\x09\x01\x01\x0B\x01\x09\
             \x0D\x0A\x09\x02\x04by a\x02\x07\x08\x0F\x01\x03\x11\x02\x01\x01\x13\x03\x02\x05\x04\
-            \x15\x02\xAC\x02\x19\x01\x06";
+            \x15\x02\xAC\x02\x19\x01\x06\x1B\x03\x02\x08\x02";
         assert_eq!(bytes, golden);
         assert_eq!(Note::decode("c", &bytes).unwrap(), full());
         let next = Generation { number: 9, buckets: 1 << 16 };

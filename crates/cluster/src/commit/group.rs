@@ -1,17 +1,18 @@
 //! How the writes of a group become batches.
 
 use super::call::{Call, Decider, Done, Item, Op};
+use super::claims::{Claimed, Claims, Wanted, no_document, unique};
 use super::queue::{GROUP_MAX, Lead};
 use super::send::{Mark, new_token};
 use crate::backoff::Backoff;
-use crate::form::{packed, unpacked};
+use crate::form::{is_nothing, packed, unpacked};
 use crate::ground::{Ground, View, no_answer, place, settle};
 use crate::store::{
     Batch, Change, Condition, Freshness, Kind, Outcome, RowKey, RowsRequest, StoredRow, Token,
 };
-use flagstone::remote::{Changes, Row, Write, shown_key};
+use flagstone::remote::{Changes, EntryChange, Row, Write, shown_key};
 use flagstone_base::{Error, ErrorKind, Result, Slice};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A batch that has so many bytes takes no further document.
@@ -151,8 +152,8 @@ struct Group<'g> {
 /// A document of a round.
 #[derive(Default)]
 struct Document {
-    /// What is stored, and its token. `None` if it was not read.
-    stored: Option<Option<(Row, Option<Token>)>>,
+    /// What is stored, and the token of the row. `None` if it was not read.
+    stored: Option<(Option<Row>, Option<Token>)>,
     /// What the writes so far make of it.
     now: Option<Row>,
     is_written: bool,
@@ -172,12 +173,22 @@ impl Group<'_> {
         let left = &left[..left.len().min(GROUP_MAX)];
         let Some(mut documents) = self.read(&view, left)? else { return Ok(Round::Again) };
         let (mut results, mut bytes) = (Vec::new(), 0);
+        let mut values = has_unique(&view).then(|| Values::new(&view));
         for (at, item) in left {
             let Some(document) = documents.get_mut(&item.row) else { break };
             let was_written = document.is_written;
+            if was_written && values.is_some() {
+                break;
+            }
             let result = self.decide(&view, document, item, &mut |row| ask(*at, row));
             if matches!(result, Ok(true)) {
                 bytes += size(document);
+                if let Some(values) = &mut values
+                    && !values.add(results.len(), &item.row, &document.changes)
+                {
+                    document.is_written = false;
+                    break;
+                }
             }
             // A result that rests on an earlier write of the round is one only with its batch.
             results.push((result, was_written));
@@ -195,9 +206,50 @@ impl Group<'_> {
             drop(self.ground.unite(&notes)?);
             return Ok(Round::Again);
         }
+        let mut given_up = None;
+        if let Some(values) = values {
+            let claims = Claims::of(self.ground, &view)?;
+            match claims.claim(&values.wanted)? {
+                Claimed::All => {}
+                Claimed::Stale => return Ok(Round::Again),
+                Claimed::Duplicate(at, error) => {
+                    // Those before it are written, those behind it come with the next round.
+                    let first = values.places[at];
+                    results.truncate(first);
+                    results.push((Err(error), false));
+                    for (_, item) in &left[first..] {
+                        documents.entry(item.row.clone()).or_default().is_written = false;
+                    }
+                }
+            }
+            let written: Vec<&Document> =
+                documents.values().filter(|document| document.is_written).collect();
+            let lost = written.iter().flat_map(|document| &document.changes.entries);
+            let lost = lost.filter(|entry| entry.value.is_none());
+            let lost = lost.filter(|entry| unique(&view, entry.index).is_some());
+            let lost: Vec<_> = lost.map(|it| (it.index, Slice::copy_of(&it.key))).collect();
+            let Some(mut held) = claims.held(&lost)? else { return Ok(Round::Again) };
+            let lost: HashSet<(u32, Slice)> = lost.into_iter().collect();
+            for (row, document) in documents.iter_mut().filter(|(_, one)| one.is_written) {
+                document.changes.entries.retain(|entry| {
+                    let of = (entry.index, Slice::copy_of(&entry.key));
+                    let is_lost = entry.value.is_none() && lost.contains(&of);
+                    // Another document may have got it, if the index is being built.
+                    let is_own = held.get(&of).is_some_and(|(holder, _)| *holder == row.key);
+                    if is_lost && !is_own {
+                        held.remove(&of);
+                    }
+                    !is_lost || is_own
+                });
+            }
+            given_up = Some((claims, held));
+        }
         match self.commit(&view, documents) {
             Ok(Outcome::Applied) => {
                 self.is_refused = false;
+                if let Some((claims, held)) = given_up {
+                    claims.let_go(&held);
+                }
                 Ok(Round::Done(results.into_iter().map(|(result, _)| result).collect()))
             }
             Ok(Outcome::Refused) => {
@@ -257,8 +309,9 @@ impl Group<'_> {
             let Some(document) = documents.get_mut(&key) else { continue };
             match row.map(|row| self.row(view, row)).transpose() {
                 Ok(stored) => {
-                    document.now = stored.as_ref().map(|(row, _)| row.clone());
-                    document.stored = Some(stored);
+                    let (row, token) = stored.unwrap_or_default();
+                    document.now = row.clone();
+                    document.stored = Some((row, token));
                 }
                 Err(error) => document.broken = Some(error),
             }
@@ -266,12 +319,15 @@ impl Group<'_> {
         Ok(Some(documents))
     }
 
-    fn row(&self, view: &View, row: StoredRow) -> Result<(Row, Option<Token>)> {
+    fn row(&self, view: &View, row: StoredRow) -> Result<(Option<Row>, Option<Token>)> {
+        if is_nothing(&row.value) {
+            return Ok((None, row.token));
+        }
         let document = unpacked(&row.value).map_err(|error| {
             let place = place(&self.ground.name, view.partition(self.bucket.0));
             error.context(format!("{place}, document of key {}", shown_key(&row.key)))
         })?;
-        Ok((Row { document, expiry: row.expiry }, row.token))
+        Ok((Some(Row { document, expiry: row.expiry }), row.token))
     }
 
     /// Does one write of a document in memory. Returns whether it writes something.
@@ -302,7 +358,7 @@ impl Group<'_> {
         if new.is_none() && !is_there && !is_unread {
             return Ok(false);
         }
-        let stored = document.stored.as_ref().and_then(Option::as_ref).map(|(row, _)| row);
+        let stored = document.stored.as_ref().and_then(|(row, _)| row.as_ref());
         if item.row.kind == Kind::DOCUMENTS {
             document.changes = view.catalog.changes(&item.row.key, stored, new.as_ref())?;
         }
@@ -315,13 +371,12 @@ impl Group<'_> {
     fn commit(&mut self, view: &View, documents: HashMap<RowKey, Document>) -> Result<Outcome> {
         let token = new_token();
         let (mut conditions, mut changes) = (Vec::new(), Vec::new());
-        let is_copied = view.note.next().is_some();
+        let (is_copied, has_unique) = (view.note.next().is_some(), has_unique(view));
         for (row, document) in documents {
             if !document.is_written {
                 continue;
             }
-            if let Some(stored) = document.stored {
-                let token = stored.and_then(|(_, token)| token);
+            if let Some((_, token)) = document.stored {
                 conditions.push(Condition { row: row.clone(), token });
             }
             if is_copied {
@@ -332,6 +387,11 @@ impl Group<'_> {
             }
             let expiry = document.now.as_ref().and_then(|row| row.expiry);
             changes.push(match &document.now {
+                // A writer that still wants to set it, and its unique values, must find a token.
+                None if has_unique && row.kind == Kind::DOCUMENTS => {
+                    let row = no_document(self.ground, row.key, token);
+                    Change::Set { kind: Kind::DOCUMENTS, row }
+                }
                 None => Change::Delete(row),
                 Some(Row { document, expiry }) => {
                     let (kind, key, value) = (row.kind, row.key, packed(document));
@@ -357,6 +417,45 @@ impl Group<'_> {
         let batch = Batch { partition, epoch, conditions, changes };
         self.mark.send(self.ground, batch, token)
     }
+}
+
+/// The values of unique indexes that the documents of a round get and give up.
+struct Values<'v> {
+    view: &'v View,
+    wanted: Vec<Wanted>,
+    /// The place in the round of each write that wants one.
+    places: Vec<usize>,
+    known: HashSet<(u32, Slice)>,
+}
+
+impl<'v> Values<'v> {
+    fn new(view: &'v View) -> Self {
+        Self { view, wanted: Vec::new(), places: Vec::new(), known: HashSet::new() }
+    }
+
+    /// Adds those of a document. Returns false if another one of the round has one of them: then
+    /// this one is for the next round.
+    fn add(&mut self, place: usize, row: &RowKey, changes: &Changes) -> bool {
+        let is_unique = |entry: &&EntryChange| unique(self.view, entry.index).is_some();
+        let of = |entry: &EntryChange| (entry.index, Slice::copy_of(&entry.key));
+        if changes.entries.iter().filter(is_unique).any(|entry| self.known.contains(&of(entry))) {
+            return false;
+        }
+        for entry in &changes.entries {
+            let Some(index) = unique(self.view, entry.index) else { continue };
+            self.known.insert(of(entry));
+            if entry.value.is_some() {
+                let (index, value) = (Arc::clone(index), Slice::copy_of(&entry.key));
+                self.wanted.push(Wanted { index, value, key: row.key.clone() });
+                self.places.push(place);
+            }
+        }
+        true
+    }
+}
+
+fn has_unique(view: &View) -> bool {
+    view.catalog.indexes().iter().any(|index| index.is_unique())
 }
 
 /// The bytes that a document adds to a batch.

@@ -24,6 +24,7 @@
 //! call ends in Unknown only if the row cannot be read.
 
 mod call;
+mod claims;
 mod group;
 mod queue;
 mod send;
@@ -31,6 +32,7 @@ mod send;
 mod writer;
 
 pub(crate) use call::{Item, Op};
+pub(crate) use claims::{Claimed, Claims, Wanted};
 pub(crate) use writer::Writer;
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 use super::core::{Ground, View, no_answer, place};
 use crate::backoff::Backoff;
 use crate::catalog::{Generation, Note};
-use crate::form::unpacked;
+use crate::form::{is_nothing, unpacked};
 use crate::side_by_side::side_by_side;
 use crate::store::{
     Batch, Change, Condition, Freshness, Kind, Outcome, PageRequest, Partition, RowKey, Rows,
@@ -350,6 +350,7 @@ impl<'g> Copy<'g> {
         let row = |row: &Option<StoredRow>| {
             let row = row
                 .as_ref()
+                .filter(|row| !is_nothing(&row.value))
                 .map(|row| Ok(Row { document: unpacked(&row.value)?, expiry: row.expiry }));
             row.transpose()
         };

@@ -3,7 +3,7 @@
 use super::copy::Copy;
 use super::core::{Ground, View, epoch_of, place};
 use crate::backoff::Backoff;
-use crate::catalog::{Generation, State};
+use crate::catalog::{Generation, State, next_number};
 use crate::side_by_side::side_by_side;
 use crate::store::{Freshness, Partition, Store};
 use flagstone_base::{Error, ErrorKind, Result};
@@ -38,7 +38,7 @@ pub(crate) fn pass_fence(ground: &Ground, fenced: i32) -> Result<Arc<View>> {
 pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
     let _alone = ground.completing.lock().unwrap_or_else(PoisonError::into_inner);
     let view = ground.reload(Freshness::Serial)?;
-    let (begun, ending) = (view.note.state, view.note.rows);
+    let (begun, ending, claims) = (view.note.state, view.note.rows, view.note.claims);
     let next = match begun {
         State::Clearing(number) => Generation { number, ..ending },
         State::Switching(next) => next,
@@ -54,11 +54,22 @@ pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
             return Err(Error::new(ErrorKind::Unavailable, text));
         }
     }
+    // Documents that are not there any more claim nothing.
+    let claims = match (begun, claims) {
+        (State::Clearing(_), Some(claims)) => {
+            Some(Generation { number: next_number(&*ground.store)?, ..claims })
+        }
+        _ => None,
+    };
     ground.alter(&mut |note| {
         let is_begun = note.state == begun;
         if is_begun {
             if begun == State::Clearing(next.number) {
                 note.cleared = next.number;
+                if claims.is_some() {
+                    note.replaced.extend(note.claims);
+                    note.claims = claims;
+                }
             } else {
                 // Nothing is copied into it any more as soon as its buckets have this epoch.
                 note.epoch += 1;

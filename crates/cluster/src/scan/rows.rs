@@ -1,7 +1,7 @@
 //! The rows of a range, one after another.
 
 use super::pages::{Pages, Request};
-use crate::form::unpacked;
+use crate::form::{is_nothing, unpacked};
 use crate::ground::Ground;
 use crate::store::StoredRow;
 use flagstone::remote::{Area, RemoteScan, ScanOrder, Shard};
@@ -157,6 +157,10 @@ impl RemoteScan for Scan {
     fn advance(&mut self) -> Result<bool> {
         while let Some((bucket, row)) = self.next_row()? {
             if row.expiry.is_some_and(|at| at <= self.now) {
+                continue;
+            }
+            let has_documents = self.pages.request.area == Area::Documents;
+            if has_documents && is_nothing(&row.value) {
                 continue;
             }
             self.value = match self.pages.request.area {

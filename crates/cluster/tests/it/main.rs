@@ -22,4 +22,5 @@ mod shards;
 mod sizes;
 mod stores;
 mod support;
+mod uniques;
 mod verbs;

@@ -10,6 +10,7 @@ use flagstone_cluster::mem::Mem;
 use flagstone_cluster::store::Store;
 use flagstone_testkit::{Rng, seed};
 use std::fmt::Debug;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const KEYS: u64 = 60;
@@ -45,6 +46,11 @@ fn run(store: Arc<dyn Store>, steps: u64) {
     for step in 0..steps {
         write(&mut rng, [&model, &remote]);
         read(&mut rng, [&model, &remote]);
+        if step % 100 == 60 {
+            let buckets = 1 << rng.below(7);
+            let done = cluster.rebalance("verbs", buckets, |_| ControlFlow::Continue(()));
+            assert!(done.unwrap().is_continue());
+        }
         if step % 100 == 99 {
             let all = |documents: &Collection| shown(documents.scan(..));
             assert_eq!(all(&remote), all(&model));

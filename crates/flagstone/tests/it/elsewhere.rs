@@ -19,7 +19,7 @@ const MODULES: [&str; 6] = [
 ];
 
 /// What is left out: the tests that ..
-const LEFT_OUT: [(&str, &[&str]); 5] = [
+const LEFT_OUT: [(&str, &[&str]); 4] = [
     ("are transactions", &["transactions::"]),
     (
         "read or write several documents as of one moment",
@@ -54,17 +54,6 @@ const LEFT_OUT: [(&str, &[&str]); 5] = [
             "queries::writes::a_transaction_changes_the_first_documents_of_a_sort",
             "queries::writes::a_transaction_changes_what_it_sees_and_all_or_nothing",
             "queries::writes::a_write_that_may_not_happen_at_all_refuses_no_documents",
-        ],
-    ),
-    (
-        "have unique indexes",
-        &[
-            "indexes::edges::the_name_of_a_field_may_look_like_a_direction_or_a_function",
-            "queries::key_order::a_unique_index_has_the_order_whatever_the_direction_of_the_key",
-            "queries::merged::pages_of_a_unique_index_pass_intervals",
-            "queries::pages::a_page_goes_on_at_a_document_with_the_longest_key_by_any_plan",
-            "queries::pages::a_unique_index_and_missing_values_have_positions_too",
-            "queries::writes::documents_that_a_unique_index_refuses_are_counted",
         ],
     ),
     (

@@ -43,5 +43,6 @@ pub(crate) use scan::entries;
 pub(super) use scan::{IndexRange, IndexScan, Reader, UsableIndex, usable};
 pub use statistics::IndexStatistics;
 pub(super) use statistics::statistics;
+pub(crate) use unique::duplicate_of;
 pub use verify::IndexVerifyReport;
 pub(crate) use verify::verify;

@@ -5,7 +5,7 @@
 
 use super::entry_change::EntryWrite;
 use super::show::{shown_components, shown_key};
-use crate::index::index_of;
+use crate::index::{Definition, index_of};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::{HeldBatch, KeyspaceCore, StoredPut};
 use std::collections::{HashMap, HashSet};
@@ -122,8 +122,20 @@ fn duplicate(change: &EntryWrite, holder: &[u8]) -> Error {
 /// because the document `holder` has it.
 #[cold]
 pub(super) fn violation(core: &KeyspaceCore, entry: &[u8], key: &[u8], holder: &[u8]) -> Error {
-    let Some(index) = index_of(core) else { return Error::new(ErrorKind::Duplicate, "") };
-    let definition = &index.definition;
+    match index_of(core) {
+        Some(index) => duplicate_of(&index.definition, entry, key, holder),
+        None => Error::new(ErrorKind::Duplicate, ""),
+    }
+}
+
+/// The same, for an index of this definition.
+#[cold]
+pub(crate) fn duplicate_of(
+    definition: &Definition,
+    entry: &[u8],
+    key: &[u8],
+    holder: &[u8],
+) -> Error {
     let text = format!(
         "unique index {:?} has the value {} of key {} already: key {} cannot have it",
         definition.name,
