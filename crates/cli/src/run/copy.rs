@@ -136,10 +136,9 @@ impl Copying<'_> {
         };
         let mut indexes = collection.indexes();
         for index in &mut indexes {
-            if self.to.is_cluster() && (index.is_unique || index.expires_after.is_some()) {
-                let what = if index.is_unique { "unique" } else { "documents expire by it" };
-                plain.push(format!("{name}.{} ({what})", index.name));
-                (index.is_unique, index.expires_after) = (false, None);
+            if self.to.is_cluster() && index.expires_after.is_some() {
+                plain.push(format!("{name}.{} (documents expire by it)", index.name));
+                index.expires_after = None;
             }
             let known = existing.iter().find(|known| known.name == index.name);
             if let Some(known) = known.filter(|known| definition(known) != definition(index)) {

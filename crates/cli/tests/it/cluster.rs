@@ -33,11 +33,13 @@ fn filled() -> Place {
 fn collections_go_to_a_cluster_and_back() {
     let (place, to) = (filled(), address("moved"));
     place.ok("index create db people mails mail --unique");
+    place.ok("put db logs 1 {\"at\":\"2099-01-01T00:00:00Z\"} --json-key");
+    place.ok("index create db logs old at --expire-after 30d");
     place.fails(
         &format!("copy db {to}"),
         2,
-        "a cluster cannot keep people.mails (unique): name the collections to copy them with \
-         plain indexes in their place",
+        "a cluster cannot keep logs.old (documents expire by it): name the collections to copy \
+         them with plain indexes in their place",
     );
     assert_eq!(place.ok(&format!("collections {to} --names")), "");
     // Killed in the middle.
@@ -52,9 +54,11 @@ fn collections_go_to_a_cluster_and_back() {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    let rest = place.run(&format!("copy db {to} comments people --verify"));
+    let rest = place.run(&format!("copy db {to} comments people logs --verify"));
     assert_eq!(rest.code, 0, "{rest:?}");
-    assert!(rest.stderr.contains("gets plain indexes in the place of people.mails (unique)\n"));
+    let plain = "gets plain indexes in the place of logs.old (documents expire by it)\n";
+    assert!(rest.stderr.contains(plain), "{rest:?}");
+    place.fails(&format!("put {to} people z {{\"mail\":\"a\"}}"), 1, "unique index \"mails\"");
     assert!(rest.stderr.contains("commitlog_sync: periodic"), "{rest:?}");
     assert!(rest.stdout.starts_with("comments: 6,000 documents, checksum "), "{rest:?}");
     // And back, with what the cluster has now.
