@@ -174,12 +174,17 @@ impl Remote for RemoteCollection {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Row>> {
-        Ok(self.get_many(&[key])?.pop().flatten())
+        Ok(self.get_first(&[key])?.pop().flatten())
     }
 
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Row>>> {
-        let most = keys.len().min(self.ground.sizes.fitting(BYTES));
-        self.get_rows(Kind::DOCUMENTS, &keys[..most])
+    fn get_first(&self, keys: &[&[u8]]) -> Result<Vec<Option<Row>>> {
+        let fitting = self.ground.sizes.fitting(BYTES);
+        let found = self.get_rows(Kind::DOCUMENTS, &keys[..keys.len().min(fitting)])?;
+        if found.len() == fitting && found.iter().all(Option::is_none) {
+            // As of an ordered insert into a new collection.
+            self.ground.sizes.note_none(BYTES);
+        }
+        Ok(found)
     }
 
     fn scan(

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What is read at once while nothing is known. Documents have up to 8 MiB.
 const FIRST: usize = 8;
+/// The most that are read at once because none of those before them is there.
+const NONE_MAX: usize = 512;
 
 /// The length of the longest document that was read or written of late; 0 if none was.
 #[derive(Default)]
@@ -23,6 +25,15 @@ impl Sizes {
         let Some(longest) = lengths.max() else { return };
         let known = self.0.load(Ordering::Relaxed);
         self.0.store(longest.max(known / 2).max(1), Ordering::Relaxed);
+    }
+
+    /// Notes that none is there of the documents that were read at once, as many as fit in `bytes`:
+    /// the next time twice as many are asked for, up to [`NONE_MAX`].
+    pub(crate) fn note_none(&self, bytes: usize) {
+        let fitting = self.fitting(bytes);
+        if fitting < NONE_MAX {
+            self.0.store((bytes / (2 * fitting)).max(1), Ordering::Relaxed);
+        }
     }
 
     /// Returns how many documents have about so many bytes, at least 1.
@@ -55,5 +66,17 @@ mod tests {
         assert_eq!([(); 5].map(|()| read(1 << 10)), [1, 1, 1, 2, 4]);
         sizes.note([].iter());
         assert_eq!(sizes.fitting(1 << 20), 4);
+    }
+
+    #[test]
+    fn where_no_document_is_more_are_read_at_once() {
+        let sizes = Sizes::default();
+        let grown = [(); 8].map(|()| {
+            sizes.note_none(8 << 20);
+            sizes.fitting(8 << 20)
+        });
+        assert_eq!(grown, [16, 32, 64, 128, 256, 512, 512, 512]);
+        sizes.note_lengths(std::iter::once(8 << 20));
+        assert_eq!(sizes.fitting(8 << 20), 1);
     }
 }

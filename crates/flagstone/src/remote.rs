@@ -25,6 +25,7 @@ pub use crate::shard::Shard;
 pub use flagstone_base::KeyRange;
 use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_doc::{Direction, View, sort_key};
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -124,7 +125,42 @@ pub trait Remote: Send + Sync {
 
     /// Returns the rows of the first of several keys, in their order: at least of one, and of as
     /// many as do not take much memory.
-    fn get_many(&self, keys: &[&[u8]]) -> Result<Vec<Option<Row>>>;
+    fn get_first(&self, keys: &[&[u8]]) -> Result<Vec<Option<Row>>>;
+
+    /// Calls `take` with the rows of all keys, in their order, until it returns `Break`. No more
+    /// are in memory at once than [`Remote::get_first`] returns.
+    fn get_many(
+        &self,
+        keys: &[&[u8]],
+        take: &mut dyn FnMut(Option<Row>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut rest = keys;
+        while !rest.is_empty() {
+            let rows = self.get_first(rest)?;
+            rest = rest.get(rows.len()..).unwrap_or_default();
+            if rows.into_iter().try_for_each(&mut *take).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the place of the first key that has a document, or was there before in `keys`:
+    /// where inserts in their order end.
+    fn first_there(&self, keys: &[&[u8]]) -> Result<Option<usize>> {
+        let mut known = HashSet::with_capacity(keys.len());
+        let twice = keys.iter().position(|key| !known.insert(*key));
+        let (mut place, mut is_there) = (0, false);
+        self.get_many(&keys[..twice.unwrap_or(keys.len())], &mut |row| {
+            is_there = row.is_some();
+            if is_there {
+                return ControlFlow::Break(());
+            }
+            place += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(if is_there { Some(place) } else { twice })
+    }
 
     /// Reads the rows of a range. `most` is how many rows the caller will take, if it is known.
     /// A scan of an index that is dropped meanwhile ends with InvalidInput.

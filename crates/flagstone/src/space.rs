@@ -14,6 +14,7 @@ use flagstone_base::key::check_key;
 use flagstone_base::{Moment, Result, Slice};
 use flagstone_doc::DocumentMut;
 use flagstone_engine::{Batch, Effect, TryGet, VersionToken};
+use std::ops::ControlFlow;
 
 /// A [`Keyspace`] of bytes, a [`Typed`] keyspace of Rust types, or a [`Collection`] of documents,
 /// and what all three can do. Programs import the trait to call its methods.
@@ -731,10 +732,10 @@ impl Space for Collection {
     fn get_all(&self, keys: &[&[u8]]) -> Result<Vec<Option<Slice>>> {
         if let Some(remote) = self.0.remote() {
             let mut found = Vec::with_capacity(keys.len());
-            while found.len() < keys.len() {
-                let rows = remote.get_many(&keys[found.len()..])?;
-                found.extend(rows.into_iter().map(|row| row.map(|row| row.document)));
-            }
+            remote.get_many(keys, &mut |row| {
+                found.push(row.map(|row| row.document));
+                ControlFlow::Continue(())
+            })?;
             return Ok(found);
         }
         let keyspace = self.0.keyspace()?;

@@ -16,7 +16,7 @@ use flagstone::doc::Map;
 use flagstone::internal::{names, remote_of, stored_form};
 use flagstone::remote::{Remote, Row};
 use flagstone::{Collection, Document, Slice, Value};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most documents of one commit.
@@ -339,11 +339,14 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         let duplicate = |at: usize| duplicate_key(self.namespace, &chunk[at].key);
         if self.is_ordered && rows.len() > 1 {
             let keys: Vec<&[u8]> = rows.iter().map(|(_, (key, _))| key.as_slice()).collect();
-            let (there, mut known) = (remote.get_many(&keys)?, HashSet::new());
-            let mut looked = keys.into_iter().zip(&there);
-            if let Some(end) = looked.position(|(key, row)| row.is_some() || !known.insert(key)) {
-                refused = vec![(end, duplicate(end))];
-                rows.truncate(end);
+            match remote.first_there(&keys) {
+                Ok(Some(end)) => {
+                    refused = vec![(end, duplicate(end))];
+                    rows.truncate(end);
+                }
+                Ok(None) => {}
+                // Chunks before it, and other operations, may have written.
+                Err(error) => return self.refuse(chunk[0].index, error.into()),
             }
         }
         let (places, rows): (Vec<usize>, Vec<_>) = rows.into_iter().unzip();

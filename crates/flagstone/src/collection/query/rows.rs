@@ -376,7 +376,7 @@ impl<'t> Fetch<'t> {
                 return Ok(false);
             }
             let keys: Vec<&[u8]> = self.asked.iter().map(|(key, _)| key.as_slice()).collect();
-            let rows = remote.get_many(&keys)?;
+            let rows = remote.get_first(&keys)?;
             let found = |((key, entry), row): ((Vec<u8>, _), Option<Row>)| {
                 row.map(|row| Ahead { key, document: row.document, entry })
             };

@@ -470,13 +470,10 @@ impl Load<'_, '_, '_> {
             let keys = documents.iter().map(|loaded| super::super::id::key_bytes(&loaded.key));
             let keys: Vec<_> = keys.collect();
             let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-            let there = match remote.get_many(&keys) {
-                Ok(there) => there,
+            match remote.first_there(&keys) {
+                Ok(Some(end)) => rows.truncate(end + 1),
+                Ok(None) => {}
                 Err(error) => return vec![Err(error)],
-            };
-            let (mut known, mut looked) = (HashSet::new(), keys.into_iter().zip(there));
-            if let Some(end) = looked.position(|(key, row)| row.is_some() || !known.insert(key)) {
-                rows.truncate(end + 1);
             }
         }
         let good = rows.iter().flatten().cloned().collect();

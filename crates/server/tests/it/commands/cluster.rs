@@ -486,3 +486,40 @@ fn users_belong_to_the_cluster() {
     one.service.tick().unwrap();
     assert!(one.service.users().get("eve").is_none());
 }
+
+#[test]
+fn ordered_inserts_into_a_fresh_handle_look_at_all_keys() {
+    let list = |from: i64, to: i64| {
+        let documents = (from..to).map(|n| format!(r#"{{"_id":{n}}}"#));
+        documents.collect::<Vec<_>>().join(",")
+    };
+    let insert = |documents: String| format!(r#"{{"insert":"c","documents":[{documents}]}}"#);
+    let (mem, mut one, mut other) = two();
+    done(&mut one, r#"{"insert":"c","documents":[{"_id":20}]}"#);
+    let reply = other.run("shop", &insert(list(0, 1000)));
+    let found = (reply.int("n"), reply.int("writeErrors.0.index"));
+    assert_eq!(found, (Some(20), Some(20)), "{reply}");
+    assert_eq!(done(&mut one, r#"{"count":"c"}"#).int("n"), Some(21));
+    // The same key twice, far behind the first keys that are looked up.
+    let reply = there(&mem).run("shop", &insert(format!("{},{{\"_id\":100}}", list(100, 400))));
+    let found = (reply.int("n"), reply.int("writeErrors.0.index"));
+    assert_eq!(found, (Some(300), Some(300)), "{reply}");
+    let tool = |keys: &[i64]| {
+        let bytes = |value: &Value| {
+            let document = Document::from_value(value).unwrap();
+            Value::Bytes(document.as_bytes().to_vec())
+        };
+        let part =
+            |key: &i64| doc!({ "k": (bytes(&Value::from(*key))), "d": (bytes(&doc!({ "n": 1 }))) });
+        let command = doc!({ "flagstone": "load", "collection": "c", "mode": "insert",
+            "stopsAtExisting": true, "documents": (keys.iter().map(part).collect::<Value>()) });
+        let Fixture { service, mut client, .. } = there(&mem);
+        let reply = service.run(&mut client, "shop", &Document::from_value(&command).unwrap());
+        let reply = reply.unwrap();
+        (reply.int("done"), reply.int("problems.0.at"))
+    };
+    let mut keys: Vec<i64> = (500..600).collect();
+    keys[50] = 20;
+    assert_eq!(tool(&keys), (Some(50), Some(50)));
+    assert_eq!(done(&mut one, r#"{"count":"c"}"#).int("n"), Some(371));
+}
