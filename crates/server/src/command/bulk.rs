@@ -360,11 +360,21 @@ impl Bulk<'_> {
         let end = start + same.count();
         let namespace = &self.places[place];
         let collection = match &self.collections[place] {
-            Some(collection) => collection.clone(),
-            None => run.created(namespace)?,
+            Some(collection) => Ok(collection.clone()),
+            None => run.created(namespace),
+        };
+        let has_written = self.total.has_written();
+        let collection = match collection {
+            Ok(collection) => collection,
+            Err(failure) => {
+                // What operations before it have done is told.
+                let failed = failure.clone();
+                self.failures.note(run, (start, failure), (self.is_ordered, has_written))?;
+                self.total.add(start, Some(&failed), |row| Ok(row.int("n", 0)?))?;
+                return Ok(start + 1);
+            }
         };
         self.collections[place] = Some(collection.clone());
-        let has_written = self.total.has_written();
         let (failures, is_ordered) = (&mut self.failures, self.is_ordered);
         let mut into = Inserting::new(run, (namespace, &collection), failures, is_ordered);
         into.has_written = has_written;

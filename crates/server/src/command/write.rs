@@ -360,15 +360,24 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         }
         self.inserted += inserted;
         refused.sort_by_key(|(at, _)| *at);
+        let is_unknown = |(_, failure): &(usize, Failure)| failure.code == Code::WriteConcernFailed;
+        if self.is_ordered {
+            // All of them were sent: what may have happened behind the first one is told, too.
+            let unknown = refused.iter().rposition(is_unknown);
+            refused.truncate(1 + unknown.unwrap_or(0));
+        }
+        // A failure of the whole command says of nothing that it was not written if it may be.
+        if !self.has_written
+            && self.inserted == 0
+            && let Some(unknown) = refused.iter().position(is_unknown)
+        {
+            refused.swap(0, unknown);
+        }
         for (at, mut failure) in refused {
             if self.is_ordered && at < last {
                 failure.message.push_str(" (some documents behind it were inserted)");
             }
             self.refuse(chunk[at].index, failure)?;
-            // All of them were sent: out of order each one that has failed is told.
-            if self.is_ordered {
-                break;
-            }
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ pub(crate) fn served(mem: &Arc<Mem>) -> Arc<Service> {
     Service::over(Arc::new(cluster), ServiceOptions::default()).unwrap()
 }
 
-fn there(mem: &Arc<Mem>) -> Fixture {
+pub(super) fn there(mem: &Arc<Mem>) -> Fixture {
     Fixture::of(served(mem))
 }
 

@@ -11,6 +11,7 @@
 //! ```
 
 pub(crate) mod cluster;
+mod cluster_store;
 mod concerns;
 mod failures;
 mod limits;
