@@ -108,6 +108,8 @@ pub(crate) struct Failure {
     pub(crate) labels: Vec<&'static str>,
     /// The limit that it comes from.
     pub(crate) limit: Option<Limit>,
+    /// It says that a collection of a cluster was dropped, by another process.
+    pub(crate) is_of_dropped: bool,
 }
 
 /// What limits clients.
@@ -150,7 +152,9 @@ impl Failure {
     #[cold]
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let (message, labels) = (message.into(), Vec::new());
-        Self { code, of_pipeline: None, message, kind: None, duplicate: None, labels, limit: None }
+        let (of_pipeline, kind, duplicate, limit) = (None, None, None, None);
+        let is_of_dropped = false;
+        Self { code, of_pipeline, message, kind, duplicate, labels, limit, is_of_dropped }
     }
 
     /// A failure by a limit, whose option the text names.
@@ -221,16 +225,12 @@ impl Failure {
     pub(crate) fn of_reading(error: flagstone::Error) -> Self {
         match error.kind() {
             ErrorKind::InvalidInput => {
+                let is_of_dropped = is_of_dropped(&error);
                 let text = format!("the query has lost what it reads: {error}");
-                Self::new(Code::QueryPlanKilled, text)
+                Self { is_of_dropped, ..Self::new(Code::QueryPlanKilled, text) }
             }
             _ => error.into(),
         }
-    }
-
-    /// Returns whether it says that a collection of a cluster was dropped, by another process.
-    pub(crate) fn is_of_dropped(&self) -> bool {
-        self.message.contains(DROPPED)
     }
 
     /// The same failure with another code.
@@ -305,6 +305,11 @@ fn of_pattern(text: &str) -> Option<i32> {
     OF_PATTERNS.iter().find(|(part, _)| text.contains(part)).map(|(_, number)| *number)
 }
 
+/// Returns whether a collection of a cluster was dropped. What users send ends no other such text.
+fn is_of_dropped(error: &flagstone::Error) -> bool {
+    error.kind() == ErrorKind::InvalidInput && error.to_string().ends_with(DROPPED)
+}
+
 impl From<flagstone::Error> for Failure {
     #[cold]
     fn from(error: flagstone::Error) -> Self {
@@ -321,8 +326,9 @@ impl From<flagstone::Error> for Failure {
             ErrorKind::InvalidInput if error.to_string().contains(TOO_LARGE) => {
                 Code::BsonObjectTooLarge
             }
-            ErrorKind::InvalidInput if error.to_string().contains(DROPPED) => {
-                Code::NamespaceNotFound
+            ErrorKind::InvalidInput if is_of_dropped(&error) => {
+                let text = error.to_string();
+                return Self { is_of_dropped: true, ..Self::new(Code::NamespaceNotFound, text) };
             }
             ErrorKind::InvalidInput | ErrorKind::TooOld => Code::BadValue,
             ErrorKind::Unsupported => Code::CommandNotSupported,

@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What errors say of a collection that another process has dropped.
-pub(crate) const DROPPED: &str = "was dropped from the cluster";
+/// How errors of a collection end, after its name, that another process has dropped.
+pub(crate) const DROPPED: &str = "\" was dropped from the cluster";
 
 /// What to use in a cluster instead of its changes, which are not told.
 pub(crate) const INSTEAD_OF_CHANGES: &str = "a field with the time of the change, and an index";
@@ -114,10 +114,15 @@ impl Home {
         }
     }
 
-    /// Forgets all handles: one of them is of a collection that was dropped.
-    pub(crate) fn forget(&self) {
-        if let Self::There(cluster) = self {
-            lock(&cluster.known).clear();
+    /// Forgets all handles: one of them is of a collection that was dropped. Returns whether there
+    /// are some to forget: in a database a name always leads to what has it now.
+    pub(crate) fn forget(&self) -> bool {
+        match self {
+            Self::Here(_) => false,
+            Self::There(cluster) => {
+                lock(&cluster.known).clear();
+                true
+            }
         }
     }
 }

@@ -454,7 +454,7 @@ impl<'r> Run<'r, '_> {
                 match looked {
                     Err(failure)
                         if failure.code == Code::QueryPlanKilled
-                            && !failure.is_of_dropped()
+                            && !failure.is_of_dropped
                             && plans < PLANS_MAX =>
                     {
                         plans += 1;

@@ -482,9 +482,8 @@ impl Service {
             let done = self.execute_parsed(client, command, incoming, out);
             // Another process has dropped a collection whose handle was known: there may be a new
             // one of its name. A cursor is of the old one.
-            let is_dropped = matches!(&done, Err(one) if one.is_of_dropped());
-            if attempt == 1 && is_dropped && command.name != "getMore" {
-                self.home.forget();
+            let is_dropped = matches!(&done, Err(one) if one.is_of_dropped);
+            if attempt == 1 && is_dropped && command.name != "getMore" && self.home.forget() {
                 out.truncate(start);
                 continue;
             }

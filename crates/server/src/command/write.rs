@@ -416,7 +416,7 @@ fn is_of_the_server(failure: &Failure) -> bool {
             | Code::TransactionTooOld
             | Code::HostUnreachable
             | Code::WriteConcernFailed
-    ) || failure.is_of_dropped()
+    ) || failure.is_of_dropped
 }
 
 /// The failure of a document whose key another has.

@@ -199,3 +199,17 @@ fn the_limit_of_a_window_is_named_with_its_flag() {
         assert!(said.contains("(a 16th of --memory, from 1 to 64 MiB)"), "{said}");
     }
 }
+
+/// The text of a key made the server run the command again, and fail as a whole.
+#[test]
+fn a_key_is_not_taken_for_the_error_of_a_dropped_collection() {
+    for key in ["was dropped from the cluster", "\\\" was dropped from the cluster"] {
+        let insert = format!(r#"{{"insert":"c","documents":[{{"_id":"{key}"}}]}}"#);
+        for mut fixture in [Fixture::new(), super::cluster::there(&Arc::default())] {
+            assert_eq!(fixture.run("shop", &insert).int("n"), Some(1));
+            let again = fixture.run("shop", &insert);
+            assert_eq!(again.float("ok"), Some(1.0), "{again}");
+            assert_eq!(again.int("writeErrors.0.code"), Some(11000), "{again}");
+        }
+    }
+}
