@@ -15,7 +15,7 @@ use flagstone::{
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 /// The collection of users.
@@ -47,7 +47,7 @@ const PROVED_MAX: usize = 10_000;
 /// ```
 pub struct Users {
     home: Arc<Home>,
-    /// When they were read.
+    /// When they were read, or could not be.
     read: Mutex<Instant>,
     known: RwLock<Arc<Known>>,
     /// There are users. Every command asks, so it takes no lock.
@@ -67,6 +67,10 @@ struct Known {
     is_stored: bool,
     /// Names with their right passwords, hashed with the secret: to find out is slow by design.
     proved: Mutex<HashSet<Key>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Users {
@@ -107,24 +111,45 @@ impl Users {
     /// # Errors
     /// As [`Users::open`]; the users are those of before then.
     pub fn reload(&self) -> Result<()> {
-        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = lock(&self.changing);
         self.reread()
     }
 
-    /// Reads the users again, which a server side by side may have changed. At most once a second,
-    /// and what cannot be read stays. Returns whether they have changed.
-    fn look_again(&self) -> bool {
-        let is_old = |read: &Mutex<Instant>| {
-            read.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= LOOK_AGAIN
-        };
-        let before = self.changes();
-        self.home.cluster().is_some()
-            && is_old(&self.read)
-            && self.reload().is_ok()
-            && self.changes() != before
+    /// As [`Users::reload`]. Does nothing while another thread reads or changes the users.
+    ///
+    /// # Errors
+    /// As [`Users::reload`].
+    pub(crate) fn reload_unless_busy(&self) -> Result<()> {
+        match self.changing.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Ok(_one) => self.reread(),
+            Err(TryLockError::Poisoned(one)) => {
+                let _one = one.into_inner();
+                self.reread()
+            }
+        }
     }
 
-    /// Returns whether there are users. Without any, everybody may do everything.
+    /// Reads the users again, which a server side by side may have changed. At most once a second,
+    /// by one of all logins that wait; what cannot be read stays. Returns whether they have changed
+    /// since `seen`.
+    fn look_again(&self, seen: u64) -> bool {
+        if self.home.cluster().is_none() {
+            return false;
+        }
+        let is_old = || lock(&self.read).elapsed() >= LOOK_AGAIN;
+        if is_old() {
+            let _one = lock(&self.changing);
+            // Another login may have looked meanwhile. Its answer counts, and that there was none.
+            if is_old() {
+                let _stays = self.reread();
+            }
+        }
+        self.changes() != seen
+    }
+
+    /// Returns whether there are users. Without any, everybody may do everything. Of a cluster, also
+    /// whether there were some that this process has not removed.
     pub fn exist(&self) -> bool {
         self.exist.load(Ordering::Acquire)
     }
@@ -220,7 +245,7 @@ impl Users {
         if mechanism != "SCRAM-SHA-256" {
             return Err(Refused::Mechanism(mechanism.chars().take(64).collect()));
         }
-        self.look_again();
+        self.look_again(self.changes());
         Conversation::begin(payload, |name| self.known().find(name))
     }
 
@@ -231,9 +256,10 @@ impl Users {
     /// # Errors
     /// Busy if too many are checked.
     pub fn check_password(&self, name: &str, password: &str) -> Result<Option<User>, Refused> {
+        let seen = self.changes();
         let found = self.check_known(name, password)?;
         // It may be the password of another server's change.
-        if found.is_none() && self.look_again() {
+        if found.is_none() && self.look_again(seen) {
             self.check_known(name, password)
         } else {
             Ok(found)
@@ -280,7 +306,7 @@ impl Users {
         name: &str,
         decide: impl Fn(Option<Record>) -> Result<Change>,
     ) -> Result<bool> {
-        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = lock(&self.changing);
         self.reread()?;
         let known = self.known();
         let is_changed = match &*self.home {
@@ -335,8 +361,9 @@ impl Users {
 
     fn reread(&self) -> Result<()> {
         let known = self.known();
-        let read = Known::read(&self.home, known.secret)?;
-        *self.read.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let read = Known::read(&self.home, known.secret);
+        *lock(&self.read) = Instant::now();
+        let read = read?;
         if read.is_stored == known.is_stored
             && read.secret == known.secret
             && read.records == known.records

@@ -794,7 +794,7 @@ impl Service {
         self.cursors.end_aged();
         self.sessions.end_idle();
         match self.home.cluster() {
-            Some(_) => self.users.reload(),
+            Some(_) => self.users.reload_unless_busy(),
             None => super::dropped::purge(self),
         }
     }

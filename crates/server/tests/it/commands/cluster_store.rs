@@ -234,3 +234,42 @@ fn what_was_done_before_a_read_failed_is_told() {
         assert_eq!((reply.int(row), reply.int(code)), (Some(1), Some(6)), "{reply}");
     }
 }
+
+const OLD: Duration = Duration::from_millis(1100);
+
+#[test]
+fn logins_share_one_look_at_the_users_and_the_answer_that_there_is_none() {
+    const LOGINS: usize = 8;
+    const EACH: Duration = Duration::from_millis(300);
+    let (store, Fixture { service, .. }) = watched();
+    let log_in = || {
+        // Of nobody: the first answer is that of any user.
+        service.users().begin_scram("SCRAM-SHA-256", b"n,,n=ada,r=abc").unwrap();
+    };
+    let at_once = || {
+        std::thread::scope(|scope| {
+            (0..LOGINS).for_each(|_| drop(scope.spawn(log_in)));
+        });
+    };
+    for is_failing in [false, true] {
+        store.has_no_notes.store(is_failing, Ordering::SeqCst);
+        std::thread::sleep(OLD);
+        store.count_notes(USERS, EACH);
+        at_once();
+        assert_eq!(store.notes(), 1, "failing: {is_failing}");
+        log_in();
+        assert_eq!(store.notes(), 1, "failing: {is_failing}");
+    }
+    // What is called now and then does not wait for them.
+    std::thread::sleep(OLD);
+    store.count_notes(USERS, Duration::from_secs(2));
+    std::thread::scope(|scope| {
+        scope.spawn(log_in);
+        while store.notes() == 0 {
+            std::thread::yield_now();
+        }
+        let began = Instant::now();
+        service.tick().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    });
+}
