@@ -81,6 +81,7 @@ pub(super) fn rename(args: &RenameArgs) -> Result<(), Failure> {
 }
 
 pub(super) fn drop_one(args: &DropArgs) -> Result<(), Failure> {
+    source::refuse_drop(&args.collection.database, &args.collection.name)?;
     change(&args.collection, args.memory, |source, documents| {
         confirm::drop_one(args.yes, documents)?;
         source.drop_collection(&documents.name())

@@ -56,6 +56,9 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     }
     let is_cluster = source::is_cluster(&args.collection.database);
     if is_cluster {
+        if args.drop {
+            source::refuse_drop(&args.collection.database, &args.collection.name)?;
+        }
         check_for_cluster(args)?;
     } else {
         source::refuse_url("load", &args.collection.database, "this build knows no servers")?;

@@ -383,4 +383,9 @@ fn what_a_cluster_does_not_have_is_refused_before_it_is_connected_to() {
     }
     place.fails("serve cql://127.0.0.1:1/ks --memory 1GiB", 2, "--memory is for a directory");
     place.fails("user list cql://127.0.0.1:1/ks", 3, "127.0.0.1:1");
+    for command in ["drop cql://127.0.0.1:1/ks {} --yes", "load cql://127.0.0.1:1/ks {} - --drop"] {
+        let users = command.replace("{}", "admin.system.users");
+        place.fails(&users, 2, "has the users of the cluster, and is not dropped");
+        place.fails(&command.replace("{}", "shop.users"), 3, "127.0.0.1:1");
+    }
 }

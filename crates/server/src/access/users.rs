@@ -148,8 +148,8 @@ impl Users {
         self.changes() != seen
     }
 
-    /// Returns whether there are users. Without any, everybody may do everything. Of a cluster, also
-    /// whether there were some that this process has not removed.
+    /// Returns whether there are users. Without any, everybody may do everything. Of a cluster,
+    /// also whether there were some that this process has not removed.
     pub fn exist(&self) -> bool {
         self.exist.load(Ordering::Acquire)
     }
@@ -315,6 +315,10 @@ impl Users {
         };
         if is_changed {
             self.reread()?;
+            if known.records.keys().all(|one| one == name) {
+                // The last one may have been removed.
+                self.exist.store(!self.known().records.is_empty(), Ordering::Release);
+            }
         }
         Ok(is_changed)
     }
@@ -371,7 +375,10 @@ impl Users {
             // With the passwords that are known to be right.
             return Ok(());
         }
-        self.exist.store(!read.records.is_empty(), Ordering::Release);
+        // Users of a cluster that are gone were not removed here, but perhaps with their
+        // collection: the server is not open to anybody until it begins again.
+        let is_closed = self.exist() && self.home.cluster().is_some();
+        self.exist.store(is_closed || !read.records.is_empty(), Ordering::Release);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(read);
         self.changes.fetch_add(1, Ordering::AcqRel);
         Ok(())

@@ -37,6 +37,21 @@ pub(in crate::run) fn is_cluster(database: &Path) -> bool {
     database.to_str().is_some_and(|text| text.starts_with("cql://"))
 }
 
+/// The collection of the users of servers.
+const USERS: &str = "admin.system.users";
+
+/// Refuses to drop the users of a cluster: its servers would let everybody in.
+pub(in crate::run) fn refuse_drop(database: &Path, name: &str) -> Result<(), Failure> {
+    if name != USERS || !is_cluster(database) {
+        return Ok(());
+    }
+    let text = format!(
+        "{name} has the users of the cluster, and is not dropped: remove each with flagstone user \
+         remove"
+    );
+    Err(Failure::Usage(text))
+}
+
 /// Refuses the URL of a server or a cluster in the place of a directory. `instead` says what does
 /// work.
 pub(in crate::run) fn refuse_url(

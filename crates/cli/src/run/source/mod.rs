@@ -30,7 +30,7 @@ mod send;
 pub(super) use choose::connect;
 #[cfg(not(feature = "cluster"))]
 pub(super) use choose::refuse_cluster;
-pub(super) use choose::{How, is_cluster, is_url, open, refuse_url, shown};
+pub(super) use choose::{How, is_cluster, is_url, open, refuse_drop, refuse_url, shown};
 #[cfg(feature = "cluster")]
 pub(super) use cluster::Clustered;
 pub(super) use here::Here;

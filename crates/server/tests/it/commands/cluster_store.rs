@@ -273,3 +273,23 @@ fn logins_share_one_look_at_the_users_and_the_answer_that_there_is_none() {
         assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
     });
 }
+
+#[test]
+fn a_server_whose_users_are_gone_is_not_open() {
+    let mem = Arc::new(Mem::new());
+    let one = there(&mem);
+    let role = vec![Role { kind: RoleKind::Root, database: None }];
+    one.service.users().create("ada", "lovelace", role).unwrap();
+    let mut other = there(&mem);
+    Cluster::over(Arc::clone(&mem) as _).unwrap().drop_collection(USERS).unwrap();
+    std::thread::sleep(OLD);
+    other.service.tick().unwrap();
+    assert!(other.service.users().list().is_empty() && other.service.users().exist());
+    let refused = other.run("shop", r#"{"find":"c"}"#);
+    assert_eq!(refused.int("code"), Some(13), "{refused}");
+    // One that removes the last of them has done so by intent.
+    let role = vec![Role { kind: RoleKind::Root, database: None }];
+    other.service.users().create("eve", "1", role).unwrap();
+    assert!(other.service.users().remove("eve").unwrap());
+    assert!(!other.service.users().exist());
+}
