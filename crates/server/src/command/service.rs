@@ -722,6 +722,15 @@ impl Service {
         Ok((collection, true))
     }
 
+    /// Runs `run`, and once more if it had the handle of a collection of a cluster that another
+    /// process has dropped: there may be a new one of its name.
+    pub(crate) fn again_if_dropped<T>(&self, mut run: impl FnMut() -> Outcome<T>) -> Outcome<T> {
+        match run() {
+            Err(failure) if failure.is_of_dropped && self.home.forget() => run(),
+            done => done,
+        }
+    }
+
     /// Returns the session that a command belongs to.
     pub(crate) fn session_key(&self, run: &Run<'_, '_>) -> Outcome<Option<SessionKey>> {
         match run.args().map("lsid")? {

@@ -33,13 +33,13 @@ pub(super) const PATCHES: &[&str] =
     &["application/merge-patch+json", "application/json-patch+json"];
 
 /// Answers a request, and notes how long that has taken.
-fn timed<T>(
+fn timed(
     service: &Service,
     kind: OperationKind,
-    answer: impl FnOnce() -> Outcome<T>,
-) -> Outcome<T> {
+    answer: impl FnMut() -> Outcome<Response<'static>>,
+) -> Outcome<Response<'static>> {
     let began = Instant::now();
-    let answer = answer();
+    let answer = service.again_if_dropped(answer);
     service.latencies.add(kind, began.elapsed());
     answer
 }
@@ -49,7 +49,7 @@ pub(super) fn get<'a>(
     client: &'a mut Client,
     asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
-    timed(service, OperationKind::Read, || match One::find(service, client, asked)? {
+    timed(service, OperationKind::Read, || match One::find(service, &mut *client, asked)? {
         Ok(one) => one.get(),
         Err(none) => Ok(none),
     })
@@ -60,7 +60,7 @@ pub(super) fn put<'a>(
     client: &'a mut Client,
     asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
-    timed(service, OperationKind::Write, || put_one(service, client, asked))
+    timed(service, OperationKind::Write, || put_one(service, &mut *client, asked))
 }
 
 fn put_one(
@@ -99,7 +99,7 @@ pub(super) fn patch<'a>(
         let text = format!("expected a Content-Type of {patches}");
         return Ok(Response::refused(415, &text).with("Accept-Patch", patches));
     };
-    timed(service, OperationKind::Write, || match One::find(service, client, asked)? {
+    timed(service, OperationKind::Write, || match One::find(service, &mut *client, asked)? {
         Ok(mut one) => one.patch(&change),
         Err(none) => Ok(none),
     })
@@ -110,7 +110,7 @@ pub(super) fn delete<'a>(
     client: &'a mut Client,
     asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
-    timed(service, OperationKind::Write, || match One::find(service, client, asked)? {
+    timed(service, OperationKind::Write, || match One::find(service, &mut *client, asked)? {
         Ok(mut one) => one.delete(),
         Err(none) => Ok(none),
     })

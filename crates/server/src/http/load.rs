@@ -141,6 +141,8 @@ pub(super) fn respond<'a>(
     let (pieces, received) = bounded(PIECES_AHEAD);
     let feed = Feed::new(received, packing);
     let input = Input::from_reader(NAME, format, feed).window_log(window_log);
+    // A load that has begun does not begin again.
+    service.home.look_again(&namespace.keyspace());
     let existing = service.existing(&namespace)?;
     let plan = move |collection: &Collection| Plan {
         key,

@@ -117,3 +117,31 @@ fn what_a_cluster_does_not_tell_is_refused_and_its_state_is_told() {
     std::thread::sleep(std::time::Duration::from_millis(1100));
     assert_eq!(one.ask("GET /readyz", "", "").status, 200);
 }
+
+#[test]
+fn a_document_of_a_new_collection_is_found_by_who_knew_the_old_one() {
+    let (_mem, one, other) = two();
+    let drop_it = || {
+        let command = r#"{"db":"shop","command":{"drop":"c"}}"#;
+        let dropped = one.ask("POST /v1/command", "Content-Type: application/json\r\n", command);
+        assert_eq!(dropped.status, 200, "{dropped:?}");
+        assert_eq!(one.ask("PUT /v1/shop/c/1", "", r#"{"n":2}"#).status, 201);
+    };
+    let line = "Content-Type: application/x-ndjson\r\n";
+    assert_eq!(one.ask("PUT /v1/shop/c/1", "", r#"{"n":1}"#).status, 201);
+    for (request, fields, body, status) in [
+        ("GET /v1/shop/c/1", "", "", 200),
+        ("PATCH /v1/shop/c/1", MERGE, r#"{"m":1}"#, 204),
+        ("PUT /v1/shop/c/2", "", "{}", 201),
+        ("DELETE /v1/shop/c/1", "", "", 204),
+        ("GET /v1/shop/c/export", "", "", 200),
+        ("POST /v1/shop/c/load?progress=none", line, "{\"id\":3}\n", 200),
+    ] {
+        assert_ne!(other.ask("GET /v1/shop/c/1", "", "").status, 400);
+        drop_it();
+        let answer = other.ask(request, fields, body);
+        assert_eq!(answer.status, status, "{request}: {answer:?}");
+        assert!(!answer.body.contains("dropped"), "{request}: {answer:?}");
+    }
+    assert_eq!(one.ask("GET /v1/shop/c/3", "", "").status, 200);
+}
