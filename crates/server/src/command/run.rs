@@ -15,11 +15,12 @@ use crate::session::sessions::{RETRYABLE, WriteId};
 use crate::watch::{Cause, End};
 use crate::wire::{Request, Sequence};
 use flagstone::internal::{durability as durability_of, interrupt_check};
-use flagstone::remote::Write;
+use flagstone::remote::{Remote, Write};
 use flagstone::{
     Collection, Document, Durability, ErrorKind, Slice, Transaction, TransactionOptions, View,
 };
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The lists of statements, whose documents are read one by one.
@@ -332,6 +333,8 @@ pub(crate) struct Run<'r, 'o> {
     pub(crate) write: Option<WriteId>,
     /// Whether the command makes no more than one commit.
     pub(crate) has_one_commit: bool,
+    /// The collections of a cluster whose loads that were stopped the command has ended.
+    pub(crate) ended_loads: RefCell<Vec<u32>>,
 }
 
 /// How often a query is planned, at most, if indexes are dropped all the time.
@@ -477,6 +480,17 @@ impl<'r> Run<'r, '_> {
             }
         }
         Err(too_fast())
+    }
+
+    /// Ends the marks of loads into a collection of a cluster, once a command: that reads all of
+    /// its buckets.
+    pub(super) fn end_loads(&self, remote: &Arc<dyn Remote>) -> Outcome {
+        let mut ended = self.ended_loads.borrow_mut();
+        if !ended.contains(&remote.id()) {
+            remote.end_loads()?;
+            ended.push(remote.id());
+        }
+        Ok(())
     }
 
     /// Waits until everything that the client was or will be told survives a power cut, if its

@@ -22,6 +22,7 @@ use crate::wire::{Request, WireError, put_message, put_reply};
 use flagstone::internal::RemoteDatabase;
 use flagstone::remote::unsupported;
 use flagstone::{Collection, Database, Document, View};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -536,6 +537,7 @@ impl Service {
             transaction,
             write,
             has_one_commit,
+            ended_loads: RefCell::default(),
         };
         let args = run.args();
         let looked = args.look(entry.fields, entry.ignored, entry.refused)?;

@@ -173,10 +173,10 @@ impl<'a> Target<'a> {
         work.delete(self.collection, key)
     }
 
-    /// Does before a removal in a cluster what is a part of one in a transaction.
-    pub(super) fn end_loads_there(&self) -> Outcome {
+    /// Does before the removal of a document of a cluster what is a part of one in a transaction.
+    pub(super) fn end_loads_there(&self, run: &Run<'_, '_>, work: &Work<'_>) -> Outcome {
         match remote_of(self.collection) {
-            Some(remote) if self.key.is_none() => Ok(remote.end_loads()?),
+            Some(remote) if self.key.is_none() && work.is_first_step() => run.end_loads(remote),
             _ => Ok(()),
         }
     }

@@ -387,14 +387,11 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
             let target = Target::parse(&args, "query", &collection, &variables)?;
             let number = run.statement(0);
             run.has_one_commit = true;
-            if removes {
-                target.end_loads_there()?;
-            }
             let mut work = || {
                 run.atomically(|run, work| {
                     let changed = match &change {
                         Some(change) => change.first(work, &target)?,
-                        None => remove_first(work, &target)?,
+                        None => remove_first(run, work, &target)?,
                     };
                     let is_found = changed.is_some();
                     let shown = (&fields, target.matcher.as_ref());
@@ -422,8 +419,13 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 /// Removes the first document of the target.
-fn remove_first(work: &mut Work<'_>, target: &Target<'_>) -> Outcome<Option<Changed>> {
+fn remove_first(
+    run: &Run<'_, '_>,
+    work: &mut Work<'_>,
+    target: &Target<'_>,
+) -> Outcome<Option<Changed>> {
     let Some(key) = target.first(work)? else { return Ok(None) };
+    target.end_loads_there(run, work)?;
     let Some(document) = target.read(work, &key)? else { return Ok(None) };
     target.remove(work, &key)?;
     let old = Some(id::shown(&key, &document)?);

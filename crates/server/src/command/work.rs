@@ -180,6 +180,11 @@ impl Work<'_> {
         }
     }
 
+    /// Returns whether this is the first step of a write to a cluster.
+    pub(super) const fn is_first_step(&self) -> bool {
+        matches!(self, Self::One(OneDocument { row: None, .. }))
+    }
+
     /// Returns the transaction.
     pub(super) fn transaction(&mut self) -> Option<&mut Transaction> {
         match self {

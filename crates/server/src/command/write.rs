@@ -553,9 +553,9 @@ impl Removal<'_> {
         let target = Target::parse(statement, self.filter, collection, self.variables)?;
         if self.is_one || target.key.is_some() {
             let number = self.number;
-            target.end_loads_there()?;
             *removed += run.atomically(|run, work| {
                 let Some(key) = target.first(work)? else { return Ok(0) };
+                target.end_loads_there(run, work)?;
                 if target.read(work, &key)?.is_none() {
                     return Ok(0);
                 }
@@ -589,9 +589,9 @@ impl Removal<'_> {
 
 /// Removes all documents of a target one by one.
 fn delete_by_expression(run: &mut Run<'_, '_>, target: &Target<'_>, removed: &mut u64) -> Outcome {
-    target.end_loads_there()?;
     target.each(run, |run, key| {
-        *removed += run.atomically(|_run, work| {
+        *removed += run.atomically(|run, work| {
+            target.end_loads_there(run, work)?;
             if target.read(work, key)?.is_none() {
                 return Ok(0);
             }

@@ -235,6 +235,36 @@ fn what_was_done_before_a_read_failed_is_told() {
     }
 }
 
+#[test]
+fn removals_end_loads_once_a_command_and_only_if_something_is_removed() {
+    const BUCKETS: u64 = 16;
+    let (store, mut server) = watched();
+    let insert = format!(r#"{{"insert":"c","documents":[{}]}}"#, list(0, 100));
+    assert_eq!(server.run("shop", &insert).int("n"), Some(100));
+    let deletes = |from: i64| {
+        let deletes = (from..from + 20).map(|n| format!(r#"{{"q":{{"n":{n}}},"limit":1}}"#));
+        let deletes = deletes.collect::<Vec<_>>().join(",");
+        format!(r#"{{"delete":"c","deletes":[{deletes}]}}"#)
+    };
+    store.marks();
+    assert_eq!(server.run("shop", &deletes(1000)).int("n"), Some(0));
+    let remove = r#"{"findAndModify":"c","query":{"n":N},"remove":true}"#;
+    assert_eq!(server.run("shop", &remove.replace('N', "1000")).float("ok"), Some(1.0));
+    let by_expression = |n: i64| {
+        let q = format!(r#"{{"$expr":{{"$gte":["$n",{n}]}}}}"#);
+        format!(r#"{{"delete":"c","deletes":[{{"q":{q},"limit":0}}]}}"#)
+    };
+    assert_eq!(server.run("shop", &by_expression(1000)).int("n"), Some(0));
+    assert_eq!(store.marks(), 0);
+    assert_eq!(server.run("shop", &deletes(0)).int("n"), Some(20));
+    assert_eq!(store.marks(), BUCKETS);
+    let removed = server.run("shop", &remove.replace('N', "30"));
+    assert_eq!(removed.int("value._id"), Some(30), "{removed}");
+    assert_eq!(store.marks(), BUCKETS);
+    assert_eq!(server.run("shop", &by_expression(50)).int("n"), Some(50));
+    assert_eq!(store.marks(), BUCKETS);
+}
+
 const OLD: Duration = Duration::from_millis(1100);
 
 #[test]
