@@ -691,6 +691,9 @@ impl Service {
         if let Some(found) = look()? {
             return Ok(Some(found));
         }
+        if self.home.cluster().is_some() {
+            return Ok(None);
+        }
         // Before another one takes its place there is none for a moment.
         let _meanwhile = self.replacing.read().unwrap_or_else(PoisonError::into_inner);
         Ok(look()?)

@@ -265,6 +265,17 @@ fn removals_end_loads_once_a_command_and_only_if_something_is_removed() {
     assert_eq!(store.marks(), BUCKETS);
 }
 
+#[test]
+fn a_collection_that_is_not_there_costs_one_read() {
+    let (store, mut server) = watched();
+    store.count_notes("shop.none", Duration::ZERO);
+    for command in [r#"{"find":"none"}"#, r#"{"delete":"none","deletes":[{"q":{},"limit":0}]}"#] {
+        store.count_notes("shop.none", Duration::ZERO);
+        assert_eq!(server.run("shop", command).float("ok"), Some(1.0));
+        assert_eq!(store.notes(), 1, "{command}");
+    }
+}
+
 const OLD: Duration = Duration::from_millis(1100);
 
 #[test]
