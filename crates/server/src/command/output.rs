@@ -543,7 +543,10 @@ impl Merge {
                 Some(key) => filter.and(Filter::key().one_of([key])),
                 None => filter,
             };
-            matcher = Some(filter.compile_with_key()?);
+            // In a cluster the document may have changed since it was found.
+            if work.transaction().is_none() {
+                matcher = Some(filter.compile_with_key()?);
+            }
             work.found_by(|work| {
                 let mut cursor = work.find(collection, filter).limit(1).run()?;
                 Ok(if cursor.advance()? { Some(cursor.key()?) } else { None })
@@ -553,10 +556,7 @@ impl Merge {
             Some(key) => work.get(collection, key)?.map(|document| (key.clone(), document)),
             None => None,
         };
-        // In a cluster it may have changed since it was found.
-        let is_in_cluster = work.transaction().is_none();
         if let (Some((key, document)), Some(matcher)) = (&old, &matcher)
-            && is_in_cluster
             && !matcher.matches_with_key(&document.root(), &id::key_bytes(key))?
         {
             work.note_unmatched(key);
