@@ -1,10 +1,12 @@
 //! Documents on their way from one collection to another, or compared with those of another.
 //!
 //! Wherever the collections are, a document is carried in its self-contained form, with its sort
-//! key and its expiry. The form is encoded from the view of what is stored, so equal documents have
-//! equal bytes, whatever wrote them.
+//! key and its own expiry: a moment that comes from an index goes with the index. The form
+//! is encoded from the view of what is stored, so equal documents have equal bytes, whatever wrote
+//! them.
 
 use crate::batch::Batch;
+use crate::collection::index::own_expiry;
 use crate::collection::write::{self, Change};
 use crate::collection::{Collection, Stored, decode};
 use crate::encoders;
@@ -22,6 +24,7 @@ pub struct Carrier {
     rows: Rows,
     document: Vec<u8>,
     expiry: Option<Moment>,
+    gone_at: Option<Moment>,
 }
 
 enum Rows {
@@ -36,8 +39,10 @@ pub struct Carried<'c> {
     pub key: &'c [u8],
     /// Its self-contained form.
     pub document: &'c [u8],
-    /// When it expires.
+    /// When it expires, unless an index says so.
     pub expiry: Option<Moment>,
+    /// When it expires, whatever says so.
+    pub gone_at: Option<Moment>,
 }
 
 impl Carrier {
@@ -68,7 +73,7 @@ impl Carrier {
                 Rows::Here(Box::new(if is_ordered { scan } else { scan.unordered() }), snapshot)
             }
         };
-        Ok(Self { stored, rows, document: Vec::new(), expiry: None })
+        Ok(Self { stored, rows, document: Vec::new(), expiry: None, gone_at: None })
     }
 
     /// Moves to the next document. Returns false at the end.
@@ -76,7 +81,7 @@ impl Carrier {
     /// # Errors
     /// Io, Corruption, Closed, Unavailable; InvalidInput if the collection was dropped meanwhile.
     pub fn advance(&mut self) -> Result<bool> {
-        let Self { stored, rows, document, expiry } = self;
+        let Self { stored, rows, document, expiry, gone_at } = self;
         let is_there = match rows {
             Rows::Here(scan, _) => scan.advance()?,
             Rows::Remote(rows) => rows.advance()?,
@@ -93,11 +98,14 @@ impl Carrier {
         match rows {
             Rows::Here(scan, snapshot) => {
                 encode(scan.value_bytes()).map_err(|error| of_document(error, scan.key()))?;
-                *expiry = snapshot.expiry(stored.keyspace()?, scan.key())?;
+                let keyspace = stored.keyspace()?;
+                *gone_at = snapshot.expiry(keyspace, scan.key())?;
+                *expiry = own_expiry(keyspace, scan.value_bytes(), *gone_at)?;
             }
             Rows::Remote(rows) => {
                 encode(rows.value()).map_err(|error| of_document(error, rows.key()))?;
                 *expiry = rows.expiry();
+                *gone_at = *expiry;
             }
         }
         Ok(true)
@@ -109,7 +117,7 @@ impl Carrier {
             Rows::Here(scan, _) => scan.key(),
             Rows::Remote(rows) => rows.key(),
         };
-        Carried { key, document: &self.document, expiry: self.expiry }
+        Carried { key, document: &self.document, expiry: self.expiry, gone_at: self.gone_at }
     }
 }
 
@@ -145,7 +153,7 @@ impl Carried<'_> {
     }
 
     fn put_into(&self, batch: &mut Batch, stored: &Stored) -> Result<()> {
-        let Self { key, document, expiry } = *self;
+        let Self { key, document, expiry, .. } = *self;
         if let Some(remote) = stored.remote() {
             stored.check_size(document)?;
             let row = Row { document: flagstone_base::Slice::copy_of(document), expiry };

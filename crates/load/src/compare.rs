@@ -200,7 +200,7 @@ fn walk<E: From<LoadError>>(
         if let (Some(what), Some(one)) = (what, one) {
             // What expires meanwhile is there for the reader that came first.
             let is_lone = matches!(what, What::OnlyFirst | What::OnlySecond);
-            if !(is_lone && one.expiry.is_some_and(|at| at <= now())) {
+            if !(is_lone && one.gone_at.is_some_and(|at| at <= now())) {
                 differing.insert(range_of(one));
                 found.differing += 1;
                 if found.first.len() < TOLD_MAX {

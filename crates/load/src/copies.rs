@@ -121,7 +121,7 @@ fn all(collection: &Collection) -> Vec<(Value, Vec<u8>, Option<Moment>)> {
     entries.collect()
 }
 
-fn copy(
+pub(crate) fn copy(
     (from, to): (&Place, &Place),
     source: &str,
     watcher: &mut dyn crate::Watcher,
@@ -207,8 +207,35 @@ fn a_directory_is_read_as_of_one_moment() {
     assert_eq!(compared(&from, &to).differing, 2, "as of now");
 }
 
+/// The moments of an index were carried as the documents' own, and stayed when the index became
+/// plain: a document whose date was set later went at its old moment.
+#[test]
+fn the_moments_of_an_index_go_with_the_index() {
+    let (from, to, cluster) = (Place::directory(), Place::directory(), Place::cluster(3));
+    let (source, date) = (from.collection(), DateTime::from_micros(4_000_000_000_000_000));
+    let index = || Index::on("at").expire_after(Duration::from_secs(60));
+    source.create_index("old", index()).unwrap();
+    source.put(1, doc!({ "at": (date) })).unwrap();
+    source.put(2, doc!({})).unwrap();
+    let moment = Moment::from_millis(4_000_000_060_000);
+    assert_eq!(source.expiry(1).unwrap(), Some(moment));
+    for (place, first) in [(&cluster, None), (&to, Some(moment))] {
+        assert_eq!(copy((&from, place), "x", &mut Unwatched).unwrap().documents, 2);
+        if place.store.is_none() {
+            place.collection().create_index("old", index()).unwrap();
+        }
+        assert_eq!(place.collection().expiry(1).unwrap(), first);
+        assert_eq!(place.collection().expiry(2).unwrap(), None);
+        assert_eq!(compared(&from, place).differing, 0);
+    }
+    // One that the index has removed meanwhile is no difference.
+    to.collection().delete(1).unwrap();
+    assert_eq!(compared(&from, &to).differing, 1);
+    assert_eq!(compared_at(&from, &to, moment).differing, 0);
+}
+
 /// Many batches: documents of 2 KB.
-fn fill_long(collection: &Collection, count: u64) {
+pub(crate) fn fill_long(collection: &Collection, count: u64) {
     let pad = "x".repeat(2000);
     (0..count).for_each(|n| collection.put(n, doc!({ "n": n, "pad": (&pad) })).unwrap());
 }

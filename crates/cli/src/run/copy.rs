@@ -163,7 +163,7 @@ impl Copying<'_> {
                  indexes in their place"
             )));
         }
-        note(&format!("{to} gets plain indexes in the place of {indexes}"));
+        note(&format!("{to} gets plain indexes in the place of {indexes}: their documents last"));
         Ok(())
     }
 

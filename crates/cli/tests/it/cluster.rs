@@ -56,7 +56,8 @@ fn collections_go_to_a_cluster_and_back() {
     child.wait().unwrap();
     let rest = place.run(&format!("copy db {to} comments people logs --verify"));
     assert_eq!(rest.code, 0, "{rest:?}");
-    let plain = "gets plain indexes in the place of logs.old (documents expire by it)\n";
+    let plain = "gets plain indexes in the place of logs.old (documents expire by it): their \
+                 documents last\n";
     assert!(rest.stderr.contains(plain), "{rest:?}");
     place.fails(&format!("put {to} people z {{\"mail\":\"a\"}}"), 1, "unique index \"mails\"");
     assert!(rest.stderr.contains("commitlog_sync: periodic"), "{rest:?}");

@@ -484,6 +484,20 @@ pub(super) fn expiry_after_drop(
     expiry_by_date(owner, bytes, old.filter(|old| Some(*old) != moment))
 }
 
+/// Returns the expiry of its own of a stored document with the expiry `old`: none if the moment is
+/// that of an index.
+pub(crate) fn own_expiry(
+    owner: &KeyspaceCore,
+    bytes: &[u8],
+    old: Option<Moment>,
+) -> Result<Option<Moment>> {
+    if old.is_none() {
+        return Ok(None);
+    }
+    let by_index = expiry_by_date(owner, bytes, None)?;
+    Ok(old.filter(|_| old != by_index))
+}
+
 fn root<'a>((bytes, _): Stated<'a>, documents: &'a Documents) -> Result<View<'a>, Malformed> {
     View::of(bytes, Some(documents.names()))
 }

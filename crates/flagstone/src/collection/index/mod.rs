@@ -33,6 +33,7 @@ mod verify_remote;
 mod verify;
 
 pub use build::BuildProgress;
+pub(crate) use changes::own_expiry;
 pub(super) use commit::{one, push_dated, remove_range, rewrite};
 pub(crate) use commit::{start, try_start};
 pub use create::IndexInfo;
