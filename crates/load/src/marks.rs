@@ -5,12 +5,16 @@
 //! id                  history, number, time of the load, its writers, where it was complete, and
 //!                     its settings: what the rest belongs to
 //! id writer           number of the load, input, offset, checksum of all text before it
+//! id                  or: "shards", history, of how many shards the marks are, their round
 //! id FF FE shard ..   the same of a load of a shard, instead of the id alone
 //! id FF FF "copies"   number of the load, bytes and checksum of the file of bad documents
 //! id FF FF "copied"   number of the copy, the sort key of the last document that was copied
 //! ```
 //! `id` is that of the collection. The first key ends with the documents: when the collection is
 //! dropped or cleared, or documents are removed by range or filter, flagstone removes it.
+//!
+//! A whole load and shards of different numbers replace each other's documents, so the first key
+//! says whose marks count. Those of a shard name the round: they mean nothing in another one.
 //!
 //! A load that is complete keeps the first key, with the end and the checksum of all text, and the
 //! last one; the marks of the writers are removed. If the same command is run again, it loads what
@@ -95,6 +99,8 @@ pub struct Marks {
     continues: bool,
     /// What must be the same, a line each.
     settings: String,
+    /// Of a shard: what says that the marks of this collection are still those of its shards.
+    round: Option<u64>,
     /// Whether the load was complete, and no other one has come behind its end.
     is_complete: bool,
 }
@@ -173,6 +179,15 @@ impl Marks {
         writers: u16,
     ) -> Result<Self, LoadError> {
         let mut marks = Self::new(database, (collection, shard), settings)?;
+        if let Some(shard) = shard {
+            // One that was stopped has other settings: it is refused, as by a whole load.
+            let mut whole = Self::new(database, (collection, None), settings)?;
+            if let Some(head) = whole.place.get(&whole.prefix)? {
+                let history = whole.history_of(database);
+                whole.take_up(&String::from_utf8_lossy(&head), &history, collection)?;
+            }
+            marks.round = Some(whole.enter_shards(database, shard)?);
+        }
         if let Some(head) = marks.place.get(&marks.prefix)?
             && marks.take_up(
                 &String::from_utf8_lossy(&head),
@@ -245,17 +260,50 @@ impl Marks {
             copies: None,
             continues: false,
             settings: lines.collect(),
+            round: None,
             is_complete: false,
         })
     }
 
     /// The history of the database as text; of a cluster, the number of the collection, which no
-    /// other has.
+    /// other has. Of a shard with the round.
     fn history_of(&self, database: &Database) -> String {
-        match &self.place {
-            MarkPlace::Keyspace(_) => format!("{:016x}", database.snapshot().version().history()),
-            MarkPlace::Remote(remote) => format!("{:016x}", remote.id()),
+        let history = match &self.place {
+            MarkPlace::Keyspace(_) => database.snapshot().version().history(),
+            MarkPlace::Remote(remote) => u64::from(remote.id()),
+        };
+        match self.round {
+            None => format!("{history:016x}"),
+            Some(round) => format!("{history:016x}-{round:016x}"),
         }
+    }
+
+    /// Makes the first key say that the marks are those of shards, of as many as there are of
+    /// `shard`, and returns their round. `self` are the marks of a whole load.
+    fn enter_shards(&self, database: &Database, shard: Shard) -> Result<u64, LoadError> {
+        let [a, b, ..] = shard.to_bytes();
+        let of = u16::from_be_bytes([a, b]);
+        let line = format!("{SHARDS} {} {of} ", self.history_of(database));
+        let head = self.place.get(&self.prefix)?;
+        let known = head.as_deref().and_then(|head| {
+            let round = std::str::from_utf8(head).ok()?.strip_prefix(&line)?;
+            u64::from_str_radix(round, 16).ok()
+        });
+        if let Some(round) = known {
+            return Ok(round);
+        }
+        let round = match (&head, &self.place) {
+            // Shards that begin at once, in several processes, find the same and agree.
+            (Some(head), _) => Sum::of(head).value(),
+            // In a cluster all marks end together.
+            (None, MarkPlace::Remote(_)) => 0,
+            // A transaction may have removed the first key alone.
+            (None, MarkPlace::Keyspace(_)) => ids::random(ids::time()),
+        };
+        let mut batch = database.batch();
+        self.place.put(&mut batch, self.prefix.clone(), format!("{line}{round:016x}"))?;
+        database.commit(batch)?;
+        Ok(round)
     }
 
     /// Begins a new load. What an earlier one has left does not belong to it.
@@ -546,6 +594,10 @@ pub(crate) const START_OVER: &str = "without --resume the load begins at the sta
 /// The word in the first key of a load that is complete.
 const COMPLETE: &str = "complete";
 
+/// The word with which the first key begins while the marks are those of shards. It is in the place
+/// of a history: for a whole load there are no marks.
+const SHARDS: &str = "shards";
+
 /// Opens the keyspace of the marks, or creates it.
 fn keyspace_of(database: &Database) -> Result<Keyspace, LoadError> {
     let options = KeyspaceOptions::new().routing(Routing::Hash(1));
@@ -653,7 +705,7 @@ pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadEr
     remove_of(database, collection, None)
 }
 
-/// The same, or only those of a shard.
+/// The same, or only those of a shard, and what does not go on after a load of it.
 pub(crate) fn remove_of(
     database: &Database,
     collection: &Collection,
@@ -661,11 +713,11 @@ pub(crate) fn remove_of(
 ) -> Result<(), LoadError> {
     let prefix = prefix_of(collection, shard);
     if let Some(remote) = remote_of(collection) {
-        match shard {
-            None => remote.end_loads()?,
-            // The others mean nothing without the first.
-            Some(_) if remote.mark(&prefix)?.is_some() => remote.put_marks(vec![(prefix, None)])?,
-            Some(_) => {}
+        let Some(shard) = shard else { return Ok(remote.end_loads()?) };
+        enter_known(database, collection, shard)?;
+        // The others mean nothing without the first.
+        if remote.mark(&prefix)?.is_some() {
+            remote.put_marks(vec![(prefix, None)])?;
         }
         return Ok(());
     }
@@ -676,9 +728,25 @@ pub(crate) fn remove_of(
         Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(()),
         Err(error) => return Err(error.into()),
     };
+    if let Some(shard) = shard {
+        enter_known(database, collection, shard)?;
+    }
     let (start, end) = range_of(&prefix);
     if keyspace.scan(start.clone()..end.clone()).next().transpose()?.is_some() {
         keyspace.delete_range(start..end)?;
+    }
+    Ok(())
+}
+
+/// As [`Marks::enter_shards`], if there are marks that count.
+fn enter_known(
+    database: &Database,
+    collection: &Collection,
+    shard: Shard,
+) -> Result<(), LoadError> {
+    let whole = Marks::new(database, (collection, None), &[])?;
+    if whole.place.get(&whole.prefix)?.is_some() {
+        whole.enter_shards(database, shard)?;
     }
     Ok(())
 }

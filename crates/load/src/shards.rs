@@ -2,11 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
-use crate::copies::Place;
-use crate::stories::{Expected, Lines, found, plan};
+use crate::copies::{Place, copy, fill_long};
+use crate::stories::{Expected, Lines, StopAfter, found, plan};
 use crate::{BadDocuments, Input, Key, Mode, Plan, Unwatched};
-use flagstone::Space;
 use flagstone::internal::Shard;
+use flagstone::{Space, Value};
 use flagstone_testkit::{Rng, seed};
 use std::collections::BTreeMap;
 
@@ -144,5 +144,85 @@ fn shards_that_are_stopped_go_on_each_by_itself() {
         assert_eq!((again.resumed_at, again.was_complete), (None, false));
         let shared = again.count.documents;
         assert!((1_700..2_300).contains(&shared), "{shared} {is_cluster}");
+    }
+}
+
+/// A load of a shard replaces documents of what was loaded before: that neither goes on nor counts
+/// as complete afterwards. Nor do shards after a whole load, or after shards of another number.
+#[test]
+fn marks_end_with_a_load_that_replaces_documents_before_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, is_bad: bool| {
+        let line = |n: i64| match n {
+            3_000 if is_bad => "{\n".to_owned(),
+            _ => format!("{{\"id\":{n},\"n\":\"{name}\",\"pad\":\"{:700}\"}}\n", ""),
+        };
+        let file = dir.path().join(name);
+        std::fs::write(&file, (0..4_000).map(line).collect::<String>()).unwrap();
+        file
+    };
+    let (a, b) = (write("a", true), write("b", false));
+    let shard = |number, of| Some(Shard::new(number, of).unwrap());
+    for is_cluster in [false, true] {
+        let new = || if is_cluster { Place::cluster(2) } else { Place::directory() };
+        let run = |place: &Place, file, shard, resumes| {
+            let plan = plan_of(place, vec![Input::open(file).unwrap()], shard);
+            Plan { resumes, ..plan }.run(&mut Unwatched)
+        };
+        let all_of = |place: &Place, name: &str| {
+            place
+                .collection()
+                .scan(..)
+                .all(|one| one.unwrap().1.to_value().get("n") == Some(&Value::from(name)))
+        };
+        // A load that is stopped is refused beside a shard that resumes, and gone after another.
+        let place = new();
+        write("a", true);
+        assert!(run(&place, &a, None, true).unwrap().failure.is_some());
+        let refused = run(&place, &b, shard(1, 1), true).unwrap_err().to_string();
+        assert!(refused.contains("a load into c was stopped that had"), "{refused}");
+        write("b", false);
+        let _loaded = run(&place, &b, shard(1, 1), false).unwrap().whole().unwrap();
+        write("a", false);
+        let again = run(&place, &a, None, true).unwrap();
+        assert_eq!((again.resumed_at, again.was_complete), (None, false), "{is_cluster}");
+        assert!(all_of(&place, "a"));
+        // One that is complete.
+        for resumes in [false, true] {
+            let _loaded = run(&place, &b, shard(1, 1), resumes).unwrap().whole().unwrap();
+            let again = run(&place, &a, None, true).unwrap();
+            assert!(!again.was_complete && all_of(&place, "a"), "{is_cluster} {resumes}");
+        }
+        // Shards of other numbers, and a whole load.
+        for (other, resumes) in
+            [(shard(1, 3), true), (shard(1, 3), false), (None, true), (None, false)]
+        {
+            let place = new();
+            write("a", true);
+            assert!(run(&place, &a, shard(1, 2), true).unwrap().failure.is_some());
+            write("b", true);
+            assert!(run(&place, &b, other, resumes).unwrap().failure.is_some());
+            write("b", false);
+            if other.is_none() && resumes {
+                assert!(run(&place, &a, shard(1, 2), true).is_err());
+                let _loaded = run(&place, &b, None, true).unwrap().whole().unwrap();
+            }
+            write("a", false);
+            // Neither when another shard of the first number has come between.
+            for shard in [shard(2, 2), shard(1, 2)] {
+                let again = run(&place, &a, shard, true).unwrap();
+                let found = (again.resumed_at, again.was_complete);
+                assert_eq!(found, (None, false), "{is_cluster} {other:?} {resumes}");
+            }
+            assert!(all_of(&place, "a"));
+        }
+        // A copy.
+        let (from, place) = (Place::directory(), new());
+        fill_long(&from.collection(), 9_000);
+        let stopped = copy((&from, &place), "x", &mut StopAfter(1, false)).unwrap();
+        assert!(stopped.is_interrupted);
+        let _loaded = run(&place, &b, shard(1, 2), false).unwrap().whole().unwrap();
+        let refused = copy((&from, &place), "x", &mut Unwatched).unwrap_err().to_string();
+        assert!(refused.contains("it is not empty"), "{refused}");
     }
 }
