@@ -46,6 +46,9 @@ pub struct LoadOptions {
     pub fields: Option<Vec<String>>,
     /// Rows before this one are not loaded: a load that was stopped has done so.
     pub first_row: u64,
+    /// Whether a load that was stopped goes on: documents of a cluster behind its last mark, which
+    /// may be before the first row, can be its own.
+    pub continues: bool,
 }
 
 impl LoadOptions {
@@ -60,6 +63,7 @@ impl LoadOptions {
             filter: None,
             fields: None,
             first_row: 0,
+            continues: false,
         }
     }
 
@@ -411,9 +415,10 @@ impl Load<'_> {
         let (mut done, mut ended) = (self.row, Ok(()));
         for (at, (row, key, document)) in rows.into_iter().enumerate() {
             let is_inserted = inserted.as_ref().map(|inserted| inserted.get(at) == Some(&true));
-            // Behind the mark of a load that continues, or after an error, some may be its own.
+            // Of a load that continues, also before its first mark, or after an error, some may be
+            // its own.
             let may_be_own = inserts_remote
-                && is_inserted.is_none_or(|is_inserted| !is_inserted && self.options.first_row > 0);
+                && is_inserted.is_none_or(|is_inserted| !is_inserted && self.options.continues);
             ended = if is_inserted == Some(true) || may_be_own && self.has(&key, &document)? {
                 self.loaded.documents += 1;
                 Ok(())

@@ -153,10 +153,15 @@ fn rows_are_loaded_into_a_cluster_as_into_a_directory() -> Result<()> {
         assert_eq!(theirs.lines, ours.lines);
         assert_eq!(all_sorted(&there.1)?, all_sorted(&here.1)?);
         if mode == LoadMode::Insert {
-            // Behind the mark of a load that continues, its own documents are no others'.
-            let again = LoadOptions { first_row: 1, ..options };
-            let done = loaded(&there, &KEYS, &again, &mut Notes::default())?;
-            assert_eq!((done.documents, done.existing, done.bad), (3, 2, 1));
+            // Of a load that continues, its own documents are no others', also if it was stopped
+            // before the first mark.
+            for (first_row, continues, expected) in
+                [(1, true, (3, 2, 1)), (0, true, (4, 2, 1)), (0, false, (0, 6, 1))]
+            {
+                let again = LoadOptions { first_row, continues, ..options.clone() };
+                let done = loaded(&there, &KEYS, &again, &mut Notes::default())?;
+                assert_eq!((done.documents, done.existing, done.bad), expected);
+            }
         }
     }
     Ok(())

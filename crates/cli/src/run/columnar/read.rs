@@ -80,24 +80,24 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         marks,
     };
     run.progress.start(sources.iter().map(|source| source.bytes).sum());
+    let continues = run.marks.as_ref().is_some_and(Marks::continue_one);
     let later = sources.into_iter().enumerate().skip(start.input);
     let ended = later.map(|(input, source)| {
         let first_row = if input == start.input { start.offset } else { 0 };
-        run.load(input, source, &LoadOptions { first_row, ..options.clone() })
+        run.load(input, source, &LoadOptions { first_row, continues, ..options.clone() })
     });
     let ended = ended.collect::<Result<(), _>>().and_then(|()| {
         run.bad.flush()?;
         let complete = |marks: &Marks| marks.complete(&database, &collection);
         Ok(run.marks.as_ref().map_or(Ok(()), complete)?)
     });
-    let continued = run.marks.as_ref().is_some_and(Marks::continue_one);
     let (took, count) = (run.start.elapsed(), run.count);
     run.progress.end(took, count);
     drop(run);
     place.leave_nothing(&database, collection, is_new_collection && ended.is_err())?;
     // The database is closed in any case, so that the next command has nothing to replay.
     let closed = place.close(database);
-    if continued {
+    if continues {
         let name = args.files.get(start.input).map(|path| path.display());
         let name = name.map_or_else(String::new, |name| format!(" of {name}"));
         note(&format!("continued at row {}{name}", grouped(start.offset)));
