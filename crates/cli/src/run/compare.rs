@@ -1,15 +1,18 @@
 //! `verify --against`, and what `copy --verify` does in the end: compares collections.
 
+use super::copy::definition;
 use super::end::{self, End};
 use crate::args::VerifyArgs;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::output::{Output, note};
+use crate::output::Output;
 use crate::progress::Progress;
 use crate::units::{counted, grouped};
 use flagstone::internal::env::{Clock, SystemClock};
+use flagstone::report::IndexInfo;
 use flagstone::{Collection, Moment};
 use flagstone_load::{Comparison, Count, Watcher, What, compare};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
@@ -23,6 +26,12 @@ pub(super) fn run(args: &VerifyArgs, other: &Path) -> Result<(), Failure> {
             [] => first.names()?,
             named => named.to_vec(),
         };
+        let mut names = names;
+        if args.collections.is_empty() {
+            names.extend(second.names()?);
+            names.sort_unstable();
+            names.dedup();
+        }
         let mut found = Vec::new();
         for name in names {
             let pair = (first.existing(&name)?, second.existing(&name)?);
@@ -31,14 +40,6 @@ pub(super) fn run(args: &VerifyArgs, other: &Path) -> Result<(), Failure> {
                 return Err(Failure::NotFound(format!("{text} a collection {name:?}")));
             }
             found.push((name, pair));
-        }
-        if args.collections.is_empty() {
-            let mut others = second.names()?;
-            others.retain(|name| !found.iter().any(|(found, _)| found == name));
-            if !others.is_empty() {
-                let names = others.join(", ");
-                note(&format!("only {} has, and they are not compared: {names}", second.shown));
-            }
         }
         let progress = &mut Progress::on_terminal();
         Pair { first: &first, second: &second }.compare(&found, progress)
@@ -67,10 +68,16 @@ impl Pair<'_> {
                 // What expires while both are read may be in one count alone.
                 let documents = counted(found.documents.0, "document");
                 output.line(&format!("{name}: {documents}, checksum {:016x}", found.sum))?;
-                continue;
+            } else {
+                self.draw(name, &found, &mut output)?;
             }
-            self.draw(name, &found, &mut output)?;
-            differing.push(name.as_str());
+            let indexes = self.indexes((one.as_ref(), other.as_ref()));
+            for index in &indexes {
+                output.line(&format!("{name}: index {index}"))?;
+            }
+            if found.differing > 0 || !indexes.is_empty() {
+                differing.push(name.as_str());
+            }
         }
         output.flush()?;
         if differing.is_empty() {
@@ -79,6 +86,34 @@ impl Pair<'_> {
         let names = differing.join(", ");
         let (first, second) = (&self.first.shown, &self.second.shown);
         Err(Failure::Check(format!("{first} and {second} differ: {names}")))
+    }
+
+    /// Says which indexes differ. A cluster has plain ones in the place of those by which documents
+    /// expire. One that is not ready is as good as none.
+    fn indexes(self, (one, other): (Option<&Collection>, Option<&Collection>)) -> Vec<String> {
+        let has_plain = self.first.is_cluster() || self.second.is_cluster();
+        let of = |side: Option<&Collection>| -> BTreeMap<String, IndexInfo> {
+            let all = side.map_or_else(Vec::new, Collection::indexes).into_iter();
+            let defined = all.filter(|info| info.is_ready).map(|info| {
+                let mut defined = definition(&info);
+                defined.expires_after = defined.expires_after.filter(|_| !has_plain);
+                (info.name, defined)
+            });
+            defined.collect()
+        };
+        let (ours, theirs) = (of(one), of(other));
+        let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        let differing = names.into_iter().filter_map(|name| {
+            Some(match (ours.get(name), theirs.get(name)) {
+                (Some(mine), Some(other)) if mine == other => return None,
+                (Some(_), None) => format!("{name} is only in {}", self.first.shown),
+                (None, _) => format!("{name} is only in {}", self.second.shown),
+                (Some(_), Some(_)) => {
+                    format!("{name} has another definition in {}", self.second.shown)
+                }
+            })
+        });
+        differing.collect()
     }
 
     fn compare_one(

@@ -100,8 +100,9 @@ impl Copying<'_> {
         for one in &all {
             let copied = self.copy(one)?;
             (documents, bytes) = (documents + copied.documents, bytes + copied.bytes);
+            // Also what was dropped since.
+            self.create_indexes(one)?;
             if !copied.was_complete {
-                self.create_indexes(one)?;
                 self.of((&one.from, &one.to), one.bytes).finish()?;
             }
         }
@@ -233,7 +234,7 @@ impl Copying<'_> {
 }
 
 /// What an index is, without what it has.
-fn definition(info: &IndexInfo) -> IndexInfo {
+pub(super) fn definition(info: &IndexInfo) -> IndexInfo {
     let mut info = info.clone();
     (info.is_ready, info.entries, info.documents_done, info.uses) = (false, 0, 0, 0);
     info

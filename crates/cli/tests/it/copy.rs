@@ -136,12 +136,47 @@ fn a_comparison_names_the_keys_that_differ_and_its_exit_code_says_so() {
     let others = place.run("verify db --against to people");
     assert_eq!((others.code, others.stderr.contains("more")), (1, false));
     let others = place.run("verify db --against to");
-    assert!(others.stderr.contains("only to has, and they are not compared: more\n"), "{others:?}");
+    assert_eq!(
+        (others.code, others.stdout.contains("more: 0 documents in db, 1 in to")),
+        (1, true)
+    );
+    place.ok("copy db same");
+    place.ok("verify db --against same");
+    place.ok("put same more k {}");
+    let lone = place.run("verify db --against same");
+    assert_eq!((lone.code, &lone.stderr[..]), (1, "flagstone: db and same differ: more\n"));
     place.fails(
         "verify db --against to nobody",
         1,
         "neither db nor to has a collection \"nobody\"",
     );
+}
+
+/// Indexes were not compared, and a copy that was complete did not create them again.
+#[test]
+fn a_comparison_finds_indexes_that_differ_and_a_copy_creates_what_is_missing() {
+    let place = filled();
+    place.ok("copy db to");
+    place.ok("index drop to comments by_author");
+    place.ok("index create to people more n");
+    let compared = place.run("verify db --against to");
+    assert_eq!(compared.stderr, "flagstone: db and to differ: comments, people\n");
+    for said in ["comments: index by_author is only in db\n", "people: index more is only in to\n"]
+    {
+        assert!(compared.stdout.contains(said), "{compared:?}");
+    }
+    place.ok("index drop to people more");
+    let again = place.run("copy db to --verify");
+    assert_eq!(again.code, 0, "{again:?}");
+    assert!(again.stderr.contains("comments: copied before, to its end\n"), "{again:?}");
+    assert!(again.stderr.contains("comments: index by_author of 3,000 entries in "), "{again:?}");
+    place.ok("verify to --against db");
+    place.ok("index drop to people mails");
+    place.ok("index create to people mails mail");
+    let compared = place.run("verify db --against to people");
+    assert_eq!(compared.code, 1, "{compared:?}");
+    let said = "people: index mails has another definition in to\n";
+    assert!(compared.stdout.contains(said), "{compared:?}");
 }
 
 #[test]
