@@ -192,11 +192,11 @@ impl Copying<'_> {
         let copied = copy.run(&mut progress_of(self.args.progress));
         let copied = copied.map_err(|error| self.refused(error))?;
         if copied.was_complete {
-            note(&format!("{}: copied before, to its end", one.name));
+            self.note_known(&one.name, "copied before, to its end");
             return Ok(copied);
         }
         if let Some(key) = &copied.resumed_behind {
-            note(&format!("{}: continued behind key {key}", one.name));
+            self.note_known(&one.name, &format!("continued behind key {key}"));
         }
         let (documents, bytes) = (counted(copied.documents, "document"), show_bytes(copied.bytes));
         let seconds = copied.took.as_secs_f64();
@@ -205,6 +205,11 @@ impl Copying<'_> {
             return Err(stopped());
         }
         Ok(copied)
+    }
+
+    /// Says what an earlier copy has done. Nothing tells whether a cluster has changed since.
+    fn note_known(&self, name: &str, done: &str) {
+        note(&format!("{name}: {done}{}", unseen(self.from.is_cluster())));
     }
 
     fn create_indexes(&self, one: &One) -> Result<(), Failure> {
@@ -233,6 +238,16 @@ impl Copying<'_> {
     }
 }
 
+/// What is said of the documents that an earlier copy has read.
+const fn unseen(is_cluster: bool) -> &'static str {
+    if is_cluster {
+        "; a cluster has no version, so what changed there since is not copied: --verify finds it, \
+         and a copy into a new target has it"
+    } else {
+        ""
+    }
+}
+
 /// What an index is, without what it has.
 pub(super) fn definition(info: &IndexInfo) -> IndexInfo {
     let mut info = info.clone();
@@ -243,4 +258,15 @@ pub(super) fn definition(info: &IndexInfo) -> IndexInfo {
 fn stopped() -> Failure {
     let text = "stopped before the end; run it again to go on";
     Failure::Interrupted(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unseen;
+
+    #[test]
+    fn a_copy_of_a_cluster_that_goes_on_says_what_it_has_not_read() {
+        assert!(unseen(true).contains("what changed there since is not copied: --verify finds it"));
+        assert_eq!(unseen(false), "");
+    }
 }

@@ -72,6 +72,16 @@ fn collections_go_to_a_cluster_and_back() {
     assert_eq!(differs.code, 1, "{differs:?}");
     assert!(differs.stdout.contains("\n  \"new\" is only in back\n"), "{differs:?}");
     assert_eq!(place.ok("get db people k --expires"), place.ok("get back people k --expires"));
+    // Nothing tells what has changed in a cluster.
+    place.ok(&format!("put {to} people newer {{\"mail\":\"c\"}}"));
+    let again = place.run(&format!("copy {to} back people"));
+    let note = "people: copied before, to its end; a cluster has no version, so what changed there";
+    assert!((again.code, again.stderr.contains(note)) == (0, true), "{again:?}");
+    let changed = place.run(&format!("copy {to} back people --verify"));
+    assert!(
+        (changed.code, changed.stderr.ends_with("differ: people\n")) == (1, true),
+        "{changed:?}"
+    );
     let explained = place.ok("find back comments {\"author\":\"x\"} --explain");
     assert!(explained.contains("by_author"), "{explained}");
 }
