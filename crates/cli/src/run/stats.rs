@@ -213,6 +213,11 @@ const fn warning(bytes: u64) -> &'static str {
 
 /// The partitions of a collection of a cluster.
 fn draw_buckets(out: &mut String, collection: &Value) {
+    if let Some(error) = collection["error"].as_str() {
+        let name = collection["name"].as_str().unwrap_or_default();
+        let _always = writeln!(out, "{:<14} {name}: cannot be read: {error}", "collection");
+        return;
+    }
     let bytes = number(&collection["bucket_bytes"]);
     let _always = writeln!(
         out,
@@ -231,6 +236,14 @@ fn draw_buckets(out: &mut String, collection: &Value) {
 mod tests {
     use super::draw;
     use serde_json::json;
+
+    #[test]
+    fn a_collection_that_cannot_be_read_has_its_error_in_its_row() {
+        let failed = json!({"name": "c", "error": "unavailable"});
+        let drawn = draw(&json!({"nodes": [], "copies": {}, "collections": [failed]}));
+        let row = "collection     c: cannot be read: unavailable\n";
+        assert!(drawn.ends_with(row), "{drawn}");
+    }
 
     /// Partitions that are too large were shown as all others.
     #[test]

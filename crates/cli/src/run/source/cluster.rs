@@ -4,14 +4,16 @@ use super::here;
 use super::model::{Documents, ShownIndex, Source};
 use crate::failure::Failure;
 use crate::output::note;
+use flagstone::doc::Map;
 #[cfg(all(feature = "server", unix))]
 use flagstone::internal::RemoteDatabase;
-use flagstone::internal::summary;
+use flagstone::internal::summary::{self, KnownIndex};
 use flagstone::{Collection, Database, Space, Value, doc};
 use flagstone_cluster::Cluster;
 use std::path::Path;
 #[cfg(all(feature = "server", unix))]
 use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
 /// A cluster.
 pub(in crate::run) struct Clustered {
@@ -80,6 +82,15 @@ impl Clustered {
         Ok(())
     }
 
+    /// Returns what is shown of a collection and of its indexes, if there is one.
+    fn about(&self, name: &str) -> flagstone::Result<Option<(Map, Vec<KnownIndex>)>> {
+        let Some(collection) = self.cluster.existing(name)? else { return Ok(None) };
+        let Some(mut layout) = self.cluster.layout(name)? else { return Ok(None) };
+        layout.insert("name", name);
+        layout.insert("documents", collection.approximate_count());
+        Ok(Some((layout, summary::indexes(&collection))))
+    }
+
     fn documents(&self, collection: Collection) -> Box<dyn Documents> {
         here::documents(self.scratch.clone(), collection)
     }
@@ -104,14 +115,21 @@ impl Source for Clustered {
 
     fn stats(&self) -> Result<(Value, Vec<(String, ShownIndex)>), Failure> {
         let (mut indexes, mut collections) = (Vec::new(), Vec::new());
-        for name in self.cluster.collections()? {
-            let Some(collection) = self.cluster.existing(&name)? else { continue };
-            let Some(mut layout) = self.cluster.layout(&name)? else { continue };
-            layout.insert("name", name.as_str());
-            layout.insert("documents", collection.approximate_count());
-            collections.push(Value::Map(layout));
-            let known = summary::indexes(&collection).into_iter();
-            indexes.extend(known.map(|index| (name.clone(), index.into())));
+        let names = self.cluster.collections()?;
+        for (name, found) in side_by_side(names, |name| self.about(name)) {
+            match found {
+                Ok(Some((row, known))) => {
+                    collections.push(Value::Map(row));
+                    indexes.extend(known.into_iter().map(|index| (name.clone(), index.into())));
+                }
+                // It was dropped meanwhile.
+                Ok(None) => {}
+                // The others are shown.
+                Err(error) => {
+                    let error = error.to_string();
+                    collections.push(doc!({ "name": (name), "error": (error) }));
+                }
+            }
         }
         let mut stats = self.cluster.facts()?;
         if let Value::Map(stats) = &mut stats {
@@ -142,5 +160,60 @@ impl Source for Clustered {
         let Self { cluster, scratch } = *self;
         drop(scratch);
         Ok(cluster.close()?)
+    }
+}
+
+/// The most collections that are asked about at once.
+const AT_ONCE: usize = 8;
+
+/// Does `work` with each name, several at once, and returns what it finds, in the same order.
+fn side_by_side<T: Send>(names: Vec<String>, work: impl Fn(&str) -> T + Sync) -> Vec<(String, T)> {
+    let threads = names.len().min(AT_ONCE);
+    let waiting = Mutex::new(names.into_iter().enumerate());
+    let take = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let run = || {
+        let mut found = Vec::new();
+        while let Some((at, name)) = take() {
+            let one = work(&name);
+            found.push((at, (name, one)));
+        }
+        found
+    };
+    let mut found = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        joined.flatten().collect::<Vec<_>>()
+    });
+    found.sort_unstable_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, found)| found).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Condvar, MutexGuard};
+    use std::time::Duration;
+
+    /// All were asked one after another, and an answer waited for the sum of the others.
+    #[test]
+    fn work_is_done_side_by_side_and_found_in_order() {
+        let names: Vec<String> = (0..40).map(|n| format!("c{n}")).collect();
+        let (begun, changed) = (Mutex::new(0), Condvar::new());
+        let lock =
+            || -> MutexGuard<'_, usize> { begun.lock().unwrap_or_else(PoisonError::into_inner) };
+        // None of the first ends before so many have begun.
+        let found = side_by_side(names.clone(), |name| {
+            *lock() += 1;
+            changed.notify_all();
+            let wait = changed
+                .wait_timeout_while(lock(), Duration::from_secs(30), |begun| *begun < AT_ONCE);
+            let (_begun, timeout) = wait.unwrap_or_else(PoisonError::into_inner);
+            (name.to_owned(), timeout.timed_out())
+        });
+        let expected = names.into_iter().map(|name| (name.clone(), (name, false)));
+        assert_eq!(found, expected.collect::<Vec<_>>());
+        assert_eq!(side_by_side(Vec::new(), str::len), []);
     }
 }
