@@ -214,10 +214,10 @@ impl Group<'_> {
                 Claimed::Stale => return Ok(Round::Again),
                 Claimed::Duplicate(at, error) => {
                     // Those before it are written, those behind it come with the next round.
-                    let first = values.places[at];
+                    let (first, decided) = (values.places[at], results.len());
                     results.truncate(first);
                     results.push((Err(error), false));
-                    for (_, item) in &left[first..] {
+                    for (_, item) in &left[first..decided] {
                         documents.entry(item.row.clone()).or_default().is_written = false;
                     }
                 }

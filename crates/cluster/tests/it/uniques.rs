@@ -17,7 +17,7 @@ use flagstone_testkit::{Rng, rounds, seed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 fn put(documents: &Collection, key: u64, n: i64) -> Result<()> {
@@ -129,10 +129,57 @@ fn documents_of_one_call_are_judged_one_after_another() {
     // Two new ones of one value.
     refused(remote.put_many(encoded(&[(8, 8), (9, 8)])), "value 8 of key 8 already: key 9");
     remote.put_many(encoded(&[(7, 10), (7, 11)])).unwrap();
+    // One before the refused one is put, though it comes once more behind it.
+    refused(remote.put_many(encoded(&[(7, 12), (9, 8), (7, 8)])), "value 8 of key 8 already");
+    assert_eq!(all()[7], Some(12));
     assert_eq!(documents.verify_indexes().unwrap().entries, 7);
     assert_eq!(claims(&mem), 7);
     let error = cluster.rebalance("c", 4, |_| ControlFlow::Continue(())).unwrap_err();
     assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("\"by n\""));
+}
+
+/// Calls of one process that wait for one bucket are written together.
+#[test]
+fn a_refused_write_does_not_undo_one_of_its_group() {
+    let mem = Arc::new(Mem::new());
+    let (cluster, documents) = collection(&mem);
+    assert!(cluster.rebalance("c", 1, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    documents.create_index("by n", by_n().unique()).unwrap();
+    put(&documents, 5, 5).unwrap();
+    documents.put(1, Json(r#"{"n":1,"m":0}"#)).unwrap();
+    let count = |it: &mut DocumentMut| {
+        let m = it.int("m").unwrap();
+        it.set("m", m + 1).map(drop)
+    };
+    let (begun, begins) = mpsc::channel();
+    let (ends, end) = mpsc::channel();
+    let soon = || std::thread::sleep(Duration::from_millis(100));
+    std::thread::scope(|scope| {
+        let documents = &documents;
+        let mut is_first = true;
+        let leader = scope.spawn(move || {
+            documents.update(5, |_: &mut DocumentMut| {
+                if std::mem::take(&mut is_first) {
+                    begun.send(()).unwrap();
+                    end.recv().unwrap();
+                }
+                Ok(())
+            })
+        });
+        begins.recv().unwrap();
+        let first = scope.spawn(|| documents.update(1, count));
+        soon();
+        let second = scope.spawn(|| put(documents, 2, 5));
+        soon();
+        let third = scope.spawn(|| documents.update(1, count));
+        soon();
+        ends.send(()).unwrap();
+        leader.join().unwrap().unwrap();
+        assert!(first.join().unwrap().unwrap() && third.join().unwrap().unwrap());
+        refused(second.join().unwrap(), "has the value 5 of key 5");
+    });
+    assert_eq!(documents.get(1).unwrap().unwrap().int("m"), Some(2));
+    assert_eq!(n_of(&documents, 2), None);
 }
 
 #[test]
@@ -284,6 +331,10 @@ struct Owner<'a> {
     first: u64,
     /// The values that each document may have.
     known: BTreeMap<u64, BTreeSet<Option<i64>>>,
+    /// The document that all threads of its process count in.
+    counter: u64,
+    /// How often this one has counted: for certain, and at most.
+    counted: (i64, i64),
 }
 
 impl Owner<'_> {
@@ -310,9 +361,29 @@ impl Owner<'_> {
         }
     }
 
+    fn count(&mut self) {
+        let counted = self.documents.update(self.counter, |it: &mut DocumentMut| {
+            let m = it.int("m").unwrap();
+            it.set("m", m + 1).map(drop)
+        });
+        let (certain, most) = &mut self.counted;
+        match counted.map_err(|error| error.kind()) {
+            Ok(is_there) => {
+                assert!(is_there);
+                *certain += 1;
+                *most += 1;
+            }
+            Err(ErrorKind::Unknown) => *most += 1,
+            Err(ErrorKind::Unavailable | ErrorKind::Conflict) => {}
+            Err(kind) => panic!("{kind}"),
+        }
+    }
+
     fn step(&mut self) {
-        if self.rng.below(6) == 0 {
-            return self.put_many();
+        match self.rng.below(6) {
+            0 => return self.put_many(),
+            1 | 2 => self.count(),
+            _ => {}
         }
         let key = self.first + self.rng.below(OWNED);
         let may_be = self.known.entry(key).or_insert_with(|| BTreeSet::from([None])).clone();
@@ -363,7 +434,8 @@ fn race(seed: u64, steps: u64) {
     let mem = Arc::new(Mem::with_faults(seed, Faults::default()));
     let (cluster, documents) = collection(&mem);
     let is_first = seed.is_multiple_of(2);
-    if seed.is_multiple_of(3) {
+    if !seed.is_multiple_of(3) {
+        // The calls of a process often meet in one group.
         let watch = |_| ControlFlow::Continue(());
         assert!(cluster.rebalance("c", 1, watch).unwrap().is_continue());
     }
@@ -375,13 +447,19 @@ fn race(seed: u64, steps: u64) {
         taken: AtomicU64::new(0),
         duplicates: AtomicU64::new(0),
     };
-    let owners: Vec<Owner<'_>> = (0..4)
+    let processes = [collection(&mem), collection(&mem)];
+    let counters = [2000, 2001];
+    for counter in counters {
+        documents.put(counter, Json(format!(r#"{{"n":{counter},"m":0}}"#))).unwrap();
+    }
+    let owners: Vec<Owner<'_>> = (0..6)
         .map(|thread| {
-            let own = connect(&mem);
-            let documents = own.collection("c").unwrap();
+            let process = thread as usize % 2;
+            let (documents, counter) = (processes[process].1.clone(), counters[process]);
             let (rng, first) = (Rng::new(seed ^ (thread << 32)), thread * 100);
-            let (mem, shared, known, clusters) = (&mem, &shared, BTreeMap::new(), vec![own]);
-            Owner { documents, mem, clusters, shared, rng, first, known }
+            let (mem, shared, known, clusters) = (&mem, &shared, BTreeMap::new(), Vec::new());
+            let counted = (0, 0);
+            Owner { documents, mem, clusters, shared, rng, first, known, counter, counted }
         })
         .collect();
     if !is_first {
@@ -403,6 +481,14 @@ fn race(seed: u64, steps: u64) {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     calm(&mem);
+    for counter in counters {
+        let own = || owners.iter().filter(|owner| owner.counter == counter);
+        let (certain, most) =
+            own().fold((0, 0), |sum, owner| (sum.0 + owner.counted.0, sum.1 + owner.counted.1));
+        let m = documents.get(counter).unwrap().unwrap().int("m").unwrap();
+        assert!(certain <= m && m <= most, "seed {seed}: {m} of {certain} to {most}");
+        assert!(certain > 10, "seed {seed}: {certain}");
+    }
     let mut holders: BTreeMap<i64, u64> = BTreeMap::new();
     for (key, may_be) in owners.iter().flat_map(|owner| &owner.known) {
         let n = n_of(&documents, *key);
