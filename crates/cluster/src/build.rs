@@ -234,7 +234,7 @@ fn index_page(ground: &Ground, (rows, id): (Generation, u32), bucket: &mut Bucke
 /// Claims the values of the documents of a page. Returns false if the collection has changed.
 ///
 /// # Errors
-/// Duplicate.
+/// Duplicate; Unavailable if others claim one of them all the time; those of the store.
 fn claimed(
     ground: &Ground,
     view: &Arc<View>,
@@ -254,7 +254,7 @@ fn claimed(
     match Claims::of(ground, view)?.claim(&wanted)? {
         Claimed::All => Ok(true),
         Claimed::Stale => Ok(false),
-        Claimed::Duplicate(_, error) => Err(error),
+        Claimed::Refused(_, error) => Err(error),
     }
 }
 

@@ -36,8 +36,8 @@ use std::time::Duration;
 
 /// The epoch of the partitions of claims, until they are given up.
 const EPOCH: i32 = 1;
-/// How often claims are tried to be got.
-const TRIES: u32 = 100;
+/// How often claims are tried to be got. The bucket waits meanwhile, about half a second.
+const TRIES: u32 = 40;
 /// After so many looks at a document whose claim is in the way, its writer is kept from writing it.
 const LOOKS: u32 = 8;
 /// How long ago a row without a document has expired: no clock of a reader is so far behind.
@@ -55,9 +55,8 @@ pub(crate) struct Wanted {
 /// What became of claims.
 pub(crate) enum Claimed {
     All,
-    /// Another document has the value of this one of those that were wanted. Those before it are
-    /// claimed.
-    Duplicate(usize, Error),
+    /// This one of those that were wanted cannot be claimed. Those before it are.
+    Refused(usize, Error),
     /// The collection has changed: nothing must be written that was decided before.
     Stale,
 }
@@ -112,12 +111,11 @@ impl<'g> Claims<'g> {
     /// Claims values, all of different names, for documents that were read before.
     ///
     /// # Errors
-    /// Unavailable if others claim them, too, all the time; those of the store. Some may be claimed
-    /// nevertheless: they are in nobody's way for long.
+    /// Those of the store. Some may be claimed nevertheless: they are in nobody's way for long.
     pub(crate) fn claim(&self, wanted: &[Wanted]) -> Result<Claimed> {
         let mut left: Vec<usize> = (0..wanted.len()).collect();
         let mut looks = vec![0_u32; wanted.len()];
-        let (mut backoff, mut duplicate) = (Backoff::of(TRIES), None);
+        let (mut backoff, mut refused) = (Backoff::of(TRIES), None);
         while !left.is_empty() {
             let names = left.iter().map(|at| (wanted[*at].index.id, &wanted[*at].value));
             let Some(rows) = self.read(names)? else { return Ok(Claimed::Stale) };
@@ -126,16 +124,21 @@ impl<'g> Claims<'g> {
                 let one = &wanted[at];
                 if let Some(row) = row.as_ref().filter(|row| row.value != one.key) {
                     looks[at] += 1;
-                    match self.look_into(one, &row.value, looks[at] > LOOKS)? {
-                        Found::Has => {
-                            // Those before it are claimed nevertheless: they may be written.
-                            let error = duplicate_of(&one.index, &one.value, &row.value, &one.key);
-                            duplicate = Some((at, error));
-                            break;
+                    let error = match self.look_into(one, &row.value, looks[at] > LOOKS) {
+                        Ok(Found::Has) => {
+                            Some(duplicate_of(&one.index, &one.value, &row.value, &one.key))
                         }
-                        Found::Free => {}
-                        Found::Unclear => continue,
-                        Found::Stale => return Ok(Claimed::Stale),
+                        Ok(Found::Free) => None,
+                        Ok(Found::Unclear) => continue,
+                        Ok(Found::Stale) => return Ok(Claimed::Stale),
+                        // Of the other document, not of the store.
+                        Err(error) if error.kind() == ErrorKind::Corruption => Some(error),
+                        Err(error) => return Err(error),
+                    };
+                    if let Some(error) = error {
+                        // Those before it are claimed nevertheless: they may be written.
+                        refused = Some((at, error));
+                        break;
                     }
                 }
                 let partition = self.partition(&one.value);
@@ -160,18 +163,23 @@ impl<'g> Claims<'g> {
                 }
             })?;
             let claimed = claimed.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let end = duplicate.as_ref().map_or(wanted.len(), |(at, _)| *at);
+            let end = refused.as_ref().map_or(wanted.len(), |(at, _)| *at);
             left.retain(|at| *at < end && !claimed.contains(at));
-            if !left.is_empty() && !backoff.again() {
+            if let Some(&first) = left.first()
+                && !backoff.again()
+            {
                 let text = format!(
-                    "values of unique indexes of collection {:?} (table rows, c = {}) were claimed \
-                     by others {TRIES} times: nothing was written; try again",
-                    self.ground.name, self.rows.number
+                    "a value of unique index {:?} of collection {:?} (table rows, c = {}) was \
+                     claimed by others {TRIES} times: nothing was written; try again",
+                    wanted[first].index.name(),
+                    self.ground.name,
+                    self.rows.number
                 );
-                return Err(Error::new(ErrorKind::Unavailable, text));
+                refused = Some((first, Error::new(ErrorKind::Unavailable, text)));
+                break;
             }
         }
-        Ok(duplicate.map_or(Claimed::All, |(at, error)| Claimed::Duplicate(at, error)))
+        Ok(refused.map_or(Claimed::All, |(at, error)| Claimed::Refused(at, error)))
     }
 
     /// Reads claims. Returns `None` if they are given up.

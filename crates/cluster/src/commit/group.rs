@@ -212,7 +212,7 @@ impl Group<'_> {
             match claims.claim(&values.wanted)? {
                 Claimed::All => {}
                 Claimed::Stale => return Ok(Round::Again),
-                Claimed::Duplicate(at, error) => {
+                Claimed::Refused(at, error) => {
                     // Those before it are written, those behind it come with the next round.
                     let (first, decided) = (values.places[at], results.len());
                     results.truncate(first);

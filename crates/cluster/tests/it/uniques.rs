@@ -7,14 +7,16 @@ use flagstone::remote::Row;
 use flagstone::{
     Collection, DocumentMut, ErrorKind, Expires, Index, Json, Patch, Result, Space, doc,
 };
-use flagstone_base::Moment;
+use flagstone_base::{Moment, Slice};
 use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Fate, Faults, Mem};
-use flagstone_cluster::store::{Kind, Partition, StoredRow};
+use flagstone_cluster::store::{
+    Batch, Change, Freshness, Kind, Outcome, Partition, RowsRequest, Store, StoredRow, Token,
+};
 use flagstone_doc::Encoder;
 use flagstone_env::{Clock, ManualClock};
 use flagstone_testkit::{Rng, rounds, seed};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -646,6 +648,106 @@ fn a_slow_writer_does_not_write_a_value_that_was_taken() {
             documents.verify_indexes().unwrap();
         }
     }
+}
+
+/// Others that claim the value that key 2 is to get, each before a batch of its claim.
+struct Others {
+    mem: Arc<Mem>,
+    /// Their keys; the last one comes again and again if `is_endless`.
+    keys: Mutex<VecDeque<u64>>,
+    is_endless: bool,
+    tokens: AtomicU64,
+    reads: AtomicU64,
+    /// Each that has claimed, and each whose document was changed, and how many readings there
+    /// were before.
+    seen: Mutex<Vec<(u64, &'static str, u64)>>,
+}
+
+impl Others {
+    fn of(mem: &Arc<Mem>, keys: &[u64], is_endless: bool) -> Arc<Self> {
+        let (keys, seen) = (Mutex::new(keys.iter().copied().collect()), Mutex::default());
+        let (tokens, reads) = (AtomicU64::new(1), AtomicU64::new(0));
+        Arc::new(Self { mem: Arc::clone(mem), keys, is_endless, tokens, reads, seen })
+    }
+}
+
+impl Hooks for Arc<Others> {
+    fn before_rows(&self) {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn before_batch(&self, batch: &Batch) {
+        let see = |key: u64, what: &'static str| {
+            self.seen.lock().unwrap().push((key, what, self.reads.load(Ordering::SeqCst)));
+        };
+        for change in &batch.changes {
+            let Change::Set { kind, row } = change else { continue };
+            if *kind == Kind::DOCUMENTS {
+                let all = [98, 99].into_iter();
+                all.filter(|key| row.key[..] == stored_key(*key)).for_each(|key| see(key, "kept"));
+                continue;
+            }
+            if row.token.is_none() || row.value[..] != stored_key(2) {
+                continue;
+            }
+            let mut keys = self.keys.lock().unwrap();
+            let Some(key) = keys.pop_front() else { continue };
+            if self.is_endless {
+                keys.push_front(key);
+            }
+            see(key, "claims");
+            let number = self.tokens.fetch_add(1, Ordering::SeqCst);
+            let token = Some(Token(number.to_be_bytes()));
+            let row = StoredRow { value: stored_key(key).into(), token, ..row.clone() };
+            set_row(&self.mem, batch.partition, *kind, row);
+        }
+    }
+}
+
+/// Sets a row, whatever is there.
+fn set_row(mem: &Mem, partition: Partition, kind: Kind, row: StoredRow) {
+    let (keys, freshness) = (Vec::new(), Freshness::Serial);
+    let read = mem.rows(&[RowsRequest { partition, keys, freshness }]).pop().unwrap().unwrap();
+    let (conditions, changes) = (Vec::new(), vec![Change::Set { kind, row }]);
+    let batch = Batch { partition, epoch: read.epoch.unwrap(), conditions, changes };
+    assert_eq!(mem.batch(&batch).unwrap(), Outcome::Applied);
+}
+
+/// A collection of one bucket with the index.
+fn one_bucket(mem: &Arc<Mem>) -> (Cluster, Collection) {
+    let (cluster, documents) = collection(mem);
+    assert!(cluster.rebalance("c", 1, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    documents.create_index("by n", by_n().unique()).unwrap();
+    (cluster, documents)
+}
+
+#[test]
+fn a_value_that_cannot_be_claimed_fails_only_its_own_write() {
+    let mem = Arc::new(Mem::new());
+    let (_a, documents) = one_bucket(&mem);
+    put(&documents, 5, 50).unwrap();
+    let all = || [1, 2, 3].map(|key| n_of(&documents, key));
+    // Others claim it all the time.
+    let others = Others::of(&mem, &[99], true);
+    let cluster = Cluster::over(Hooked::over(Arc::clone(&mem) as _, others)).unwrap();
+    let contested = cluster.collection("c").unwrap();
+    let remote = flagstone::internal::remote_of(&contested).unwrap();
+    let error = remote.put_many(encoded(&[(1, 1), (2, 77), (3, 3)])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("claimed by others"), "{error}");
+    assert_eq!(all(), [Some(1), None, Some(3)]);
+    // The document that has it cannot be read.
+    let is_document =
+        |(kind, row): &(Kind, StoredRow)| *kind == Kind::DOCUMENTS && row.key[..] == stored_key(5);
+    let has_it = |at: &Partition| mem.all_rows(*at).iter().any(is_document);
+    let at = mem.partitions().into_iter().find(has_it).unwrap();
+    let (kind, row) = mem.all_rows(at).into_iter().find(is_document).unwrap();
+    set_row(&mem, at, kind, StoredRow { value: Slice::copy_of(b"\x01junk"), ..row });
+    let remote = flagstone::internal::remote_of(&documents).unwrap();
+    let error = remote.put_many(encoded(&[(1, 4), (2, 50), (3, 5)])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(error.to_string().contains("document of key 5"), "{error}");
+    assert_eq!(all(), [Some(4), None, Some(5)]);
 }
 
 /// The same in Cassandra, without faults but those of the races.
