@@ -18,7 +18,9 @@ use crate::commit::{Claimed, Claims, Wanted};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::{Ground, View, no_answer, place, raise_all, refuse_while_moving, settle};
 use crate::side_by_side::side_by_side;
-use crate::store::{Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, StoredRow};
+use crate::store::{
+    Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, StoredRow, Token,
+};
 use flagstone::internal::duplicate;
 use flagstone::remote::{Catalog, NewIndex, RemoteIndex, Row};
 use flagstone_base::{Error, ErrorKind, KeyRange, Result, Slice, interrupt};
@@ -231,7 +233,8 @@ fn index_page(ground: &Ground, (rows, id): (Generation, u32), bucket: &mut Bucke
     }
 }
 
-/// Claims the values of the documents of a page. Returns false if the collection has changed.
+/// Claims the values of the documents of a page. Returns false if the collection, or one of those
+/// that are in the way of each other, has changed since.
 ///
 /// # Errors
 /// Duplicate; Unavailable if others claim one of them all the time; those of the store.
@@ -242,18 +245,23 @@ fn claimed(
     part: &Part,
 ) -> Result<bool> {
     let mut wanted: Vec<Wanted> = Vec::with_capacity(part.batch.changes.len());
-    let mut known: HashMap<Slice, Slice> = HashMap::new();
-    for (change, key) in part.batch.changes.iter().zip(&part.keys) {
+    let claims = Claims::of(ground, view)?;
+    let mut known: HashMap<&Slice, (&Slice, Option<Token>)> = HashMap::new();
+    for (change, (key, token)) in part.batch.changes.iter().zip(&part.documents_of) {
         let Change::Set { row, .. } = change else { continue };
-        if let Some(holder) = known.insert(row.key.clone(), key.clone()) {
-            return Err(duplicate(index, &row.key, &holder, key));
+        if let Some(holder) = known.insert(&row.key, (key, *token)) {
+            // A page is not read at one moment.
+            if claims.is_changed(&[holder, (key, *token)])? {
+                return Ok(false);
+            }
+            return Err(duplicate(index, &row.key, holder.0, key));
         }
         let (index, value) = (Arc::clone(index), row.key.clone());
-        wanted.push(Wanted { index, value, key: key.clone() });
+        wanted.push(Wanted { index, value, key: key.clone(), token: *token });
     }
-    match Claims::of(ground, view)?.claim(&wanted)? {
+    match claims.claim(&wanted)? {
         Claimed::All => Ok(true),
-        Claimed::Stale => Ok(false),
+        Claimed::Stale | Claimed::Changed(_) => Ok(false),
         Claimed::Refused(_, error) => Err(error),
     }
 }
@@ -283,8 +291,8 @@ fn read(ground: &Ground, view: &View, bucket: &Bucket) -> Result<Page> {
 /// The entries of the first documents of a page.
 struct Part {
     batch: Batch,
-    /// The key of the document of each entry of the batch.
-    keys: Vec<Slice>,
+    /// The key and the token of the document of each entry of the batch.
+    documents_of: Vec<(Slice, Option<Token>)>,
     notes: Vec<(u32, Vec<u8>)>,
     documents: usize,
     last: Option<Slice>,
@@ -300,8 +308,8 @@ fn entries(
     let (partition, epoch) = (view.partition(bucket), view.note.epoch);
     let (conditions, changes) = (Vec::new(), Vec::new());
     let batch = Batch { partition, epoch, conditions, changes };
-    let (keys, notes) = (Vec::new(), Vec::new());
-    let mut part = Part { batch, keys, notes, documents: 0, last: None };
+    let (documents_of, notes) = (Vec::new(), Vec::new());
+    let mut part = Part { batch, documents_of, notes, documents: 0, last: None };
     let (mut bytes, now) = (0, ground.now());
     for row in &page.rows {
         let StoredRow { key, value, token, expiry } = row;
@@ -325,7 +333,7 @@ fn entries(
             part.batch.conditions.push(Condition { row, token: *token });
         }
         for entry in changes.entries {
-            part.keys.push(row.key.clone());
+            part.documents_of.push((row.key.clone(), *token));
             let value = Slice::from(entry.value.unwrap_or_default());
             let key = Slice::from(entry.key);
             bytes += key.len() + value.len();

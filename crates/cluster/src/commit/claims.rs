@@ -48,8 +48,10 @@ pub(crate) struct Wanted {
     pub(crate) index: Arc<RemoteIndex>,
     /// The key of the entry.
     pub(crate) value: Slice,
-    /// The key of the document.
+    /// The key of the document ..
     pub(crate) key: Slice,
+    /// .. and its token, as it was read.
+    pub(crate) token: Option<Token>,
 }
 
 /// What became of claims.
@@ -57,6 +59,8 @@ pub(crate) enum Claimed {
     All,
     /// This one of those that were wanted cannot be claimed. Those before it are.
     Refused(usize, Error),
+    /// The document of this one has changed since it was read. Those before it are claimed.
+    Changed(usize),
     /// The collection has changed: nothing must be written that was decided before.
     Stale,
 }
@@ -115,6 +119,7 @@ impl<'g> Claims<'g> {
     pub(crate) fn claim(&self, wanted: &[Wanted]) -> Result<Claimed> {
         let mut left: Vec<usize> = (0..wanted.len()).collect();
         let mut looks = vec![0_u32; wanted.len()];
+        // The first that is not claimed, and why.
         let (mut backoff, mut refused) = (Backoff::of(TRIES), None);
         while !left.is_empty() {
             let names = left.iter().map(|at| (wanted[*at].index.id, &wanted[*at].value));
@@ -125,6 +130,11 @@ impl<'g> Claims<'g> {
                 if let Some(row) = row.as_ref().filter(|row| row.value != one.key) {
                     looks[at] += 1;
                     let error = match self.look_into(one, &row.value, looks[at] > LOOKS) {
+                        // The other may have got what this one has given up since.
+                        Ok(Found::Has) if self.is_changed(&[(&one.key, one.token)])? => {
+                            refused = Some((at, None));
+                            break;
+                        }
                         Ok(Found::Has) => {
                             Some(duplicate_of(&one.index, &one.value, &row.value, &one.key))
                         }
@@ -135,7 +145,7 @@ impl<'g> Claims<'g> {
                         Err(error) if error.kind() == ErrorKind::Corruption => Some(error),
                         Err(error) => return Err(error),
                     };
-                    if let Some(error) = error {
+                    if error.is_some() {
                         // Those before it are claimed nevertheless: they may be written.
                         refused = Some((at, error));
                         break;
@@ -175,11 +185,29 @@ impl<'g> Claims<'g> {
                     self.ground.name,
                     self.rows.number
                 );
-                refused = Some((first, Error::new(ErrorKind::Unavailable, text)));
+                refused = Some((first, Some(Error::new(ErrorKind::Unavailable, text))));
                 break;
             }
         }
-        Ok(refused.map_or(Claimed::All, |(at, error)| Claimed::Refused(at, error)))
+        Ok(match refused {
+            None => Claimed::All,
+            Some((at, Some(error))) => Claimed::Refused(at, error),
+            Some((at, None)) => Claimed::Changed(at),
+        })
+    }
+
+    /// Returns whether one of these documents, all of one bucket, has not the token any more that
+    /// was read.
+    pub(crate) fn is_changed(&self, documents: &[(&Slice, Option<Token>)]) -> Result<bool> {
+        let Some((first, _)) = documents.first() else { return Ok(false) };
+        let partition = self.view.partition(self.view.bucket_of(first));
+        let key = |key: &Slice| RowKey { kind: Kind::DOCUMENTS, key: key.clone() };
+        let keys = documents.iter().map(|(one, _)| key(one)).collect();
+        let request = RowsRequest { partition, keys, freshness: Freshness::Serial };
+        let read = self.ground.store.rows(&[request]).pop().ok_or_else(no_answer)??;
+        let tokens = read.rows.iter().map(|row| row.as_ref().and_then(|row| row.token));
+        let known = documents.iter().map(|(_, token)| *token);
+        Ok(read.epoch != Some(self.view.note.epoch) || !tokens.eq(known))
     }
 
     /// Reads claims. Returns `None` if they are given up.

@@ -184,7 +184,7 @@ impl Group<'_> {
             if matches!(result, Ok(true)) {
                 bytes += size(document);
                 if let Some(values) = &mut values
-                    && !values.add(results.len(), &item.row, &document.changes)
+                    && !values.add(results.len(), &item.row, document)
                 {
                     document.is_written = false;
                     break;
@@ -209,17 +209,23 @@ impl Group<'_> {
         let mut given_up = None;
         if let Some(values) = values {
             let claims = Claims::of(self.ground, &view)?;
+            let mut refused = None;
             match claims.claim(&values.wanted)? {
                 Claimed::All => {}
                 Claimed::Stale => return Ok(Round::Again),
-                Claimed::Refused(at, error) => {
-                    // Those before it are written, those behind it come with the next round.
-                    let (first, decided) = (values.places[at], results.len());
-                    results.truncate(first);
-                    results.push((Err(error), false));
-                    for (_, item) in &left[first..decided] {
-                        documents.entry(item.row.clone()).or_default().is_written = false;
-                    }
+                Claimed::Refused(at, error) => refused = Some((values.places[at], Some(error))),
+                Claimed::Changed(at) => refused = Some((values.places[at], None)),
+            }
+            if let Some((first, error)) = refused {
+                // Those before it are written, those behind it come with the next round.
+                let decided = results.len();
+                results.truncate(first);
+                results.extend(error.map(|error| (Err(error), false)));
+                if results.is_empty() {
+                    return Ok(Round::Again);
+                }
+                for (_, item) in &left[first..decided] {
+                    documents.entry(item.row.clone()).or_default().is_written = false;
                 }
             }
             let written: Vec<&Document> =
@@ -435,7 +441,9 @@ impl<'v> Values<'v> {
 
     /// Adds those of a document. Returns false if another one of the round has one of them: then
     /// this one is for the next round.
-    fn add(&mut self, place: usize, row: &RowKey, changes: &Changes) -> bool {
+    fn add(&mut self, place: usize, row: &RowKey, document: &Document) -> bool {
+        let Document { stored, changes, .. } = document;
+        let token = stored.as_ref().and_then(|(_, token)| *token);
         let is_unique = |entry: &&EntryChange| unique(self.view, entry.index).is_some();
         let of = |entry: &EntryChange| (entry.index, Slice::copy_of(&entry.key));
         if changes.entries.iter().filter(is_unique).any(|entry| self.known.contains(&of(entry))) {
@@ -446,7 +454,7 @@ impl<'v> Values<'v> {
             self.known.insert(of(entry));
             if entry.value.is_some() {
                 let (index, value) = (Arc::clone(index), Slice::copy_of(&entry.key));
-                self.wanted.push(Wanted { index, value, key: row.key.clone() });
+                self.wanted.push(Wanted { index, value, key: row.key.clone(), token });
                 self.places.push(place);
             }
         }

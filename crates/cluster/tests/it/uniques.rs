@@ -750,6 +750,81 @@ fn a_value_that_cannot_be_claimed_fails_only_its_own_write() {
     assert_eq!(all(), [Some(4), None, Some(5)]);
 }
 
+/// What a refusal rests on is looked at again: a document that was changed meanwhile has no
+/// duplicate.
+#[test]
+fn a_document_that_was_changed_meanwhile_is_no_duplicate() {
+    for at in 0..4 {
+        let mem = Arc::new(Mem::new());
+        let (_a, documents) = one_bucket(&mem);
+        put(&documents, 5, 50).unwrap();
+        documents.put(1, Json(r#"{"n":1,"m":50}"#)).unwrap();
+        let handle = documents.clone();
+        let to = |it: &mut DocumentMut| it.set("m", 60).map(drop);
+        let happens = Box::new(move || assert!(handle.update(1, to).unwrap()));
+        let slow = Meanwhile { left: AtomicU64::new(at), happens };
+        let slow = Cluster::over(Hooked::over(Arc::clone(&mem) as _, slow)).unwrap();
+        let copied = slow.collection("c").unwrap().update(1, |it: &mut DocumentMut| {
+            let m = it.int("m").unwrap();
+            it.set("n", m).map(drop)
+        });
+        assert!(copied.unwrap(), "{at}");
+        assert_eq!(n_of(&documents, 1), Some(60), "{at}");
+    }
+}
+
+/// A document that gives its value to another one after a build has read its page.
+struct Given {
+    documents: Collection,
+    /// 1 when the catalog has the index, 2 when a page was read, 3 when it is given.
+    state: AtomicU64,
+    /// The document that gets it.
+    to: u64,
+}
+
+impl Given {
+    fn turns(&self, from: u64) -> bool {
+        let turned =
+            self.state.compare_exchange(from, from + 1, Ordering::SeqCst, Ordering::SeqCst);
+        turned.is_ok()
+    }
+}
+
+impl Hooks for Given {
+    fn after_note(&self, _name: &str) -> Result<()> {
+        self.turns(0);
+        Ok(())
+    }
+
+    fn before_pages(&self) {
+        self.turns(1);
+    }
+
+    fn before_rows(&self) {
+        if self.turns(2) {
+            put(&self.documents, 1, 100).unwrap();
+            put(&self.documents, self.to, 1).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_build_goes_on_when_a_value_is_given_to_another_document() {
+    for to in [0, 7] {
+        let mem = Arc::new(Mem::new());
+        let (cluster, documents) = collection(&mem);
+        assert!(cluster.rebalance("c", 1, |_| ControlFlow::Continue(())).unwrap().is_continue());
+        put(&documents, 1, 1).unwrap();
+        let given = Given { documents: documents.clone(), state: AtomicU64::new(0), to };
+        let store = Hooked::over(Arc::clone(&mem) as _, given);
+        let builder = Cluster::over(store).unwrap();
+        builder.collection("c").unwrap().create_index("by n", by_n().unique()).unwrap();
+        assert_eq!([1, to].map(|key| n_of(&documents, key)), [Some(100), Some(1)]);
+        assert_eq!(documents.verify_indexes().unwrap().entries, 2);
+        refused(put(&documents, 3, 1), &format!("has the value 1 of key {to}"));
+    }
+}
+
 /// The same in Cassandra, without faults but those of the races.
 #[cfg(feature = "cql")]
 #[test]
