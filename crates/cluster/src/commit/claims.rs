@@ -10,7 +10,8 @@
 //! A claim of another document is looked into. If that document has the value, the write is
 //! refused. If not, its writer may be about to write it, or has ended: after a little while the
 //! token of that document is changed, so that no batch of that writer is applied any more, and the
-//! claim is taken, if nobody has touched it since.
+//! claim is taken, if nobody has touched it since. If others change the document meanwhile, they
+//! have done the same: whoever rests on the claim has read the document before.
 //!
 //! So a document that has a value also has the claim of it. Each attempt of a write touches its
 //! claims after it has read the document: a claim that was taken in between is noticed, or the
@@ -76,6 +77,15 @@ enum Found {
     Stale,
 }
 
+/// What was seen of a claim that is in the way: another token of it is another claim.
+#[derive(Default)]
+struct Looks {
+    claim: Option<Token>,
+    count: u32,
+    /// That of the document at the first look.
+    first: Option<Token>,
+}
+
 /// A claim, by its index and value: whose it is, and its token.
 pub(crate) type Held = HashMap<(u32, Slice), (Slice, Option<Token>)>;
 
@@ -118,7 +128,7 @@ impl<'g> Claims<'g> {
     /// Those of the store. Some may be claimed nevertheless: they are in nobody's way for long.
     pub(crate) fn claim(&self, wanted: &[Wanted]) -> Result<Claimed> {
         let mut left: Vec<usize> = (0..wanted.len()).collect();
-        let mut looks = vec![0_u32; wanted.len()];
+        let mut looks: HashMap<usize, Looks> = HashMap::new();
         // The first that is not claimed, and why.
         let (mut backoff, mut refused) = (Backoff::of(TRIES), None);
         while !left.is_empty() {
@@ -128,8 +138,11 @@ impl<'g> Claims<'g> {
             for (&at, row) in left.iter().zip(&rows) {
                 let one = &wanted[at];
                 if let Some(row) = row.as_ref().filter(|row| row.value != one.key) {
-                    looks[at] += 1;
-                    let error = match self.look_into(one, &row.value, looks[at] > LOOKS) {
+                    let looks = looks.entry(at).or_default();
+                    if looks.claim != row.token {
+                        *looks = Looks { claim: row.token, ..Looks::default() };
+                    }
+                    let error = match self.look_into(one, &row.value, looks) {
                         // The other may have got what this one has given up since.
                         Ok(Found::Has) if self.is_changed(&[(&one.key, one.token)])? => {
                             refused = Some((at, None));
@@ -254,7 +267,7 @@ impl<'g> Claims<'g> {
     }
 
     /// Looks at the document `holder`, which has the claim of a value that is wanted.
-    fn look_into(&self, wanted: &Wanted, holder: &Slice, is_overdue: bool) -> Result<Found> {
+    fn look_into(&self, wanted: &Wanted, holder: &Slice, looks: &mut Looks) -> Result<Found> {
         let bucket = self.view.bucket_of(holder);
         let (partition, buckets) = (self.view.partition(bucket), self.view.note.rows.buckets);
         let row_key = RowKey { kind: Kind::DOCUMENTS, key: holder.clone() };
@@ -273,19 +286,25 @@ impl<'g> Claims<'g> {
         let now = self.ground.now();
         let document = self.document(partition, stored.as_ref())?;
         let is_there = document.as_ref().is_some_and(|row| row.expiry.is_none_or(|at| at > now));
-        if is_there {
-            let alone = Catalog::new(self.view.catalog.version, vec![Arc::clone(&wanted.index)]);
-            let entries = alone.changes(holder, None, document.as_ref())?.entries;
-            if entries.iter().any(|entry| entry.key[..] == wanted.value[..]) {
-                return Ok(Found::Has);
-            }
+        let alone = Catalog::new(self.view.catalog.version, vec![Arc::clone(&wanted.index)]);
+        let entries = alone.changes(holder, None, document.as_ref())?.entries;
+        let has = entries.iter().any(|entry| entry.key[..] == wanted.value[..]);
+        if has && is_there {
+            return Ok(Found::Has);
         }
-        if !is_overdue {
+        let current = stored.as_ref().and_then(|row| row.token);
+        looks.count += 1;
+        if looks.count == 1 {
+            looks.first = current;
+        } else if !has && current.is_some() && current != looks.first {
+            return Ok(Found::Free);
+        }
+        if looks.count <= LOOKS {
             return Ok(Found::Unclear);
         }
         let token = new_token();
-        let (epoch, condition) = (self.view.note.epoch, stored.as_ref().and_then(|row| row.token));
-        let conditions = vec![Condition { row: row_key, token: condition }];
+        let epoch = self.view.note.epoch;
+        let conditions = vec![Condition { row: row_key, token: current }];
         let mut batch = Batch { partition, epoch, conditions, changes: Vec::new() };
         let row = match stored {
             Some(row) if is_there => StoredRow { token: Some(token), ..row },

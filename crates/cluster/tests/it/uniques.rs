@@ -825,6 +825,71 @@ fn a_build_goes_on_when_a_value_is_given_to_another_document() {
     }
 }
 
+/// A document that is written all the time, before each call of another process.
+struct Busy {
+    documents: Collection,
+    writes: Arc<AtomicU64>,
+}
+
+impl Busy {
+    fn write(&self) {
+        let m = self.writes.fetch_add(1, Ordering::SeqCst) as i64;
+        let to = |it: &mut DocumentMut| it.set("m", m).map(drop);
+        assert!(self.documents.update(1, to).unwrap());
+    }
+}
+
+impl Hooks for Busy {
+    fn before_rows(&self) {
+        self.write();
+    }
+
+    fn before_batch(&self, _batch: &Batch) {
+        self.write();
+    }
+}
+
+#[test]
+fn a_value_is_taken_from_a_document_that_others_write_all_the_time() {
+    let mut stale = 0;
+    for done in 0..5 {
+        let mem = Arc::new(Mem::new());
+        let (_a, documents) = one_bucket(&mem);
+        (1..3).for_each(|key| put(&documents, key, 1000 + key as i64).unwrap());
+        mem.plan(&[vec![Fate::Answered; done], vec![Fate::Unavailable; 500]].concat());
+        let cut_short = put(&collection(&mem).1, 1, 77);
+        mem.plan(&[]);
+        if cut_short.is_ok() || n_of(&documents, 1) == Some(77) {
+            continue;
+        }
+        stale += u32::from(claims(&mem) == 3);
+        let writes = Arc::new(AtomicU64::new(0));
+        let busy = Busy { documents: documents.clone(), writes: Arc::clone(&writes) };
+        let cluster = Cluster::over(Hooked::over(Arc::clone(&mem) as _, busy)).unwrap();
+        put(&cluster.collection("c").unwrap(), 2, 77).unwrap();
+        assert_eq!((n_of(&documents, 1), n_of(&documents, 2)), (Some(1001), Some(77)), "{done}");
+        let m = documents.get(1).unwrap().unwrap().int("m").unwrap();
+        assert_eq!(m + 1, writes.load(Ordering::SeqCst) as i64, "{done}");
+    }
+    assert!(stale > 0);
+}
+
+#[test]
+fn who_takes_a_value_first_is_looked_at_as_long_as_its_holder_was() {
+    let mem = Arc::new(Mem::new());
+    let (_a, documents) = one_bucket(&mem);
+    let others = Others::of(&mem, &[98, 99], false);
+    let hooked = Hooked::over(Arc::clone(&mem) as _, Arc::clone(&others));
+    let cluster = Cluster::over(hooked).unwrap();
+    put(&cluster.collection("c").unwrap(), 2, 77).unwrap();
+    assert_eq!(n_of(&documents, 2), Some(77));
+    let seen = others.seen.lock().unwrap().clone();
+    let what: Vec<_> = seen.iter().map(|(key, what, _)| (*key, *what)).collect();
+    assert_eq!(what, [(98, "claims"), (98, "kept"), (99, "claims"), (99, "kept")]);
+    let waits = [seen[1].2 - seen[0].2, seen[3].2 - seen[2].2];
+    assert!(waits[0] > 10 && waits[0] == waits[1], "{waits:?}");
+}
+
 /// The same in Cassandra, without faults but those of the races.
 #[cfg(feature = "cql")]
 #[test]
