@@ -14,7 +14,7 @@
 
 use crate::backoff::Backoff;
 use crate::catalog::{Generation, Index, next_number};
-use crate::commit::{Claimed, Claims, Wanted};
+use crate::commit::{Claimed, Claims, Wanted, has_expired};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::{Ground, View, no_answer, place, raise_all, refuse_while_moving, settle};
 use crate::side_by_side::side_by_side;
@@ -310,11 +310,11 @@ fn entries(
     let batch = Batch { partition, epoch, conditions, changes };
     let (documents_of, notes) = (Vec::new(), Vec::new());
     let mut part = Part { batch, documents_of, notes, documents: 0, last: None };
-    let (mut bytes, now) = (0, ground.now());
+    let mut bytes = 0;
     for row in &page.rows {
         let StoredRow { key, value, token, expiry } = row;
         // One that has expired has no unique value any more.
-        let has_expired = index.is_unique() && expiry.is_some_and(|at| at <= now);
+        let has_expired = index.is_unique() && has_expired(ground, *expiry);
         if has_expired || is_nothing(value) {
             part.documents += 1;
             part.last = Some(key.clone());

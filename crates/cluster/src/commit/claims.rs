@@ -44,6 +44,9 @@ const LOOKS: u32 = 8;
 /// How long ago a row without a document has expired: no clock of a reader is so far behind.
 const EXPIRED: Duration = Duration::from_secs(3600);
 
+/// So long after its moment a document keeps its values: the clocks of others may be behind.
+const CLOCKS: Duration = Duration::from_secs(10);
+
 /// A value that a document is to get.
 pub(crate) struct Wanted {
     pub(crate) index: Arc<RemoteIndex>,
@@ -101,6 +104,11 @@ pub(crate) fn no_document(ground: &Ground, key: Slice, token: Token) -> StoredRo
     let millis = ground.now().millis().saturating_sub(EXPIRED.as_millis() as u64);
     let (value, expiry) = (Slice::copy_of(&[NOTHING]), Some(Moment::from_millis(millis)));
     StoredRow { key, value, token: Some(token), expiry }
+}
+
+/// Returns whether a document has expired by the clocks of all.
+pub(crate) fn has_expired(ground: &Ground, expiry: Option<Moment>) -> bool {
+    expiry.is_some_and(|at| at.after(CLOCKS) <= ground.now())
 }
 
 /// Returns the unique index of this number.
@@ -283,9 +291,8 @@ impl<'g> Claims<'g> {
             });
         }
         let stored = rows.pop().flatten();
-        let now = self.ground.now();
         let document = self.document(partition, stored.as_ref())?;
-        let is_there = document.as_ref().is_some_and(|row| row.expiry.is_none_or(|at| at > now));
+        let is_there = document.as_ref().is_some_and(|row| !has_expired(self.ground, row.expiry));
         let alone = Catalog::new(self.view.catalog.version, vec![Arc::clone(&wanted.index)]);
         let entries = alone.changes(holder, None, document.as_ref())?.entries;
         let has = entries.iter().any(|entry| entry.key[..] == wanted.value[..]);

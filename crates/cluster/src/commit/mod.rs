@@ -32,7 +32,7 @@ mod send;
 mod writer;
 
 pub(crate) use call::{Item, Op};
-pub(crate) use claims::{Claimed, Claims, Wanted};
+pub(crate) use claims::{Claimed, Claims, Wanted, has_expired};
 pub(crate) use writer::Writer;
 
 #[cfg(test)]

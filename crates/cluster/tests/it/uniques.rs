@@ -197,7 +197,16 @@ fn a_document_that_has_expired_gives_its_value_up() {
     let soon = Moment::since_1970(clock.wall()).after(Duration::from_secs(60));
     documents.put(1, Json(r#"{"n":1,"m":1}"#).expires(soon)).unwrap();
     refused(put(&documents, 2, 1), "has the value 1 of key 1");
+    // A reader whose clock is behind still sees it a little later.
     clock.advance(Duration::from_secs(60));
+    assert_eq!(n_of(&documents, 1), None);
+    refused(put(&documents, 2, 1), "has the value 1 of key 1");
+    // A build does not leave it out either.
+    assert!(documents.drop_index("by n").unwrap());
+    documents.create_index("by n", by_n().unique()).unwrap();
+    clock.advance(Duration::from_millis(9_999));
+    refused(put(&documents, 2, 1), "has the value 1 of key 1");
+    clock.advance(Duration::from_millis(1));
     put(&documents, 2, 1).unwrap();
     refused(put(&documents, 1, 1), "has the value 1 of key 2");
     let report = documents.verify_indexes().unwrap();
