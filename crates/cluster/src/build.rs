@@ -16,7 +16,9 @@ use crate::backoff::Backoff;
 use crate::catalog::{Generation, Index, next_number};
 use crate::commit::{Claimed, Claims, Wanted, has_expired};
 use crate::form::{is_nothing, unpacked};
-use crate::ground::{Ground, View, no_answer, place, raise_all, refuse_while_moving, settle};
+use crate::ground::{
+    Ground, View, no_answer, place, raise_all, refuse_while_moving, settle, sweep_replaced,
+};
 use crate::side_by_side::side_by_side;
 use crate::store::{
     Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, StoredRow, Token,
@@ -101,10 +103,17 @@ fn remove(ground: &Ground, is_it: &dyn Fn(&Index) -> bool) -> Result<bool> {
         let index = note.indexes.remove(at);
         note.dropped_indexes.push(index.id);
         note.epoch += 1;
+        let mut is_needed = false;
+        for Index { id, name, note } in &note.indexes {
+            is_needed |= RemoteIndex::new(*id, name, note)?.is_unique();
+        }
+        if !is_needed {
+            note.replaced.extend(note.claims.take());
+        }
         Ok(true)
     })?;
     // It is dropped. What cannot be removed now, the next drop of an index removes.
-    let _rest = sweep(ground);
+    let _rest = sweep(ground).and_then(|()| sweep_replaced(ground));
     Ok(was_there)
 }
 

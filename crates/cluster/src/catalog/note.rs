@@ -27,7 +27,7 @@ pub(crate) struct Note {
     pub(crate) dropped_indexes: Vec<u32>,
     /// Generations that were replaced, whose rows may still be there.
     pub(crate) replaced: Vec<Generation>,
-    /// The claims on the values of unique indexes, if there was ever one.
+    /// The claims on the values of unique indexes, if there is one.
     pub(crate) claims: Option<Generation>,
     /// The generation with which the last clear began.
     pub(crate) cleared: i32,

@@ -36,7 +36,7 @@ pub(crate) fn clear(ground: &Ground) -> Result<()> {
 }
 
 /// Removes the rows of generations that were replaced.
-pub(super) fn sweep(ground: &Ground) -> Result<()> {
+pub(crate) fn sweep(ground: &Ground) -> Result<()> {
     let replaced = ground.view().note.replaced.clone();
     if replaced.is_empty() {
         return Ok(());

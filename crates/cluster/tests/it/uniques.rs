@@ -899,6 +899,38 @@ fn who_takes_a_value_first_is_looked_at_as_long_as_its_holder_was() {
     assert!(waits[0] > 10 && waits[0] == waits[1], "{waits:?}");
 }
 
+/// Claims have the buckets that the documents have when the first unique index is created.
+#[test]
+fn claims_go_with_the_last_unique_index() {
+    let mem = Arc::new(Mem::new());
+    let (cluster, documents) = one_bucket(&mem);
+    documents.create_index("by m", Index::on("$.m").unique()).unwrap();
+    (0..50).for_each(|key| {
+        documents.put(key, Json(format!(r#"{{"n":{key},"m":{key}}}"#))).unwrap();
+    });
+    let buckets = || {
+        let places = mem.partitions().into_iter();
+        let claims = |(kind, row): &(Kind, StoredRow)| kind.0 > 0 && row.token.is_some();
+        let with_claims = places.filter(|at| mem.all_rows(*at).iter().any(claims));
+        with_claims.collect::<Vec<_>>()
+    };
+    let before = buckets();
+    assert_eq!((before.len(), claims(&mem)), (1, 100));
+    assert!(documents.drop_index("by n").unwrap());
+    assert_eq!((buckets(), claims(&mem)), (before.clone(), 50));
+    // One that a writer has left which did not know of the drop.
+    let key = Slice::copy_of(b"left");
+    let row =
+        StoredRow { key, value: stored_key(1).into(), token: Some(Token([1; 8])), expiry: None };
+    set_row(&mem, before[0], Kind(1), row);
+    assert!(documents.drop_index("by m").unwrap());
+    assert_eq!(claims(&mem), 0);
+    assert!(cluster.rebalance("c", 4, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    documents.create_index("by n", by_n().unique()).unwrap();
+    assert_eq!((buckets().len(), claims(&mem)), (4, 50));
+    refused(put(&documents, 99, 7), "has the value 7 of key 7");
+}
+
 /// The same in Cassandra, without faults but those of the races.
 #[cfg(feature = "cql")]
 #[test]
