@@ -1,7 +1,7 @@
 //! How the writes of a group become batches.
 
 use super::call::{Call, Decider, Done, Item, Op};
-use super::claims::{Claimed, Claims, Wanted, no_document, unique};
+use super::claims::{Claimed, Claims, Held, Wanted, no_document, unique};
 use super::queue::{GROUP_MAX, Lead};
 use super::send::{Mark, new_token};
 use crate::backoff::Backoff;
@@ -228,26 +228,9 @@ impl Group<'_> {
                     documents.entry(item.row.clone()).or_default().is_written = false;
                 }
             }
-            let written: Vec<&Document> =
-                documents.values().filter(|document| document.is_written).collect();
-            let lost = written.iter().flat_map(|document| &document.changes.entries);
-            let lost = lost.filter(|entry| entry.value.is_none());
-            let lost = lost.filter(|entry| unique(&view, entry.index).is_some());
-            let lost: Vec<_> = lost.map(|it| (it.index, Slice::copy_of(&it.key))).collect();
-            let Some(mut held) = claims.held(&lost)? else { return Ok(Round::Again) };
-            let lost: HashSet<(u32, Slice)> = lost.into_iter().collect();
-            for (row, document) in documents.iter_mut().filter(|(_, one)| one.is_written) {
-                document.changes.entries.retain(|entry| {
-                    let of = (entry.index, Slice::copy_of(&entry.key));
-                    let is_lost = entry.value.is_none() && lost.contains(&of);
-                    // Another document may have got it, if the index is being built.
-                    let is_own = held.get(&of).is_some_and(|(holder, _)| *holder == row.key);
-                    if is_lost && !is_own {
-                        held.remove(&of);
-                    }
-                    !is_lost || is_own
-                });
-            }
+            let Some(held) = given_up_by(&claims, &view, &mut documents)? else {
+                return Ok(Round::Again);
+            };
             given_up = Some((claims, held));
         }
         match self.commit(&view, documents) {
@@ -460,6 +443,35 @@ impl<'v> Values<'v> {
         }
         true
     }
+}
+
+/// Returns the claims of the values that documents give up, and leaves out the removals of entries
+/// of others. Returns `None` if the claims are given up.
+fn given_up_by(
+    claims: &Claims<'_>,
+    view: &View,
+    documents: &mut HashMap<RowKey, Document>,
+) -> Result<Option<Held>> {
+    let written = documents.values().filter(|document| document.is_written);
+    let lost = written.flat_map(|document| &document.changes.entries);
+    let lost = lost.filter(|entry| entry.value.is_none());
+    let lost = lost.filter(|entry| unique(view, entry.index).is_some());
+    let lost: Vec<_> = lost.map(|it| (it.index, Slice::copy_of(&it.key))).collect();
+    let Some(mut held) = claims.held(&lost)? else { return Ok(None) };
+    let lost: HashSet<(u32, Slice)> = lost.into_iter().collect();
+    for (row, document) in documents.iter_mut().filter(|(_, one)| one.is_written) {
+        document.changes.entries.retain(|entry| {
+            let of = (entry.index, Slice::copy_of(&entry.key));
+            let is_lost = entry.value.is_none() && lost.contains(&of);
+            // Another document may have got it, if the index is being built.
+            let is_own = held.get(&of).is_some_and(|(holder, _)| *holder == row.key);
+            if is_lost && !is_own {
+                held.remove(&of);
+            }
+            !is_lost || is_own
+        });
+    }
+    Ok(Some(held))
 }
 
 fn has_unique(view: &View) -> bool {
