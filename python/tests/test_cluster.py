@@ -34,9 +34,13 @@ def test_a_package_without_clusters_says_how_to_get_one() -> None:
 
 
 def test_options_of_a_directory_are_refused() -> None:
-    for options in ({"memory": "64MiB"}, {"read_only": True}, {"create": False}):
-        with pytest.raises(flagstone.InvalidInput, match="is for a directory, not for a cluster"):
-            flagstone.open("cql://127.0.0.1:1/k", **options)
+    address, refusal = "cql://127.0.0.1:1/k", "is for a directory, not for a cluster"
+    with pytest.raises(flagstone.InvalidInput, match=refusal):
+        flagstone.open(address, memory="64MiB")
+    with pytest.raises(flagstone.InvalidInput, match=refusal):
+        flagstone.open(address, read_only=True)
+    with pytest.raises(flagstone.InvalidInput, match=refusal):
+        flagstone.open(address, create=False)
     assert not Path("cql:").exists()
 
 
