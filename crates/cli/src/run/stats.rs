@@ -221,7 +221,7 @@ fn draw_buckets(out: &mut String, collection: &Value) {
     let bytes = number(&collection["bucket_bytes"]);
     let _always = writeln!(
         out,
-        "{:<14} {}: about {}, in {} of about {}; so many are for up to {}{}",
+        "{:<14} {}: about {}, in {} of about {}; enough for {}{}",
         "collection",
         collection["name"].as_str().unwrap_or_default(),
         counted(number(&collection["documents"]), "document"),
@@ -267,8 +267,8 @@ mod tests {
             usual.contains("clock 1 ms ahead of this one, largest partition 67.1 MB\n"),
             "{usual}"
         );
-        let bucket = "c: about 1,000,000 documents, in 16 buckets of about 105 MB; so many are for \
-                      up to 1.68 GB\n";
+        let bucket = "c: about 1,000,000 documents, in 16 buckets of about 105 MB; enough for \
+                      1.68 GB\n";
         assert!(usual.ends_with(bucket), "{usual}");
         for large in [drawn(101 << 20, 1), drawn(1, (100 << 20) + 1)] {
             assert_eq!(large.matches("; warning: over 100 MiB").count(), 1, "{large}");

@@ -14,6 +14,8 @@ use tokio::runtime::{Handle, Runtime};
 
 /// As many as a collection has.
 const BUCKETS: u64 = 16;
+/// How many errors in a row a write survives.
+const ERRORS: u32 = 10;
 /// The rows of a page of an export.
 const PAGE: i32 = 1_000;
 const ROW: &str = "c = 1 AND b = ? AND kind = ? AND k = ?";
@@ -116,22 +118,22 @@ impl Raw {
 
     /// Sets a document, whatever was there.
     pub(crate) fn put(&self, key: &str, text: &str) -> Result<()> {
-        let version = self.version();
-        let values = vec![blob(text), version.clone(), blob(key), version];
-        if applied(self.execute(&self.put, values)?)? { Ok(()) } else { Err("put twice".into()) }
+        repeated(|| {
+            let version = self.version();
+            let values = vec![blob(text), version.clone(), blob(key), version];
+            applied(self.execute(&self.put, values)?)
+        })
     }
 
     /// Reads a document, and sets it if no other call has meanwhile.
     pub(crate) fn update(&self, key: &str, change: impl Fn(&[u8]) -> Vec<u8>) -> Result<()> {
-        loop {
+        repeated(|| {
             let result = self.execute(&self.read, vec![blob(key)])?.into_rows_result()?;
             let (text, version) = result.first_row::<(Vec<u8>, i64)>()?;
             let (text, version) = (blob(change(&text)), Some(CqlValue::BigInt(version)));
             let values = vec![text, self.version(), blob(key), version];
-            if applied(self.execute(&self.replace, values)?)? {
-                return Ok(());
-            }
-        }
+            applied(self.execute(&self.replace, values)?)
+        })
     }
 
     /// Reads a document, then sets it and its entry, removing the entry of the one before, if no
@@ -143,7 +145,7 @@ impl Raw {
     ) -> Result<()> {
         let bucket = int(bucket(&document.key));
         let at = |kind: i32, key: &str| vec![bucket.clone(), int(kind), blob(key)];
-        loop {
+        repeated(|| {
             let result = self.execute(&self.row, at(0, &document.key))?.into_rows_result()?;
             let old = result.maybe_first_row::<(Vec<u8>, i64)>()?;
             let mut batch = Batch::new(BatchType::Unlogged);
@@ -165,10 +167,8 @@ impl Raw {
                     push(&self.unset, [vec![], at(1, old), vec![]]);
                 }
             }
-            if applied(self.handle.block_on(self.session.batch(&batch, values))?)? {
-                return Ok(());
-            }
-        }
+            applied(self.handle.block_on(self.session.batch(&batch, values))?)
+        })
     }
 
     /// Sets documents of a bucket and, if they have any, their entries by one batch without a
@@ -238,6 +238,20 @@ fn blob(bytes: impl AsRef<[u8]>) -> Option<CqlValue> {
 
 const fn int(value: i32) -> Option<CqlValue> {
     Some(CqlValue::Int(value))
+}
+
+/// Repeats what reads and writes under a condition until the condition holds. Rounds of Paxos that
+/// meet may time out: after some errors in a row the last one is returned.
+fn repeated(attempt: impl Fn() -> Result<bool>) -> Result<()> {
+    let mut errors = 0;
+    loop {
+        match attempt() {
+            Ok(true) => return Ok(()),
+            Ok(false) => errors = 0,
+            Err(error) if errors == ERRORS => return Err(error),
+            Err(_) => errors += 1,
+        }
+    }
 }
 
 /// Returns whether the conditions of a statement held: the first column of its answer.

@@ -39,12 +39,12 @@ use std::time::Duration;
 const EPOCH: i32 = 1;
 /// How often claims are tried to be got. The bucket waits meanwhile, about half a second.
 const TRIES: u32 = 40;
-/// After so many looks at a document whose claim is in the way, its writer is kept from writing it.
+/// How often a document whose claim is in the way is looked at before its writer is stopped.
 const LOOKS: u32 = 8;
-/// How long ago a row without a document has expired: no clock of a reader is so far behind.
+/// How long ago a row without a document expired: no reader's clock is that far behind.
 const EXPIRED: Duration = Duration::from_secs(3600);
 
-/// So long after its moment a document keeps its values: the clocks of others may be behind.
+/// How long an expired document keeps its values: other clocks may be behind.
 const CLOCKS: Duration = Duration::from_secs(10);
 
 /// A value that a document is to get.

@@ -23,7 +23,8 @@ const READ_BYTES: usize = 8 << 20;
 const TRIES: u32 = 100;
 
 /// Writes the group of a leader, whose own call is at `mine`, and ends all its calls. `bucket` is
-/// one of so many; writes that are not done when there are others are left to their callers.
+/// the number of the bucket and how many there are. If a rebalance changes how many, the callers
+/// repeat the writes that are left.
 pub(super) fn run(
     (ground, bucket, mark): (&Ground, (u32, u32), &mut Mark),
     lead: &mut Lead<'_>,

@@ -1,6 +1,8 @@
 //! Collections that get another number of buckets while they are read and written.
 
-use crate::support::{Hooked, Hooks, by_n, calm, collection, connect, fill, found, keys_of, n_of};
+use crate::support::{
+    Hooked, Hooks, Meanwhile, by_n, calm, collection, connect, fill, found, keys_of, n_of,
+};
 use flagstone::query::Hint;
 use flagstone::{Collection, DocumentMut, Error, ErrorKind, Index, Json, Space, internal};
 use flagstone_cluster::Cluster;
@@ -162,20 +164,6 @@ fn a_rebalance_goes_on_without_answers() {
         mem.deliver();
         assert_eq!((documents.count().unwrap(), n_of(&documents, 4)), (29, None));
         assert_eq!(documents.verify_indexes().unwrap().entries, 29);
-    }
-}
-
-/// A process in which something happens before the nth reading of rows by their keys.
-struct Meanwhile {
-    left: AtomicU64,
-    happens: Box<dyn Fn() + Send + Sync>,
-}
-
-impl Hooks for Meanwhile {
-    fn before_rows(&self) {
-        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
-            (self.happens)();
-        }
     }
 }
 

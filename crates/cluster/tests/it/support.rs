@@ -9,6 +9,7 @@ use flagstone_cluster::store::{
 use flagstone_doc::{Direction, sort_key};
 use flagstone_testkit::Rng;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Connects to a store, as another process would.
 pub(crate) fn connect(mem: &Arc<Mem>) -> Cluster {
@@ -86,6 +87,20 @@ pub(crate) trait Hooks: Send + Sync {
     /// Called when a note was set. An error is what the process gets.
     fn after_note(&self, _name: &str) -> Result<()> {
         Ok(())
+    }
+}
+
+/// A process in which something happens before the nth reading of rows by their keys.
+pub(crate) struct Meanwhile {
+    pub(crate) left: AtomicU64,
+    pub(crate) happens: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Hooks for Meanwhile {
+    fn before_rows(&self) {
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
+            (self.happens)();
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! Unique indexes: of several writers of one value exactly one wins, whatever fails, and no value
 //! is lost to a writer that has ended.
 
-use crate::support::{Hooked, Hooks, by_n, calm, collection, connect, found, n_of, stored_key};
+use crate::support::{
+    Hooked, Hooks, Meanwhile, by_n, calm, collection, connect, found, n_of, stored_key,
+};
 use flagstone::admin::Environment;
 use flagstone::remote::Row;
 use flagstone::{
@@ -615,20 +617,6 @@ fn an_index_that_is_built_beside_writers_has_no_value_twice() {
     for round in 0..rounds(4, 100) {
         eprintln!("round {round}");
         beside_a_build(first + round);
-    }
-}
-
-/// Something that happens before the nth reading of rows of a process.
-struct Meanwhile {
-    left: AtomicU64,
-    happens: Box<dyn Fn() + Send + Sync>,
-}
-
-impl Hooks for Meanwhile {
-    fn before_rows(&self) {
-        if self.left.fetch_sub(1, Ordering::SeqCst) == 0 {
-            (self.happens)();
-        }
     }
 }
 

@@ -203,7 +203,7 @@ mod tests {
         let (begun, changed) = (Mutex::new(0), Condvar::new());
         let lock =
             || -> MutexGuard<'_, usize> { begun.lock().unwrap_or_else(PoisonError::into_inner) };
-        // None of the first ends before so many have begun.
+        // The first call waits until AT_ONCE calls have begun.
         let found = side_by_side(names.clone(), |name| {
             *lock() += 1;
             changed.notify_all();
