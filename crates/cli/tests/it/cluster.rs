@@ -12,7 +12,7 @@ fn address(keyspace: &str) -> String {
     static NODE: OnceLock<Nodes> = OnceLock::new();
     let node = NODE.get_or_init(|| {
         let commit_log = CommitLog::Periodic;
-        Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: false })
+        Nodes::start(Setup::of(1, commit_log))
     });
     format!("cql://{}/{keyspace}?rf=1", node.hosts())
 }

@@ -59,7 +59,7 @@ fn main() -> Result<()> {
     let Some(options) = options(std::env::args().skip(1))? else { return Ok(()) };
     let Options { nodes: count, documents, rounds, seconds } = options;
     let commit_log = CommitLog::Periodic;
-    let nodes = Nodes::start(Setup { nodes: count, commit_log, is_behind_proxy: false });
+    let nodes = Nodes::start(Setup::of(count, commit_log));
     let cluster = Cluster::connect(&format!("cql://{}/figures?rf={count}", nodes.hosts()))?;
     let raw = Raw::connect(&nodes.hosts(), count)?;
     let bench = Bench { cluster: &cluster, raw: &raw, comments: Comments::new(1), options };

@@ -19,7 +19,7 @@ pub(crate) fn one() -> &'static Nodes {
     static NODE: OnceLock<Nodes> = OnceLock::new();
     NODE.get_or_init(|| {
         let commit_log = CommitLog::Periodic;
-        Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: false })
+        Nodes::start(Setup::of(1, commit_log))
     })
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn shared() -> (Cql, i32) {
 
 /// Three nodes of which tests kill some.
 pub(crate) fn three(commit_log: CommitLog) -> Nodes {
-    Nodes::start(Setup { nodes: 3, commit_log, is_behind_proxy: false })
+    Nodes::start(Setup::of(3, commit_log))
 }
 
 /// Within so many seconds each node tells clients of all others.

@@ -122,6 +122,6 @@ fn the_tests_of_collections_hold_over_a_cluster() {
 #[ignore = "needs Cassandra: cargo xtask cluster"]
 fn the_tests_of_collections_hold_in_cassandra() {
     let commit_log = CommitLog::Periodic;
-    let nodes = Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: false });
+    let nodes = Nodes::start(Setup::of(1, commit_log));
     run(&format!("cql://{}/tests?rf=1", nodes.hosts()), "4", 100);
 }

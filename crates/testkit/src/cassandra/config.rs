@@ -1,8 +1,7 @@
 //! The configuration of a node: small, since several run on one machine beside the tests.
 
-use super::loopback;
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 /// When the commit log reaches the disk: Cassandra's `commitlog_sync`.
@@ -21,15 +20,22 @@ pub(super) struct Addresses {
     /// For clients; the next one is for the other nodes. The same for all nodes, as drivers expect.
     pub(super) port: u16,
     pub(super) is_behind_proxy: bool,
+    pub(super) are_apart: bool,
 }
 
 impl Addresses {
     pub(super) fn of(&self, n: u8) -> SocketAddr {
-        (loopback(0, n), self.port).into()
+        (self.ip(0, n), self.port).into()
     }
 
     pub(super) fn announced(&self, n: u8) -> SocketAddr {
-        (loopback(u8::from(self.is_behind_proxy), n), self.port).into()
+        (self.ip(u8::from(self.is_behind_proxy), n), self.port).into()
+    }
+
+    /// Returns the address of node `n`, or for `net` 1 that of its proxy. The second number is the
+    /// data centre.
+    const fn ip(&self, net: u8, n: u8) -> Ipv4Addr {
+        Ipv4Addr::new(127, if self.are_apart { n } else { 0 }, net, n + 1)
     }
 }
 
@@ -47,7 +53,6 @@ cluster_name: flagstone
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 num_tokens: 1
 auto_bootstrap: false
-endpoint_snitch: SimpleSnitch
 dynamic_snitch: false
 commitlog_segment_size: 32MiB
 memtable_heap_space: 64MiB
@@ -96,6 +101,7 @@ impl Config {
         writeln!(
             text,
             "{log}\n\
+             endpoint_snitch: {}\n\
              initial_token: {}\n\
              listen_address: {ip}\n\
              rpc_address: {ip}\n\
@@ -111,6 +117,7 @@ impl Config {
              hints_directory: \"{dir}/hints\"\n\
              saved_caches_directory: \"{dir}/saved_caches\"\n\
              cdc_raw_directory: \"{dir}/cdc_raw\"",
+            if addresses.are_apart { "RackInferringSnitch" } else { "SimpleSnitch" },
             token(n, addresses.nodes),
             addresses.port,
             seeds.join(",")
@@ -149,7 +156,8 @@ mod tests {
         let third = 6_148_914_691_236_517_205;
         let first = -9_223_372_036_854_775_808;
         assert_eq!(tokens, [first, first + third, first + 2 * third]);
-        let addresses = Addresses { nodes: 3, port: 20_000, is_behind_proxy: true };
+        let addresses =
+            Addresses { nodes: 3, port: 20_000, is_behind_proxy: true, are_apart: false };
         let config = Config { addresses, commit_log: CommitLog::Group };
         let text = config.yaml(1, Path::new("/x"));
         for line in [
@@ -162,5 +170,8 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line} in {text}");
         }
+        let apart = Config { addresses: Addresses { are_apart: true, ..addresses }, ..config };
+        let text = apart.yaml(1, Path::new("/x"));
+        assert!(text.contains("RackInferringSnitch\n") && text.contains("127.1.0.2"), "{text}");
     }
 }

@@ -10,7 +10,7 @@ mod proxy;
 
 use config::{Addresses, Config};
 use node::Node;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,16 @@ pub struct Setup {
     pub commit_log: CommitLog,
     /// Nodes tell clients that they are at [`Nodes::announced`], where a proxy can listen.
     pub is_behind_proxy: bool,
+    /// Each node is in a data centre of its own, whose name is the number of the node. Otherwise
+    /// all are in `datacenter1`.
+    pub are_apart: bool,
+}
+
+impl Setup {
+    /// Returns so many nodes, in one data centre and without a proxy.
+    pub const fn of(nodes: u8, commit_log: CommitLog) -> Self {
+        Self { nodes, commit_log, is_behind_proxy: false, are_apart: false }
+    }
 }
 
 /// Nodes of one cluster, numbered from 0. They end with this value.
@@ -52,11 +62,8 @@ impl Nodes {
         let dir = tempfile::Builder::new().prefix("flagstone-cassandra-").tempdir().unwrap();
         // The nodes remove it: this process may not come to it.
         let dir = dir.keep();
-        let addresses = Addresses {
-            nodes: setup.nodes,
-            port: free_port(setup.nodes),
-            is_behind_proxy: setup.is_behind_proxy,
-        };
+        let Setup { nodes, is_behind_proxy, are_apart, .. } = setup;
+        let addresses = free(Addresses { nodes, port: 0, is_behind_proxy, are_apart });
         let config = Config { addresses, commit_log: setup.commit_log };
         let nodes = (0..setup.nodes).map(|n| Node::new(n, &dir, &jars, &config)).collect();
         let mut nodes = Self { addresses, nodes };
@@ -121,9 +128,9 @@ impl Nodes {
     }
 }
 
-/// Returns a port that is free at the addresses of so many nodes, and the next one too. Outside of
-/// the range of which systems give ports to connections.
-fn free_port(nodes: u8) -> u16 {
+/// Returns these addresses with a port that is free at all of them, and the next one too. Outside
+/// of the range of which systems give ports to connections.
+fn free(addresses: Addresses) -> Addresses {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 6_000;
     let start = std::process::id() % u32::from(COUNT);
@@ -131,17 +138,15 @@ fn free_port(nodes: u8) -> u16 {
         let n = (start + u32::from(n)) % u32::from(COUNT);
         FIRST + 2 * u16::try_from(n).unwrap()
     });
-    let is_free = |port: &u16| {
-        (0..nodes).all(|n| {
-            [*port, *port + 1].iter().all(|port| TcpListener::bind((loopback(0, n), *port)).is_ok())
+    let is_free = |addresses: &Addresses| {
+        (0..addresses.nodes).all(|n| {
+            let ip = addresses.of(n).ip();
+            let ports = [addresses.port, addresses.port + 1];
+            ports.iter().all(|port| TcpListener::bind((ip, *port)).is_ok())
         })
     };
-    ports.into_iter().find(is_free).expect("no two free ports")
-}
-
-/// Returns the address of node `n`, or for `net` 1 that of its proxy.
-const fn loopback(net: u8, n: u8) -> Ipv4Addr {
-    Ipv4Addr::new(127, 0, net, n + 1)
+    let mut all = ports.into_iter().map(|port| Addresses { port, ..addresses });
+    all.find(is_free).expect("no two free ports")
 }
 
 #[cfg(test)]
@@ -150,8 +155,9 @@ mod tests {
 
     #[test]
     fn a_port_in_use_at_one_of_the_addresses_is_not_taken() {
-        let port = free_port(3);
-        let _used = TcpListener::bind((loopback(0, 2), port + 1)).unwrap();
-        assert_ne!(free_port(3), port);
+        let any = Addresses { nodes: 3, port: 0, is_behind_proxy: false, are_apart: true };
+        let found = free(any);
+        let _used = TcpListener::bind((found.of(2).ip(), found.port + 1)).unwrap();
+        assert_ne!(free(any).port, found.port);
     }
 }

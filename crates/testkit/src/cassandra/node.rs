@@ -166,10 +166,13 @@ impl Running {
         Self { shell, pid }
     }
 
-    /// Returns whether the command still runs. One that has ended but was not waited for has no
-    /// words any more.
+    /// Returns whether the command still runs. One that has ended but was not waited for is a
+    /// zombie. Its words say nothing: one that begins has none for a moment.
     fn is_alive(&self) -> bool {
-        std::fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|words| !words.is_empty())
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
+        // The state is behind the name, which is in parentheses.
+        let state = |stat: &str| stat.rsplit(')').next()?.split_whitespace().next()?.chars().next();
+        stat.is_ok_and(|stat| state(&stat).is_some_and(|state| !matches!(state, 'Z' | 'X')))
     }
 
     /// Ends the input of the shell with `last`, and waits until the command has ended.
