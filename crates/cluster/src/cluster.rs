@@ -43,13 +43,17 @@ pub struct Cluster {
 impl Cluster {
     /// Connects to a keyspace of Cassandra by an address such as
     /// `cql://user:password@host1,host2:9042/shop?rf=3`. The keyspace and its tables are created if
-    /// they are not there, with `rf` copies of each row, by default 3.
+    /// they are not there, with `rf` copies of each row in each data centre, by default 3.
+    ///
+    /// `home=NAME` makes a data centre the home of a keyspace that is created: all clients send
+    /// requests to its nodes and wait for a quorum of them alone (LOCAL_QUORUM, LOCAL_SERIAL). The
+    /// other data centres get the writes later. Without a home a quorum is of all copies.
     ///
     /// # Errors
-    /// InvalidInput for an address of another form, a keyspace of another program or with another
-    /// number of copies, or a wrong password; Unavailable if no node can be reached; Unsupported
-    /// for a Cassandra older than 5.0, or the tables of a newer flagstone; Io if a directory for
-    /// spill files cannot be made.
+    /// InvalidInput for an address of another form, a keyspace of another program, with another
+    /// number of copies or another home, or a wrong password; Unavailable if no node can be
+    /// reached; Unsupported for a Cassandra older than 5.0, or the tables of a newer flagstone; Io
+    /// if a directory for spill files cannot be made.
     #[cfg(feature = "cql")]
     pub fn connect(address: &str) -> Result<Self> {
         Self::over(Arc::new(crate::cql::Cql::connect(address)?))

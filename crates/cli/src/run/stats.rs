@@ -55,6 +55,9 @@ pub(super) fn draw(stats: &Value) -> String {
     if let Some(nodes) = stats["nodes"].as_array() {
         draw_nodes(&mut out, nodes);
         let _always = writeln!(out, "{:<14} {}", "copies", stats["copies"]);
+        if let Some(home) = stats["home"].as_str() {
+            let _always = writeln!(out, "{:<14} {home}", "home");
+        }
         for collection in stats["collections"].as_array().into_iter().flatten() {
             draw_buckets(&mut out, collection);
         }
@@ -255,7 +258,7 @@ mod tests {
                     "commitlog_sync": "group", "clock_ahead_ms": 1,
                     "largest_partition_bytes": node,
                 }],
-                "copies": {"a": 3},
+                "copies": {"a": 3}, "home": "a",
                 "collections": [{
                     "name": "c", "documents": 1_000_000, "buckets": 16, "bucket_bytes": bucket,
                     "bytes_for_buckets": 1_677_721_600_u64,
@@ -270,6 +273,7 @@ mod tests {
         let bucket = "c: about 1,000,000 documents, in 16 buckets of about 105 MB; enough for \
                       1.68 GB\n";
         assert!(usual.ends_with(bucket), "{usual}");
+        assert!(usual.contains("\nhome           a\n"), "{usual}");
         for large in [drawn(101 << 20, 1), drawn(1, (100 << 20) + 1)] {
             assert_eq!(large.matches("; warning: over 100 MiB").count(), 1, "{large}");
         }

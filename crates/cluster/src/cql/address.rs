@@ -1,4 +1,4 @@
-//! Where a keyspace is: `cql://user:password@host1,host2:9042/keyspace?rf=3`.
+//! Where a keyspace is: `cql://user:password@host1,host2:9042/keyspace?rf=3&home=dc1`.
 
 use flagstone_base::{Error, Result};
 
@@ -6,6 +6,8 @@ use flagstone_base::{Error, Result};
 const SCHEME: &str = "cql://";
 /// The longest name of a keyspace that Cassandra takes.
 const NAME_BYTES: usize = 48;
+/// The longest name of a data centre. Cassandra has no limit.
+const HOME_BYTES: usize = 100;
 
 /// A keyspace of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,8 @@ pub(super) struct Address {
     pub(super) user: Option<(String, String)>,
     /// How many nodes of a data centre are to have each row.
     pub(super) copies: Option<u32>,
+    /// The data centre whose nodes alone reads and writes wait for.
+    pub(super) home: Option<String>,
 }
 
 impl Address {
@@ -40,16 +44,28 @@ impl Address {
                  begins with a letter, and has at most {NAME_BYTES} bytes"
             )));
         }
-        let mut copies = None;
+        let (mut copies, mut home) = (None, None);
         for option in options.split('&').filter(|option| !option.is_empty()) {
-            let number = option.strip_prefix("rf=").and_then(|number| number.parse().ok());
-            copies = Some(number.filter(|copies| (1..=100).contains(copies)).ok_or_else(|| {
-                Error::invalid(format!(
-                    "{option:?} in the address of a cluster: expected rf=N, N copies of each row"
-                ))
-            })?);
+            let is_known = match option.split_once('=') {
+                Some(("rf", number)) => {
+                    copies = number.parse().ok().filter(|copies| (1..=100).contains(copies));
+                    copies.is_some()
+                }
+                Some(("home", name)) => {
+                    home = is_home(name).then(|| name.to_owned());
+                    home.is_some()
+                }
+                _ => false,
+            };
+            if !is_known {
+                return Err(Error::invalid(format!(
+                    "{option:?} in the address of a cluster: expected rf=N, N copies of each row \
+                     in each data centre, or home=NAME, the data centre whose nodes reads and \
+                     writes wait for"
+                )));
+            }
         }
-        Ok(Self { hosts, keyspace: keyspace.to_owned(), user, copies })
+        Ok(Self { hosts, keyspace: keyspace.to_owned(), user, copies, home })
     }
 
     /// Returns the hosts as errors show them.
@@ -84,11 +100,17 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(is_part)
 }
 
+/// Returns whether a data centre can have this name in an address and in the comment of a table.
+pub(super) fn is_home(name: &str) -> bool {
+    let is_part = |c: u8| c.is_ascii_alphanumeric() || b"-_.".contains(&c);
+    (1..=HOME_BYTES).contains(&name.len()) && name.bytes().all(is_part)
+}
+
 #[cold]
 fn wrong(expected: &str) -> Error {
     Error::invalid(format!(
         "the address of a cluster lacks {expected}: it has the form \
-         cql://[USER:PASSWORD@]HOST[:PORT][,HOST..]/KEYSPACE[?rf=N]"
+         cql://[USER:PASSWORD@]HOST[:PORT][,HOST..]/KEYSPACE[?rf=N][&home=DATACENTER]"
     ))
 }
 
@@ -102,9 +124,11 @@ mod tests {
         assert_eq!(address.hosts, ["h1", "h2:9043"]);
         assert_eq!(address.keyspace, "shop");
         assert_eq!(address.user, Some(("me@x".into(), "a:b".into())));
-        assert_eq!(address.copies, Some(3));
+        assert_eq!((address.copies, address.home), (Some(3), None));
+        let address = Address::parse("cql://h/s?home=eu-west_1.a&rf=2").unwrap();
+        assert_eq!((address.copies, address.home), (Some(2), Some("eu-west_1.a".into())));
         let address = Address::parse("cql://h/s").unwrap();
-        assert_eq!((address.user, address.copies), (None, None));
+        assert_eq!((address.user, address.copies, address.home), (None, None, None));
     }
 
     #[test]
@@ -122,6 +146,8 @@ mod tests {
             ("cql://h/", "cannot be the name"),
             ("cql://h/shop?rf=0", "expected rf=N"),
             ("cql://h/shop?rf=3&x=1", "\"x=1\""),
+            ("cql://h/shop?home=", "or home=NAME"),
+            ("cql://h/shop?home=a'b", "or home=NAME"),
         ] {
             let error = Address::parse(text).unwrap_err().to_string();
             assert!(error.contains(said), "{text}: {error}");

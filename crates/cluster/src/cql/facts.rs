@@ -18,6 +18,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Facts {
     /// How many nodes of each data centre have a row.
     pub copies: BTreeMap<String, u32>,
+    /// The data centre whose nodes alone reads and writes wait for, if it is one.
+    pub home: Option<String>,
     pub nodes: Vec<NodeFacts>,
 }
 
@@ -72,6 +74,9 @@ impl Facts {
         };
         let mut map = Map::new();
         map.insert("copies", Value::Map(copies));
+        if let Some(home) = &self.home {
+            map.insert("home", home.as_str());
+        }
         map.insert("nodes", self.nodes.iter().map(node).collect::<Value>());
         Value::Map(map)
     }
@@ -88,7 +93,7 @@ pub(super) async fn of(inner: Arc<Inner>) -> Result<Facts> {
         });
     }
     nodes.sort_by_key(|node| node.ip);
-    Ok(Facts { copies, nodes })
+    Ok(Facts { copies, home: inner.home.clone(), nodes })
 }
 
 async fn told(inner: &Inner, node: &Arc<Node>) -> Result<Told> {

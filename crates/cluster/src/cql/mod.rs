@@ -27,12 +27,12 @@ use crate::store::{
 use address::Address;
 pub use facts::{Facts, NodeFacts, Told};
 use flagstone::Value;
-use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_base::{Error, ErrorKind, Result, interrupt};
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use statements::{Patience, Statements};
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -45,6 +45,9 @@ const SILENCE: Duration = Duration::from_secs(4);
 /// Cassandra usually gives up before, with an error that says more.
 const PATIENCE: Patience =
     Patience { read: Duration::from_secs(25), write: Duration::from_secs(12) };
+
+/// How often a call that waits asks whether it is interrupted.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// The reads of one call that wait for answers at the same time.
 const AT_ONCE: usize = 64;
@@ -60,6 +63,7 @@ pub struct Cql {
 struct Inner {
     session: Session,
     keyspace: String,
+    home: Option<String>,
     statements: Statements,
 }
 
@@ -76,8 +80,8 @@ impl Cql {
     /// its tables are created if they are not there.
     ///
     /// # Errors
-    /// InvalidInput for an address of another form, a keyspace of another program or with another
-    /// number of copies, or a wrong password; Unavailable if no node can be reached; Unsupported
+    /// InvalidInput for an address of another form, a keyspace of another program, with another
+    /// number of copies or another home, or a wrong password; Unavailable if no node can be reached; Unsupported
     /// for an old Cassandra or the tables of a newer flagstone.
     pub fn connect(address: &str) -> Result<Self> {
         Self::connect_with(address, PATIENCE)
@@ -119,7 +123,7 @@ impl Cql {
     /// # Errors
     /// Unavailable, Closed.
     pub fn facts(&self) -> Result<Facts> {
-        self.read(facts::of)
+        self.read(true, facts::of)
     }
 
     /// Starts work on the threads of the driver.
@@ -138,25 +142,30 @@ impl Cql {
         Ok(take)
     }
 
-    fn read<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> Result<T>
+    /// Waits for work. `ends`: whether the caller's thread may be interrupted meanwhile, as no read
+    /// may be that is a part of a write.
+    fn read<T, F>(&self, ends: bool, work: impl FnOnce(Arc<Inner>) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        self.start(work)?.recv().unwrap_or_else(|_ended| Err(closed()))
+        answer(&self.start(work)?, ends)
     }
 
-    /// Does all work, [`AT_ONCE`] at once.
-    fn read_all<R, T, F>(&self, requests: &[R], work: impl Fn(Arc<Inner>, R) -> F) -> Vec<Result<T>>
+    /// The same with more work, [`AT_ONCE`] at once.
+    fn read_all<R, T, F>(
+        &self,
+        requests: &[R],
+        ends: bool,
+        work: impl Fn(Arc<Inner>, R) -> F,
+    ) -> Vec<Result<T>>
     where
         R: Clone,
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let start = |request: &R| self.start(|inner| work(inner, request.clone()));
-        let answer = |start: Result<Receiver<Result<T>>>| {
-            start?.recv().unwrap_or_else(|_ended| Err(closed()))
-        };
+        let answer = |start: Result<Receiver<Result<T>>>| answer(&start?, ends);
         let (first, rest) = requests.split_at(requests.len().min(AT_ONCE));
         let mut started: VecDeque<_> = first.iter().map(start).collect();
         let mut rest = rest.iter();
@@ -198,10 +207,26 @@ async fn connect(address: &Address, patience: Patience) -> Result<Inner> {
     }
     let session = builder.build().await;
     let session = session.map_err(|error| errors::of_connecting(&address.shown(), &error))?;
-    schema::ensure(&session, address).await?;
+    let home = schema::ensure(&session, address).await?;
     let keyspace = address.keyspace.clone();
-    let statements = Statements::prepare(&session, &keyspace, patience).await?;
-    Ok(Inner { session, keyspace, statements })
+    let statements = Statements::prepare(&session, &keyspace, home.as_deref(), patience).await?;
+    Ok(Inner { session, keyspace, home, statements })
+}
+
+/// Waits for an answer. If the wait `ends` by an interruption, nobody takes the answer.
+fn answer<T>(answers: &Receiver<Result<T>>, ends: bool) -> Result<T> {
+    loop {
+        return match answers.recv_timeout(LOOK) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Disconnected) => Err(closed()),
+            Err(RecvTimeoutError::Timeout) => {
+                if ends {
+                    interrupt::check()?;
+                }
+                continue;
+            }
+        };
+    }
 }
 
 #[cold]
@@ -215,11 +240,12 @@ impl Store for Cql {
     }
 
     fn rows(&self, requests: &[RowsRequest]) -> Vec<Result<Rows>> {
-        self.read_all(requests, read::rows)
+        let ends = requests.iter().all(|request| request.freshness == Freshness::Settled);
+        self.read_all(requests, ends, read::rows)
     }
 
     fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
-        self.read_all(requests, read::page)
+        self.read_all(requests, true, read::page)
     }
 
     fn batch(&self, batch: &Batch) -> Result<Outcome> {
@@ -239,11 +265,12 @@ impl Store for Cql {
     }
 
     fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>> {
-        self.read(|inner| read::note(inner, name.to_owned(), freshness))
+        let ends = freshness == Freshness::Settled;
+        self.read(ends, |inner| read::note(inner, name.to_owned(), freshness))
     }
 
     fn notes(&self) -> Result<Vec<(String, Record)>> {
-        self.read(read::notes)
+        self.read(true, read::notes)
     }
 
     fn set_note(&self, name: &str, expected: Option<i64>, new: &Record) -> Result<Outcome> {

@@ -11,7 +11,10 @@ use scylla::routing::Shard;
 /// connection last: the same for all clients. Conditional batches of one partition that go through
 /// different nodes get in each other's way, and may end without an answer.
 #[derive(Debug)]
-pub(super) struct InOrder;
+pub(super) struct InOrder {
+    /// The data centre whose nodes alone get requests. Another node would wait for its own.
+    pub(super) home: Option<String>,
+}
 
 impl LoadBalancingPolicy for InOrder {
     /// Nothing: the other plan has them all.
@@ -33,10 +36,11 @@ impl LoadBalancingPolicy for InOrder {
             let keyspace = cluster.get_keyspace(table.ks_name());
             let strategy = keyspace.map_or(&Strategy::LocalStrategy, |known| &known.strategy);
             let locator = cluster.replica_locator();
-            let replicas = locator.replicas_for_token(token, strategy, None, table);
+            let replicas = locator.replicas_for_token(token, strategy, self.home.as_deref(), table);
             nodes.extend(replicas.into_replicas_ordered().into_iter().map(|(node, _)| node));
         }
-        for node in cluster.get_nodes_info() {
+        let is_here = |node: &NodeRef<'a>| self.home.is_none() || node.datacenter == self.home;
+        for node in cluster.get_nodes_info().iter().filter(is_here) {
             if !nodes.iter().any(|known| known.host_id == node.host_id) {
                 nodes.push(node);
             }

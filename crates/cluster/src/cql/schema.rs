@@ -1,6 +1,6 @@
 //! The tables: they are created, or it is checked that they are ours.
 
-use super::address::Address;
+use super::address::{Address, is_home};
 use super::errors;
 use flagstone_base::{Error, ErrorKind, Result};
 use scylla::client::session::Session;
@@ -13,9 +13,11 @@ use std::time::Duration;
 
 /// The oldest Cassandra with what the tables use.
 const OLDEST: u32 = 5;
-/// The comment of our tables begins with it, and ends with the number of their format.
+/// The comment of our tables begins with it. Then comes the number of their format, and the home,
+/// if there is one. So all clients have the same.
 const COMMENT: &str = "flagstone cluster, format ";
 const FORMAT: u32 = 1;
+const HOME: &str = ", home ";
 /// Copies of each row in a keyspace that is created.
 const COPIES: u32 = 3;
 /// How long the creation of a keyspace or table may take.
@@ -68,46 +70,41 @@ struct Found {
     columns: BTreeMap<String, BTreeMap<String, (String, String)>>,
 }
 
-/// Creates what is missing of the keyspace and its tables, and checks what is there.
+/// Creates what is missing of the keyspace and its tables, and checks what is there. Returns the
+/// data centre that is its home, if there is one.
 ///
 /// # Errors
-/// InvalidInput for a keyspace of another program, or with another number of copies; Unsupported
-/// for tables of a newer flagstone, or changed ones, or a Cassandra that is too old.
-pub(super) async fn ensure(session: &Session, address: &Address) -> Result<()> {
+/// InvalidInput for a keyspace of another program, or with another number of copies or another
+/// home; Unsupported for tables of a newer flagstone, or changed ones, or a Cassandra that is too
+/// old.
+pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Option<String>> {
     let nodes = check_version(session).await?;
-    let found = read(session, &address.keyspace).await?;
+    let mut found = read(session, &address.keyspace).await?;
     if let Some(replication) = &found.replication {
         check_copies(address, replication)?;
     } else {
         let copies = address.copies.unwrap_or(COPIES);
-        if usize::try_from(copies).is_ok_and(|copies| copies > nodes) {
-            return Err(Error::invalid(format!(
-                "keyspace {} is to have {copies} copies of each row, and the cluster at {} has \
-                 {nodes} nodes: add nodes, or name fewer copies, as in cql://HOST/{}?rf={nodes}",
-                address.keyspace,
-                address.shown(),
-                address.keyspace
-            )));
-        }
+        check_nodes(address, copies, &nodes)?;
         let text = format!(
             "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = \
              {{'class': 'NetworkTopologyStrategy', 'replication_factor': {copies}}}",
             address.keyspace
         );
         create(session, &format!("keyspace {}", address.keyspace), text).await?;
+        found = read(session, &address.keyspace).await?;
     }
-    check_tables(&address.keyspace, &found)?;
+    let home = check_tables(address, &found)?;
     let mut is_complete = true;
     for table in TABLES.iter().filter(|table| !found.tables.contains_key(table.name)) {
         is_complete = false;
         let place = format!("table {}.{}", address.keyspace, table.name);
-        create(session, &place, table.statement(&address.keyspace)).await?;
+        create(session, &place, table.statement(&address.keyspace, home.as_deref())).await?;
     }
     if is_complete {
-        return Ok(());
+        return Ok(home);
     }
     // Somebody else may have created it at the same time.
-    check_tables(&address.keyspace, &read(session, &address.keyspace).await?)
+    check_tables(address, &read(session, &address.keyspace).await?)
 }
 
 /// Returns how many nodes of each data centre have a row. For a strategy without data centres the
@@ -121,33 +118,49 @@ pub(super) async fn replication(
 }
 
 impl Table {
-    fn statement(&self, keyspace: &str) -> String {
+    fn statement(&self, keyspace: &str, home: Option<&str>) -> String {
         let columns = self.columns.iter().map(|(name, of, kind)| {
             let kind = if *kind == "static" { " static" } else { "" };
             format!("{name} {of}{kind}, ")
         });
         format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.{} ({}PRIMARY KEY ({})) \
-             WITH comment = '{COMMENT}{FORMAT}'{}",
+             WITH comment = '{}'{}",
             self.name,
             columns.collect::<String>(),
             self.key,
+            comment(home),
             self.options
         )
     }
 }
 
-/// Checks the versions of all nodes and returns how many there are.
-async fn check_version(session: &Session) -> Result<usize> {
-    let own = "SELECT rpc_address, release_version FROM system.local";
-    let others = "SELECT rpc_address, release_version FROM system.peers";
-    let mut nodes = 0;
+/// Returns the comment of a table.
+fn comment(home: Option<&str>) -> String {
+    let home = home.map(|home| format!("{HOME}{home}")).unwrap_or_default();
+    format!("{COMMENT}{FORMAT}{home}")
+}
+
+/// Reads the comment of a table of ours: the format and the home.
+fn read_comment(comment: &str) -> Option<(u32, Option<&str>)> {
+    let rest = comment.strip_prefix(COMMENT)?;
+    let (format, home) = match rest.split_once(HOME) {
+        Some((format, home)) => (format, Some(home)),
+        None => (rest, None),
+    };
+    home.is_none_or(is_home).then_some((format.parse().ok()?, home))
+}
+
+/// Checks the versions of all nodes and returns how many each data centre has.
+async fn check_version(session: &Session) -> Result<BTreeMap<String, u32>> {
+    type Row = (Option<std::net::IpAddr>, Option<String>, Option<String>);
+    let own = "SELECT rpc_address, release_version, data_center FROM system.local";
+    let others = "SELECT rpc_address, release_version, data_center FROM system.peers";
+    let mut nodes = BTreeMap::new();
     for text in [own, others] {
         let table = text.rsplit(' ').next().unwrap_or_default();
         let what = format!("table {table}");
-        for (ip, version) in
-            ask::<(Option<std::net::IpAddr>, Option<String>)>(session, &what, text, ()).await?
-        {
+        for (ip, version, datacenter) in ask::<Row>(session, &what, text, ()).await? {
             let version = version.unwrap_or_default();
             let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
             if major.is_none_or(|major| major < OLDEST) {
@@ -160,7 +173,7 @@ async fn check_version(session: &Session) -> Result<usize> {
                     ),
                 ));
             }
-            nodes += 1;
+            *nodes.entry(datacenter.unwrap_or_default()).or_default() += 1;
         }
     }
     Ok(nodes)
@@ -239,6 +252,29 @@ fn copies(replication: &HashMap<String, String>) -> BTreeMap<String, u32> {
     each.collect()
 }
 
+/// Checks that a keyspace that is created can have so many copies of each row in each data centre.
+fn check_nodes(address: &Address, copies: u32, nodes: &BTreeMap<String, u32>) -> Result<()> {
+    let (keyspace, shown) = (&address.keyspace, address.shown());
+    if let Some(home) = &address.home
+        && !nodes.contains_key(home)
+    {
+        let names: Vec<&str> = nodes.keys().map(String::as_str).collect();
+        return Err(Error::invalid(format!(
+            "data centre {home:?} is to be the home of keyspace {keyspace}, and the cluster at \
+             {shown} has these: {}",
+            names.join(", ")
+        )));
+    }
+    match nodes.iter().find(|(_, count)| copies > **count) {
+        None => Ok(()),
+        Some((datacenter, count)) => Err(Error::invalid(format!(
+            "keyspace {keyspace} is to have {copies} copies of each row, and the cluster at \
+             {shown} has {count} nodes in data centre {datacenter}: add nodes, name fewer copies, \
+             as in cql://HOST/{keyspace}?rf={count}, or create the keyspace yourself"
+        ))),
+    }
+}
+
 fn check_copies(address: &Address, replication: &HashMap<String, String>) -> Result<()> {
     let Some(wanted) = address.copies else { return Ok(()) };
     let found = copies(replication);
@@ -263,11 +299,12 @@ fn check_copies(address: &Address, replication: &HashMap<String, String>) -> Res
 }
 
 /// Checks that all tables that are there are ours, and of the format that this version knows.
-fn check_tables(keyspace: &str, found: &Found) -> Result<()> {
+/// Returns their home; that of the address, if there are none.
+fn check_tables(address: &Address, found: &Found) -> Result<Option<String>> {
+    let (keyspace, mut homes) = (&address.keyspace, Vec::new());
     for (name, comment) in &found.tables {
         let table = TABLES.iter().find(|table| table.name == name);
-        let format = comment.strip_prefix(COMMENT).map(str::parse::<u32>);
-        let (Some(table), Some(Ok(format))) = (table, format) else {
+        let (Some(table), Some((format, home))) = (table, read_comment(comment)) else {
             return Err(Error::invalid(format!(
                 "keyspace {keyspace} belongs to another program, whose table {keyspace}.{name} is \
                  in it: name a keyspace of its own, which is created if it is not there"
@@ -282,6 +319,7 @@ fn check_tables(keyspace: &str, found: &Found) -> Result<()> {
                 ),
             ));
         }
+        homes.push(home);
         let none = BTreeMap::new();
         let columns = found.columns.get(name).unwrap_or(&none);
         for (column, of, kind) in table.columns {
@@ -300,18 +338,52 @@ fn check_tables(keyspace: &str, found: &Found) -> Result<()> {
             }
         }
     }
-    Ok(())
+    let home = match homes.first() {
+        None => address.home.as_deref(),
+        Some(first) if homes.iter().any(|home| home != first) => {
+            return Err(Error::invalid(format!(
+                "the tables of keyspace {keyspace} have different homes in their comments: change \
+                 them to {:?}, or the like, by ALTER TABLE .. WITH comment = ..",
+                comment(homes.iter().find_map(|home| *home))
+            )));
+        }
+        Some(home) => *home,
+    };
+    if let Some(wanted) = &address.home
+        && home != Some(wanted.as_str())
+    {
+        let has = home.map_or("no home".into(), |home| format!("the home {home}"));
+        return Err(Error::invalid(format!(
+            "keyspace {keyspace} has {has}, and not {wanted}: leave home={wanted} away, or name \
+             another keyspace"
+        )));
+    }
+    if let (Some(home), Some(replication)) = (home, &found.replication)
+        && copies(replication).get(home).is_none_or(|copies| *copies == 0)
+    {
+        return Err(Error::invalid(format!(
+            "keyspace {keyspace} has no copies in its home, data centre {home}: change its \
+             replication by ALTER KEYSPACE {keyspace} WITH replication = .., and run nodetool \
+             repair --full {keyspace} on each node"
+        )));
+    }
+    Ok(home.map(str::to_owned))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn address(copies: Option<u32>, home: Option<&str>) -> Address {
+        let (hosts, keyspace) = (vec!["h".into()], "shop".into());
+        Address { hosts, keyspace, user: None, copies, home: home.map(str::to_owned) }
+    }
+
     /// The keyspace as this version creates it.
     fn ours() -> Found {
         let mut found = Found::default();
         for table in TABLES {
-            found.tables.insert(table.name.into(), format!("{COMMENT}{FORMAT}"));
+            found.tables.insert(table.name.into(), comment(None));
             let columns = table.columns.iter();
             let columns =
                 columns.map(|(name, of, kind)| ((*name).into(), ((*of).into(), (*kind).into())));
@@ -322,12 +394,13 @@ mod tests {
 
     #[test]
     fn only_our_tables_of_our_format_are_taken() {
-        assert!(check_tables("shop", &Found::default()).is_ok());
-        assert!(check_tables("shop", &ours()).is_ok());
+        let shop = address(None, None);
+        assert!(check_tables(&shop, &Found::default()).is_ok());
+        assert!(check_tables(&shop, &ours()).is_ok());
         let refused = |change: &dyn Fn(&mut Found), kind, said: &str| {
             let mut found = ours();
             change(&mut found);
-            let error = check_tables("shop", &found).unwrap_err();
+            let error = check_tables(&shop, &found).unwrap_err();
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().contains(said), "{error}");
         };
@@ -347,6 +420,11 @@ mod tests {
             "table shop.rows has format 2, and this flagstone knows format 1",
         );
         refused(
+            &|found| drop(found.tables.insert("rows".into(), format!("{COMMENT}1, home "))),
+            ErrorKind::InvalidInput,
+            "another program, whose table shop.rows",
+        );
+        refused(
             &|found| drop(found.columns.get_mut("rows").unwrap().remove("epoch")),
             ErrorKind::Unsupported,
             "table shop.rows: column epoch is not there, and not type int and kind static",
@@ -355,12 +433,7 @@ mod tests {
 
     #[test]
     fn another_number_of_copies_than_asked_for_is_refused() {
-        let address = |copies| Address {
-            hosts: vec!["h".into()],
-            keyspace: "shop".into(),
-            user: None,
-            copies,
-        };
+        let address = |copies| address(copies, None);
         let class = ("class".to_owned(), "x.NetworkTopologyStrategy".to_owned());
         let of = |pairs: &[(&str, &str)]| {
             let pairs = pairs.iter().map(|(name, value)| ((*name).into(), (*value).into()));
@@ -372,5 +445,51 @@ mod tests {
         assert!(check_copies(&address(Some(1)), &of(&[("replication_factor", "1")])).is_ok());
         let error = check_copies(&address(Some(3)), &two).unwrap_err().to_string();
         assert!(error.contains("but (dc1: 3, dc2: 2): leave rf away, or change"), "{error}");
+    }
+    #[test]
+    fn all_clients_of_a_keyspace_have_the_home_of_its_tables() {
+        let of = |wanted: Option<&str>, homes: [Option<&str>; 2], replication: &[(&str, &str)]| {
+            let mut found = ours();
+            for (table, home) in TABLES.iter().zip(homes) {
+                found.tables.insert(table.name.into(), comment(home));
+            }
+            let pairs = replication.iter();
+            let replication = pairs.map(|(name, value)| ((*name).into(), (*value).into()));
+            found.replication = Some(replication.collect());
+            check_tables(&address(None, wanted), &found).map_err(|error| error.to_string())
+        };
+        let (both, east) = (&[("east", "3"), ("west", "2")][..], Some("east"));
+        assert_eq!(of(None, [east; 2], both), Ok(Some("east".into())));
+        assert_eq!(of(east, [east; 2], both), Ok(Some("east".into())));
+        assert_eq!(of(None, [None; 2], both), Ok(None));
+        let refused = |found: Result<Option<String>, String>, said: &str| {
+            let error = found.unwrap_err();
+            assert!(error.contains(said), "{error}");
+        };
+        refused(of(Some("west"), [east; 2], both), "has the home east, and not west: leave home");
+        refused(of(east, [None; 2], both), "has no home, and not east");
+        refused(
+            of(None, [None, east], both),
+            "change them to \"flagstone cluster, format 1, home e",
+        );
+        refused(of(None, [east; 2], &both[1..]), "no copies in its home, data centre east");
+        refused(of(None, [east; 2], &[("replication_factor", "3")]), "no copies in its home");
+        // Before there are tables.
+        let new = check_tables(&address(None, east), &Found::default());
+        assert_eq!(new.unwrap(), Some("east".into()));
+    }
+
+    #[test]
+    fn a_data_centre_with_too_few_nodes_is_named() {
+        let nodes = BTreeMap::from([("east".to_owned(), 3), ("west".to_owned(), 1)]);
+        let refused = |copies, home, said: &str| {
+            let address = address(Some(copies), home);
+            let error = check_nodes(&address, copies, &nodes).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        };
+        refused(3, None, "has 1 nodes in data centre west: add nodes");
+        refused(4, None, "has 3 nodes in data centre east");
+        refused(1, Some("north"), "has these: east, west");
+        assert!(check_nodes(&address(Some(1), Some("west")), 1, &nodes).is_ok());
     }
 }

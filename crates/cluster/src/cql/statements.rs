@@ -72,9 +72,10 @@ impl Statements {
     pub(super) async fn prepare(
         session: &Session,
         keyspace: &str,
+        home: Option<&str>,
         patience: Patience,
     ) -> Result<Self> {
-        let make = Maker::new(session, keyspace, patience);
+        let make = Maker::new(session, keyspace, home, patience);
         let rows = "SELECT kind, k, v, ver, exp, epoch FROM KS.rows \
                     WHERE c = ? AND b = ? AND (kind, k) IN ?";
         let row = "SELECT v, ver, exp, epoch FROM KS.rows \
@@ -131,26 +132,42 @@ impl Statements {
 }
 
 impl<'s> Maker<'s> {
-    fn new(session: &'s Session, keyspace: &'s str, patience: Patience) -> Self {
+    fn new(
+        session: &'s Session,
+        keyspace: &'s str,
+        home: Option<&str>,
+        patience: Patience,
+    ) -> Self {
+        // The local ones are of the data centre of the node that gets the request.
+        let (quorum, serial, of_writes) = match home {
+            None => (Consistency::Quorum, Consistency::Serial, SerialConsistency::Serial),
+            Some(_) => {
+                (Consistency::LocalQuorum, Consistency::LocalSerial, SerialConsistency::LocalSerial)
+            }
+        };
+        let mut nearest = DefaultPolicy::builder();
+        if let Some(home) = home {
+            nearest = nearest.prefer_datacenter(home.to_owned()).permit_dc_failover(false);
+        }
         let slow = SimpleSpeculativeExecutionPolicy { max_retry_count: 1, retry_interval: SLOW };
         let read = ExecutionProfile::builder()
-            .consistency(Consistency::Quorum)
+            .consistency(quorum)
             .request_timeout(Some(patience.read))
-            .load_balancing_policy(DefaultPolicy::builder().build())
+            .load_balancing_policy(nearest.build())
             .retry_policy(Arc::new(ReadAgain))
             .speculative_execution_policy(Some(Arc::new(slow)))
             .build();
-        let in_order = Arc::new(InOrder);
+        let in_order = Arc::new(InOrder { home: home.map(str::to_owned) });
         let read_serial = ExecutionProfile::builder()
-            .consistency(Consistency::Serial)
+            .consistency(serial)
             .request_timeout(Some(patience.write))
             .load_balancing_policy(Arc::clone(&in_order) as _)
             .retry_policy(Arc::new(ReadAgain))
             .build();
         // Without retries: what was sent twice might be applied twice.
         let write = ExecutionProfile::builder()
-            .consistency(Consistency::Quorum)
-            .serial_consistency(Some(SerialConsistency::Serial))
+            .consistency(quorum)
+            .serial_consistency(Some(of_writes))
             .request_timeout(Some(patience.write))
             .load_balancing_policy(in_order)
             .retry_policy(Arc::new(FallthroughRetryPolicy::new()))

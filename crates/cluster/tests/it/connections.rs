@@ -95,7 +95,8 @@ fn several_processes_may_create_a_keyspace_at_once() {
 #[test]
 #[ignore = "needs Cassandra: cargo xtask cluster"]
 fn the_facts_of_a_cluster_are_told() {
-    let Facts { copies, nodes } = connect("facts?rf=1").unwrap().facts().unwrap();
+    let Facts { copies, home, nodes } = connect("facts?rf=1").unwrap().facts().unwrap();
+    assert_eq!(home, None);
     assert_eq!(copies.into_iter().collect::<Vec<_>>(), [("datacenter1".to_owned(), 1)]);
     assert_eq!(nodes.len(), 1);
     assert_eq!(nodes[0].ip, one().address(0).ip());

@@ -3,15 +3,16 @@
 //! has its document.
 
 use crate::nodes::{KEYSPACE, Load, PATIENCE, connect, three};
-use crate::support::{Hooked, Hooks, fill};
-use flagstone::{ErrorKind, Group};
+use crate::support::{Hooked, Hooks, by_n, fill, found, n_of};
+use flagstone::{ErrorKind, Group, Json, Space, Value};
+use flagstone_base::interrupt;
 use flagstone_cluster::Cluster;
 use flagstone_cluster::cql::Cql;
 use flagstone_cluster::store::Store;
 use flagstone_testkit::cassandra::{Ask, CommitLog, Fate, Nodes, Proxy, Setup};
 use flagstone_testkit::{Rng, seed};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 fn seconds(seconds: u64) {
@@ -22,7 +23,7 @@ fn seconds(seconds: u64) {
 #[ignore = "needs Cassandra: cargo xtask cluster"]
 fn writes_are_exact_though_requests_and_answers_are_lost() {
     let commit_log = CommitLog::Periodic;
-    let nodes = Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: true });
+    let nodes = Nodes::start(Setup { is_behind_proxy: true, ..Setup::of(1, commit_log) });
     let proxy = Proxy::new(&nodes);
     let address = format!("cql://{}/{KEYSPACE}?rf=1", nodes.hosts());
     let patience = Duration::from_millis(800);
@@ -73,6 +74,104 @@ fn a_killed_and_a_paused_node_lose_no_acknowledged_write() {
     assert!(told.acknowledged > 200, "{told:?}");
 }
 
+/// A call that waits for a node is ended when its time is over, except where it may have written.
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn reads_of_a_node_that_does_not_answer_are_interrupted() {
+    static SINCE: OnceLock<Instant> = OnceLock::new();
+    let nodes = Nodes::start(Setup::of(1, CommitLog::Periodic));
+    let cluster = Cluster::over(connect(&nodes, 1, PATIENCE)).unwrap();
+    let collection = cluster.collection("c").unwrap();
+    collection.create_index("by n", by_n()).unwrap();
+    fill(&collection, 5);
+    nodes.pause(0);
+    SINCE.set(Instant::now()).unwrap();
+    let is_over = || SINCE.get().unwrap().elapsed() > Duration::from_millis(500);
+    let kind = interrupt::interruptible(is_over, || {
+        let get = collection.get(1_u64).map(drop).unwrap_err();
+        let find = collection.find(r#"{"n":2}"#).first().map(drop).unwrap_err();
+        assert_eq!((get.kind(), find.kind()), (ErrorKind::Interrupted, ErrorKind::Interrupted));
+        assert!(SINCE.get().unwrap().elapsed() < PATIENCE, "they waited for the node");
+        collection.put(1_u64, Json(r#"{"n":7}"#)).unwrap_err().kind()
+    });
+    assert_ne!(kind, ErrorKind::Interrupted, "as if it were certain that nothing was written");
+    nodes.resume(0);
+}
+
+/// Two data centres with one node each. A keyspace with a home waits for that node alone; one
+/// without waits for both.
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn a_keyspace_with_a_home_goes_on_without_the_other_data_centre() {
+    let setup = Setup::of(2, CommitLog::Periodic);
+    let mut nodes = Nodes::start(Setup { are_apart: true, ..setup });
+    // The node of the other data centre is named first.
+    let hosts = format!("{},{}", nodes.announced(1), nodes.announced(0));
+    let open = |rest: &str| Cluster::connect(&format!("cql://{hosts}/{rest}"));
+    let refused = |rest: &str, said: &str| {
+        let error = open(rest).err().expect("it is refused");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        assert!(error.to_string().contains(said), "{error}");
+    };
+    // A node that is up may not tell clients of the other yet.
+    for n in 0..2 {
+        let none = format!("cql://{}/none?rf=1&home=2", nodes.announced(n));
+        while !Cluster::connect(&none).err().unwrap().to_string().contains("these: 0, 1") {
+            seconds(1);
+        }
+    }
+    refused("none?rf=1&home=2", "has these: 0, 1");
+    let (local, both) = (open("local?rf=1&home=0").unwrap(), open("both?rf=1").unwrap());
+    refused("local?home=1", "has the home 0, and not 1");
+    refused("both?home=0", "has no home, and not 0");
+    let copies = local.facts().unwrap();
+    assert_eq!(copies.get("home").and_then(Value::as_str), Some("0"));
+    let (here, everywhere) = (local.collection("c").unwrap(), both.collection("c").unwrap());
+    for collection in [&here, &everywhere] {
+        collection.create_index("by n", by_n()).unwrap();
+        fill(collection, 20);
+    }
+
+    nodes.kill(1);
+    // No call waits until the nodes have noticed it.
+    for key in 0..20_u64 {
+        here.update(key, |document| document.inc("n", 100)).unwrap();
+    }
+    here.put(20_u64, Json(r#"{"n":120}"#)).unwrap();
+    assert_eq!(found(&here, r#"{"n":{"$gte":100}}"#).len(), 21);
+    // A client that comes now, and names no home, has it too.
+    let late = open("local").unwrap();
+    let late = late.collection("c").unwrap();
+    assert_eq!(n_of(&late, 7), Some(107));
+    late.delete(7_u64).unwrap();
+    let started = Instant::now();
+    loop {
+        match everywhere.put(1_u64, Json(r#"{"n":1}"#)).unwrap_err().kind() {
+            ErrorKind::Unavailable => break,
+            // Until the node is known to be gone.
+            kind => assert_eq!(kind, ErrorKind::Unknown),
+        }
+        assert!(started.elapsed() < Duration::from_secs(90), "one of two copies is not enough");
+    }
+
+    nodes.restart(1);
+    nodes.kill(0);
+    // What the home has not confirmed is not told by others.
+    let error = here.get(3_u64).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(here.put(3_u64, Json("{}")).is_err());
+    nodes.restart(0);
+    let started = Instant::now();
+    while here.get(3_u64).is_err() {
+        assert!(started.elapsed() < Duration::from_secs(60), "the home is there again");
+        seconds(1);
+    }
+    let mut there = found(&here, r#"{"n":{"$gte":100}}"#);
+    there.retain(|key| *key != 3);
+    let expected: Vec<u64> = (0..21).filter(|key| ![3, 7].contains(key)).collect();
+    assert_eq!(there, expected);
+}
+
 /// All nodes die before the second reading of pages.
 struct Dies(Arc<Mutex<Nodes>>, AtomicU64);
 
@@ -88,7 +187,7 @@ impl Hooks for Dies {
 #[ignore = "needs Cassandra: cargo xtask cluster"]
 fn a_group_in_whose_middle_all_nodes_die_says_what_to_look_at() {
     let commit_log = CommitLog::Periodic;
-    let nodes = Nodes::start(Setup { nodes: 1, commit_log, is_behind_proxy: false });
+    let nodes = Nodes::start(Setup::of(1, commit_log));
     let store = connect(&nodes, 1, PATIENCE);
     let nodes = Arc::new(Mutex::new(nodes));
     let dies = Dies(Arc::clone(&nodes), AtomicU64::new(0));
