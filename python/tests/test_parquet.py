@@ -418,6 +418,26 @@ def test_a_load_that_was_complete_loads_nothing_again(tmp_path: Path) -> None:
     assert read(tmp_path)["a"] == {"n": 5}
 
 
+def test_shards_of_a_file_make_the_whole(tmp_path: Path) -> None:
+    keys = [f"k{n % 700}" for n in range(1000)]
+    pq.write_table(pa.table({"id": keys, "n": range(1000)}), tmp_path / "t.parquet")
+    words = ["load", "db", "c", "t.parquet", "--resume", "--shard"]
+    sizes = []
+    for shard in ("1/3", "2/3", "3/3"):
+        run(tmp_path, *words, shard)
+        sizes.append(len(read(tmp_path)))
+    assert 100 < sizes[0] < sizes[1] - 100 < sizes[2] - 200
+    found = read(tmp_path)
+    assert {key: row["n"] for key, row in found.items()} == dict(zip(keys, range(1000)))
+    # Each has marks of its own.
+    with flagstone.open(tmp_path / "db") as db:
+        for key in ("k1", "k2", "k3", "k4", "k5", "k6"):
+            del db.collection("c")[key]
+    for shard in ("1/3", "2/3", "3/3"):
+        run(tmp_path, *words, shard)
+    assert len(read(tmp_path)) == 694
+
+
 def test_what_is_refused_drops_nothing(tmp_path: Path) -> None:
     with flagstone.open(tmp_path / "db") as db:
         db.collection("c")["k"] = {"n": 0}

@@ -5,7 +5,8 @@ use crate::column::malformed;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, FieldRef, Schema};
 use flagstone::doc::FieldPath;
-use flagstone::internal::{insert_in, put_in, remote_of, write_remote};
+use flagstone::internal::document::{Direction, sort_key};
+use flagstone::internal::{Shard, insert_in, put_in, remote_of, write_remote};
 use flagstone::query::Matcher;
 use flagstone::{
     Batch, Collection, Database, Document, Error, ErrorKind, Filter, MergePatch, Result, Space,
@@ -42,6 +43,9 @@ pub struct LoadOptions {
     pub naive_is_utc: bool,
     /// The rows that are loaded, as documents of all columns. It has no conditions on `$key`.
     pub filter: Option<Filter>,
+    /// Only documents of this shard are loaded, if it is set: several loads of the same rows, one
+    /// for each shard, load all of them. A row without a key is of the shard of its number.
+    pub shard: Option<Shard>,
     /// The columns that become fields; without them all do. Filter and key may be of others.
     pub fields: Option<Vec<String>>,
     /// Rows before this one are not loaded: a load that was stopped has done so.
@@ -61,6 +65,7 @@ impl LoadOptions {
             drops_nulls: false,
             naive_is_utc: false,
             filter: None,
+            shard: None,
             fields: None,
             first_row: 0,
             continues: false,
@@ -214,6 +219,7 @@ pub fn load(
         pending: Vec::new(),
         keys: HashSet::new(),
         matcher: options.filter.as_ref().map(Filter::compile).transpose()?,
+        sort_key: Vec::new(),
         row: 0,
     };
     let ended = load.all(reader);
@@ -247,6 +253,8 @@ struct Load<'a> {
     /// The keys of the batch, if rows are inserted.
     keys: HashSet<Value>,
     matcher: Option<Matcher>,
+    /// The last key, as the shard knows it.
+    sort_key: Vec<u8>,
     /// The rows that were read.
     row: u64,
 }
@@ -282,7 +290,9 @@ impl Load<'_> {
                 Err(unread) => {
                     let column = unread.path.trim_start_matches('.');
                     let text = format!("row {}, column {column}: {}", self.row, unread.reason);
-                    self.refuse(Error::invalid(text), None)?;
+                    if self.has(&self.row.to_be_bytes()) {
+                        self.refuse(Error::invalid(text), None)?;
+                    }
                 }
             }
             self.row += 1;
@@ -326,10 +336,15 @@ impl Load<'_> {
         }
     }
 
-    /// Adds a row to the batch, if the filter lets it pass.
+    /// Adds a row to the batch, if the filter lets it pass and it is of the shard.
     fn add(&mut self, mut document: Value) -> Result<()> {
         let row = self.row;
-        match self.put(&mut document) {
+        let put = match self.chosen_key(&mut document) {
+            Err(_) if !self.has(&row.to_be_bytes()) => return Ok(()),
+            Ok(Some(key)) => self.put(key, &mut document),
+            other => other,
+        };
+        match put {
             Ok(Some(key)) => self.pending.push((row, key, document)),
             Ok(None) => {}
             Err(error) => self.refuse(error.context(format!("row {row}")), Some(&document))?,
@@ -337,15 +352,30 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Puts a document into the batch and returns its key, if it shall be loaded. The document
-    /// loses what is no field of it.
-    fn put(&mut self, document: &mut Value) -> Result<Option<Value>> {
+    /// Returns whether the shard has what these bytes are of.
+    fn has(&self, bytes: &[u8]) -> bool {
+        self.options.shard.is_none_or(|shard| shard.has(bytes))
+    }
+
+    /// Returns the key of a document that shall be loaded.
+    fn chosen_key(&mut self, document: &mut Value) -> Result<Option<Value>> {
         if let Some(matcher) = &self.matcher
             && !matcher.matches(&Document::from_value(document)?.root()).map_err(malformed)?
         {
             return Ok(None);
         }
         let key = self.key(document)?;
+        if self.options.shard.is_none() {
+            return Ok(Some(key));
+        }
+        self.sort_key.clear();
+        sort_key::encode(&key, Direction::Ascending, &mut self.sort_key);
+        Ok(self.has(&self.sort_key).then_some(key))
+    }
+
+    /// Puts a document into the batch and returns its key, unless one of the batch has it. The
+    /// document loses what is no field of it.
+    fn put(&mut self, key: Value, document: &mut Value) -> Result<Option<Value>> {
         if let (Some(fields), Value::Map(map)) = (&self.options.fields, &mut *document) {
             let is_kept = |name: &Value| fields.iter().any(|field| name.as_str() == Some(field));
             *map = std::mem::take(map).into_iter().filter(|(name, _)| is_kept(name)).collect();
@@ -419,14 +449,15 @@ impl Load<'_> {
             // its own.
             let may_be_own = inserts_remote
                 && is_inserted.is_none_or(|is_inserted| !is_inserted && self.options.continues);
-            ended = if is_inserted == Some(true) || may_be_own && self.has(&key, &document)? {
-                self.loaded.documents += 1;
-                Ok(())
-            } else if is_inserted.is_some() {
-                self.leave(row, &document)
-            } else {
-                self.write_one(row, key, &document)
-            };
+            ended =
+                if is_inserted == Some(true) || may_be_own && self.has_stored(&key, &document)? {
+                    self.loaded.documents += 1;
+                    Ok(())
+                } else if is_inserted.is_some() {
+                    self.leave(row, &document)
+                } else {
+                    self.write_one(row, key, &document)
+                };
             if ended.is_err() {
                 done = row;
                 break;
@@ -441,7 +472,7 @@ impl Load<'_> {
     }
 
     /// Returns whether the collection has this document.
-    fn has(&self, key: &Value, document: &Value) -> Result<bool> {
+    fn has_stored(&self, key: &Value, document: &Value) -> Result<bool> {
         let stored = self.collection.get(key)?;
         Ok(stored.is_some_and(|stored| stored.to_value() == *document))
     }

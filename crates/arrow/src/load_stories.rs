@@ -3,6 +3,7 @@
 use crate::load::{LoadMode, LoadOptions, LoadWatcher, Loaded, load};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
 use flagstone::admin::Environment;
+use flagstone::internal::Shard;
 use flagstone::internal::env::MemDisk;
 use flagstone::{
     Batch, Collection, Database, Error, ErrorKind, Filter, Json, Keyspace, Result, Space, Value,
@@ -115,6 +116,28 @@ fn a_filter_chooses_rows_and_fields_choose_columns() -> Result<()> {
     let refused = loaded(&opened, &KEYS, &no_key, &mut Notes::default());
     let text = refused.err().map(|error| error.to_string()).unwrap_or_default();
     assert!(text.contains(r#"no column of the key "ID" among id, n"#), "{text}");
+    Ok(())
+}
+
+#[test]
+fn each_row_is_in_one_shard_and_the_last_of_a_key_wins() -> Result<()> {
+    let whole = database()?;
+    let mut notes = Notes::default();
+    let all_rows = loaded(&whole, &KEYS, &LoadOptions::new("id"), &mut notes)?;
+    for of in [2, 3] {
+        let (united, mut sum, mut told) = (database()?, Loaded::default(), Notes::default());
+        for number in 1..=of {
+            let options = LoadOptions { shard: Shard::new(number, of), ..LoadOptions::new("id") };
+            let part = loaded(&united, &KEYS, &options, &mut told)?;
+            assert_eq!(part.rows, 7);
+            assert!(part.documents < all_rows.documents, "all documents are in one shard");
+            sum.documents += part.documents;
+            sum.bad += part.bad;
+        }
+        assert_eq!((sum.documents, sum.bad), (all_rows.documents, all_rows.bad));
+        assert_eq!(told.lines, notes.lines, "a bad row is told of once");
+        assert_eq!(all(&united.1)?, all(&whole.1)?);
+    }
     Ok(())
 }
 

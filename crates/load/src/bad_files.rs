@@ -95,7 +95,7 @@ fn copies_stay_if_it_is_unknown_whether_they_are_committed() {
 fn each_mark_has_the_end_of_the_file_beside_it() {
     let bench = Bench::new();
     let bad = BadDocuments::copy_to(&bench.path("bad.txt"), &[]).unwrap();
-    let open = || Marks::open(&bench.database, &bench.collection, &[], 1).unwrap();
+    let open = || Marks::open(&bench.database, (&bench.collection, None), &[], 1).unwrap();
     let marks = open();
     bad.write(b"a row\n").unwrap();
     let mut refused = bench.database.batch();
@@ -187,7 +187,7 @@ fn a_descriptor_is_written_where_it_is_and_is_not_one_of_the_process_itself() {
     for path in [PathBuf::from("/dev/stderr"), link, PathBuf::from("/dev/fd/2")] {
         assert!(crate::descriptor_of(&path).unwrap().is_some(), "{}", path.display());
         let bad = BadDocuments::copy_to(&path, &[]).unwrap();
-        let marks = Marks::open(&bench.database, &bench.collection, &[], 1).unwrap();
+        let marks = Marks::open(&bench.database, (&bench.collection, None), &[], 1).unwrap();
         let refused = bad.begin(Some(&marks)).unwrap_err().to_string();
         assert!(refused.contains("expected a regular file"), "{refused}");
     }

@@ -89,6 +89,8 @@ pub struct Continued {
 #[derive(Debug)]
 pub struct Marks {
     place: MarkPlace,
+    /// Of which a load is.
+    shard: Option<Shard>,
     /// The keys of the marks begin with it: the id of the collection, and the shard.
     prefix: Vec<u8>,
     load: LoadId,
@@ -158,21 +160,12 @@ impl LoadId {
 
 impl Marks {
     /// Opens the marks of the load into `collection` that was stopped, if there is one, or begins
-    /// new ones. `settings` are what must be the same, such as the names of the inputs.
+    /// new ones. `settings` are what must be the same, such as the names of the inputs. The marks of
+    /// a shard are its own.
     ///
     /// # Errors
     /// Usage when the load that was stopped had other inputs or settings. Those of the database.
     pub fn open(
-        database: &Database,
-        collection: &Collection,
-        settings: &[(&str, String)],
-        writers: u16,
-    ) -> Result<Self, LoadError> {
-        Self::open_of(database, (collection, None), settings, writers)
-    }
-
-    /// The same for a load of a shard, whose marks are its own.
-    pub(crate) fn open_of(
         database: &Database,
         (collection, shard): (&Collection, Option<Shard>),
         settings: &[(&str, String)],
@@ -254,6 +247,7 @@ impl Marks {
         let lines = settings.iter().map(|(name, value)| format!("{name}\t{}\n", line(value)));
         Ok(Self {
             place,
+            shard,
             prefix: prefix_of(collection, shard),
             load: LoadId::now(),
             loaded: Vec::new(),
@@ -336,7 +330,7 @@ impl Marks {
     /// Those of the database.
     pub fn complete(&self, database: &Database, collection: &Collection) -> Result<(), LoadError> {
         if may_expire(database, collection) {
-            return remove(database, collection);
+            return remove(database, collection, self.shard);
         }
         let mut batch = database.batch();
         self.put_end(&mut batch, database, Mark::default())?;
@@ -558,7 +552,7 @@ impl Marks {
         is_repeatable: bool,
     ) -> Result<(), LoadError> {
         if !is_repeatable || may_expire(database, collection) {
-            return remove(database, collection);
+            return remove(database, collection, self.shard);
         }
         let mut batch = database.batch();
         self.put_end(&mut batch, database, Mark { place, sum })?;
@@ -696,17 +690,13 @@ pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
     database.keyspaces().iter().any(|info| info.name == name && info.expires)
 }
 
-/// Removes the marks of loads into `collection`: the next load begins at the start. Their keyspace
-/// stays: a load into another collection may be about to put a mark into it.
+/// Removes the marks of loads into `collection`: the next load begins at the start. Of a shard, only
+/// its own, and what does not go on after a load of it. Their keyspace stays: a load into another
+/// collection may be about to put a mark into it.
 ///
 /// # Errors
 /// Those of the database.
-pub fn remove(database: &Database, collection: &Collection) -> Result<(), LoadError> {
-    remove_of(database, collection, None)
-}
-
-/// The same, or only those of a shard, and what does not go on after a load of it.
-pub(crate) fn remove_of(
+pub fn remove(
     database: &Database,
     collection: &Collection,
     shard: Option<Shard>,

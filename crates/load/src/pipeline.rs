@@ -237,14 +237,14 @@ impl Plan {
     /// Opens the marks of the load that is continued, or removes those of an earlier one.
     fn marks(&self, inputs: &[Input]) -> Result<Option<Marks>, LoadError> {
         if !self.resumes {
-            marks::remove_of(&self.database, &self.collection, self.shard)?;
+            marks::remove(&self.database, &self.collection, self.shard)?;
             return Ok(None);
         }
         let of_all = (&self.key, self.json);
         let mut settings = settings(of_all, self.mode, self.expires.is_some(), inputs);
         settings.extend(self.shard.map(|shard| ("--shard", shard.to_string())));
         let of = (&self.collection, self.shard);
-        Marks::open_of(&self.database, of, &settings, self.writers).map(Some)
+        Marks::open(&self.database, of, &settings, self.writers).map(Some)
     }
 
     fn into_job(self, inputs: Arc<Vec<Input>>, marks: Option<Marks>, reading: &Reading) -> Job {
@@ -284,7 +284,7 @@ fn complete(job: &Job, reading: &Reading) -> Result<(), LoadError> {
     let (Some(marks), Some(end)) = (&job.marks, reading.end()) else { return Ok(()) };
     let is_repeatable = job.inputs.iter().all(Input::is_repeatable);
     if !is_repeatable || marks::may_expire(&job.database, &job.collection) {
-        return marks::remove_of(&job.database, &job.collection, job.shard);
+        return marks::remove(&job.database, &job.collection, job.shard);
     }
     let mut batch = job.database.batch();
     marks.put_end(&mut batch, &job.database, end)?;

@@ -171,7 +171,7 @@ fn marks(
     collection: &Collection,
 ) -> Result<Option<Marks>, LoadError> {
     if !args.resume {
-        remove_marks(database, collection)?;
+        remove_marks(database, collection, args.shard)?;
         return Ok(None);
     }
     let mut settings = vec![
@@ -187,7 +187,8 @@ fn marks(
         let identity = source.identity.as_deref().unwrap_or_default();
         settings.push(("the file", format!("{path:?} by rows, {identity}")));
     }
-    Marks::open(database, collection, &settings, 1).map(Some)
+    settings.extend(args.shard.map(|shard| ("--shard", shard.to_string())));
+    Marks::open(database, (collection, args.shard), &settings, 1).map(Some)
 }
 
 /// Refuses options that would do nothing.
@@ -202,7 +203,6 @@ fn check(args: &LoadArgs) -> Result<(), Failure> {
         ("--expires", args.expires.is_some()),
         ("--stop-on-error", args.stop_on_error || args.mongoimport.stop_on_error),
         ("--parsers", args.parsers.is_some()),
-        ("--shard", args.shard.is_some()),
     ];
     if let Some((option, _)) = options.iter().find(|(_, is_set)| *is_set) {
         let text = format!("{option} is not for Parquet and Arrow: --type json, csv or tsv");
@@ -236,6 +236,7 @@ fn options(args: &LoadArgs) -> Result<LoadOptions, Failure> {
         drops_nulls: args.ignore_blanks,
         naive_is_utc: args.naive_utc,
         filter: filter.map_err(|error| Failure::Usage(format!("--filter: {error}")))?,
+        shard: args.shard,
         fields: (!args.fields.is_empty()).then_some(fields),
         ..LoadOptions::new(key)
     })

@@ -362,7 +362,7 @@ impl Resumed {
     fn marks(&self, database: &Database, collection: &Collection) -> Done<Marks> {
         let settings = self.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
         let settings: Vec<_> = settings.collect();
-        let marks = Marks::open(database, collection, &settings, 1).map_err(of_load)?;
+        let marks = Marks::open(database, (collection, None), &settings, 1).map_err(of_load)?;
         if self.number.is_some_and(|number| number != marks.continued().load.1) {
             let text = "another load of the collection has begun, or its documents are gone";
             return Err(Failure::new(Code::OperationFailed, text).into());
@@ -385,7 +385,7 @@ pub(super) fn marks(run: &mut Run<'_, '_>) -> Done {
     let namespace = run.asked_namespace()?;
     let Some(resumed) = Resumed::asked(&args)? else {
         return match run.existing(&namespace)? {
-            Some(collection) => remove_marks(database, &collection).map_err(of_load),
+            Some(collection) => remove_marks(database, &collection, None).map_err(of_load),
             None => Ok(()),
         };
     };
