@@ -378,31 +378,26 @@ impl Bulk<'_> {
         let (failures, is_ordered) = (&mut self.failures, self.is_ordered);
         let mut into = Inserting::new(run, (namespace, &collection), failures, is_ordered);
         into.has_written = has_written;
-        let mut tried = start;
-        for operation in &operations[start..end] {
-            if self.earlier.inserts.has(tried) {
-                into.pass()?;
+        for (index, operation) in operations.iter().enumerate().take(end).skip(start) {
+            if self.earlier.inserts.has(index) {
+                into.pass(index)?;
             } else {
                 match operation.document() {
-                    Ok(document) => into.add(tried, document)?,
-                    Err(failure) => into.refuse_next(tried, failure)?,
+                    Ok(document) => into.add(index, document)?,
+                    Err(failure) => into.refuse_next(index, failure)?,
                 }
             }
-            tried += 1;
             if into.is_over() {
                 break;
             }
         }
-        self.total.inserted += into.finish()?;
-        // After the one that ended the command none was tried.
+        let (inserted, tried) = into.finish()?;
+        self.total.inserted += inserted;
         let failed = self.failures.since(start);
         for index in start..tried {
             let failure = failed.get(&index).copied();
             let n = i32::from(failure.is_none());
             self.total.add(index, failure, |row| Ok(row.int("n", n)?))?;
-            if failure.is_some() && self.failures.ends_at(index) {
-                break;
-            }
         }
         Ok(end)
     }

@@ -46,11 +46,6 @@ impl Failures {
         self.is_over
     }
 
-    /// Returns whether this statement was the last one.
-    pub(super) fn ends_at(&self, index: usize) -> bool {
-        self.is_over && self.list.last().is_some_and(|(failed, _)| *failed == index)
-    }
-
     pub(super) const fn len(&self) -> usize {
         self.list.len()
     }
@@ -138,7 +133,7 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
     let mut into = Inserting::new(run, (&namespace, &collection), &mut failures, is_ordered);
     for (index, bson) in statements.iter().enumerate() {
         if earlier.has(index) {
-            into.pass()?;
+            into.pass(index)?;
         } else {
             into.add(index, bson)?;
         }
@@ -146,7 +141,7 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
             break;
         }
     }
-    let inserted = into.finish()?;
+    let (inserted, _tried) = into.finish()?;
     put_count(&mut run.reply, "n", inserted)?;
     failures.list.sort_by_key(|(index, _)| *index);
     failures.write(&mut run.reply)
@@ -188,6 +183,8 @@ pub(super) struct Inserting<'i, 'r, 'o> {
     /// The names of the collection before the chunk.
     names: u32,
     pub(super) inserted: u64,
+    /// The statements before this one were tried.
+    tried: usize,
     /// Other statements of the command have written.
     pub(super) has_written: bool,
 }
@@ -199,7 +196,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         failures: &'i mut Failures,
         is_ordered: bool,
     ) -> Self {
-        let (chunk, bytes, inserted, has_written) = (Vec::new(), 0, 0, false);
+        let (chunk, bytes, inserted, tried, has_written) = (Vec::new(), 0, 0, 0, false);
         let names = names(collection).map_or(0, |names| names.len());
         Self {
             run,
@@ -211,6 +208,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
             bytes,
             names,
             inserted,
+            tried,
             has_written,
         }
     }
@@ -242,10 +240,10 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
 
     /// Passes a document that an earlier try has inserted. The note of a chunk says its first
     /// statement, and how many there are.
-    pub(super) fn pass(&mut self) -> Outcome {
+    pub(super) fn pass(&mut self, index: usize) -> Outcome {
         self.insert()?;
         if !self.failures.is_over {
-            self.inserted += 1;
+            (self.inserted, self.tried) = (self.inserted + 1, index + 1);
         }
         Ok(())
     }
@@ -256,13 +254,14 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         if self.failures.is_over { Ok(()) } else { self.refuse(index, failure) }
     }
 
-    /// Inserts the documents that are left, and returns how many were inserted in all.
-    pub(super) fn finish(mut self) -> Outcome<u64> {
+    /// Inserts the documents that are left. Returns how many were inserted in all, and the number
+    /// of the first statement that was not tried.
+    pub(super) fn finish(mut self) -> Outcome<(u64, usize)> {
         if !self.failures.is_over {
             self.insert()?;
         }
         Counters::add(&self.run.service.counters.inserts, self.inserted);
-        Ok(self.inserted)
+        Ok((self.inserted, self.tried))
     }
 
     /// Reads a document.
@@ -276,6 +275,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
 
     fn refuse(&mut self, index: usize, failure: Failure) -> Outcome {
         let has_written = self.has_written || self.inserted > 0;
+        self.tried = self.tried.max(index + 1);
         self.failures.note(self.run, (index, failure), (self.is_ordered, has_written))
     }
 
@@ -294,6 +294,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
             match self.commit(&chunk) {
                 Ok(()) => {
                     self.inserted += chunk.len() as u64;
+                    self.tried = chunk.last().map_or(0, |new| new.index + 1);
                     return Ok(());
                 }
                 Err(failure) if chunk.len() == 1 || is_of_the_server(&failure) => {
@@ -305,7 +306,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         }
         for new in &chunk {
             match self.commit(std::slice::from_ref(new)) {
-                Ok(()) => self.inserted += 1,
+                Ok(()) => (self.inserted, self.tried) = (self.inserted + 1, new.index + 1),
                 Err(failure) => {
                     let failure = self.with_index(failure, new);
                     self.refuse(new.index, failure)?;
@@ -361,6 +362,9 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         self.inserted += inserted;
         refused.sort_by_key(|(at, _)| *at);
         let is_unknown = |(_, failure): &(usize, Failure)| failure.code == Code::WriteConcernFailed;
+        if !self.is_ordered || refused.is_empty() {
+            self.tried = chunk.last().map_or(0, |new| new.index + 1);
+        }
         if self.is_ordered {
             // All of them were sent: what may have happened behind the first one is told, too.
             let unknown = refused.iter().rposition(is_unknown);

@@ -337,6 +337,32 @@ fn of_inserts_out_of_order_each_unknown_one_is_told() {
     }
 }
 
+/// Those behind the last one that failed had no result.
+#[test]
+fn each_insert_of_a_bulk_write_out_of_order_has_a_result() {
+    let mem = Arc::new(Mem::new());
+    let mut server = there(&mem);
+    done(&mut server, r#"{"insert":"c","documents":[{"_id":-1}]}"#);
+    let (mut ends_well, mut tries) = (false, 0);
+    while !ends_well {
+        tries += 1;
+        assert!(tries < 500, "no failure before the last insert: expected other faults");
+        let op = |n| format!(r#"{{"insert":0,"document":{{"_id":"{tries} {n}"}}}}"#);
+        let ops = (0..60).map(op).collect::<Vec<_>>().join(",");
+        let bulk = r#""ordered":false,"nsInfo":[{"ns":"shop.c"}]"#;
+        mem.set_faults(Faults { late: 900, ..Faults::default() });
+        let reply = server.run("admin", &format!(r#"{{"bulkWrite":1,{bulk},"ops":[{ops}]}}"#));
+        mem.set_faults(Faults::default());
+        let Some(inserted) = reply.int("nInserted") else { continue };
+        let rows = value_of(&reply, "cursor.firstBatch");
+        let rows = rows.as_array().unwrap();
+        let is_ok = |row: &&Value| row.get("ok").unwrap().as_f64() == Some(1.0);
+        assert_eq!(rows.len(), 60, "{reply}");
+        assert_eq!(rows.iter().filter(is_ok).count() as i64, inserted, "{reply}");
+        ends_well = inserted < 60 && rows.last().as_ref().is_some_and(is_ok);
+    }
+}
+
 #[test]
 fn a_cluster_that_does_not_answer_is_told() {
     let mem = Arc::new(Mem::new());
