@@ -188,6 +188,11 @@ pub(crate) fn note_waited(time: Duration) {
     WAITED.set(WAITED.get() + time);
 }
 
+/// Returns how long the commands of this thread have waited for events since [`take_waited`].
+pub(crate) fn waited() -> Duration {
+    WAITED.get()
+}
+
 /// Returns how long the commands of this thread have waited for events since the last call: that
 /// time says nothing about the server.
 pub(crate) fn take_waited() -> Duration {

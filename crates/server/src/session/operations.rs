@@ -4,11 +4,11 @@
 //! is free except while somebody lists what runs.
 
 use super::sessions::SessionKey;
-use crate::watch::{Cause, KillSwitch};
+use crate::watch::{self, Cause, KillSwitch};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The most collections whose use is counted: clients name them as they like.
 const COLLECTIONS_MAX: usize = 10_000;
@@ -107,7 +107,8 @@ impl UseKind {
     }
 }
 
-/// How often commands of each kind were run, and the microseconds that they took.
+/// How often commands of each kind were run, and the microseconds that they took without waits for
+/// events.
 #[derive(Debug, Default)]
 pub(crate) struct Use([(AtomicU64, AtomicU64); UseKind::ALL.len()]);
 
@@ -148,6 +149,8 @@ pub(crate) struct Began<'s> {
     /// Whether its time counts for its collection: once it is known that it names one, and that
     /// the client may use it.
     pub(crate) is_counted: bool,
+    /// How long this thread had waited for events before.
+    waited: Duration,
 }
 
 impl Operations {
@@ -179,7 +182,7 @@ impl Operations {
         activity.running =
             Some(Running { id, name, database, collection, user, session, since, waits });
         drop(activity);
-        Began { operations: self, entry, is_counted: false }
+        Began { operations: self, entry, is_counted: false, waited: watch::waited() }
     }
 
     /// Returns all connections.
@@ -280,7 +283,9 @@ impl Drop for Began<'_> {
         let mut activity = lock(&self.entry.activity);
         let Some(ran) = activity.running.take() else { return };
         let Some(collection) = ran.collection.filter(|_| self.is_counted) else { return };
-        let micros = u64::try_from(ran.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let waited = watch::waited().saturating_sub(self.waited);
+        let worked = ran.since.elapsed().saturating_sub(waited);
+        let micros = u64::try_from(worked.as_micros()).unwrap_or(u64::MAX);
         let kind = UseKind::of(ran.name);
         let mut namespace = ran.database;
         namespace.push('.');
@@ -326,7 +331,15 @@ mod tests {
         drop(began);
         // Whoever was refused has used nothing.
         drop(operations.begin(&registration, "find", ("shop", Some("x")), (None, None)));
+        // Nor has who waited for events.
+        for hours in [1, 2] {
+            let of = ("shop", Some("orders"));
+            let mut began = operations.begin(&registration, "getMore", of, (None, None));
+            began.is_counted = true;
+            watch::note_waited(Duration::from_secs(hours * 3600));
+        }
         let used = operations.used();
+        assert_eq!(used["shop.orders"].of(UseKind::GetMore), (2, 0));
         assert_eq!(used["shop.orders"].of(UseKind::Query).0, 1);
         assert_eq!(used["shop.orders"].of(UseKind::Insert).0, 1);
         assert_eq!(used.len(), 1);
