@@ -89,7 +89,7 @@ impl Copying<'_> {
             planned.push((name, collection, indexes));
         }
         self.check_plain(&plain)?;
-        to.warn_of_power_cuts()?;
+        to.warn()?;
         let mut all = Vec::new();
         for (name, collection, indexes) in planned {
             let bytes = bytes_about(&collection, from.at.as_ref())?;

@@ -120,12 +120,12 @@ impl End {
         })
     }
 
-    /// Says what a power cut may undo.
-    pub(super) fn warn_of_power_cuts(&self) -> Result<(), Failure> {
+    /// Says what those who write must know.
+    pub(super) fn warn(&self) -> Result<(), Failure> {
         match &self.place {
             Place::Directory => Ok(()),
             #[cfg(feature = "cluster")]
-            Place::Cluster(cluster) => cluster.warn_of_power_cuts(),
+            Place::Cluster(cluster) => cluster.warn(),
         }
     }
 

@@ -235,7 +235,7 @@ pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
     #[cfg(feature = "cluster")]
     if source::is_cluster(&args.collection.database) {
         let cluster = source::Clustered::connect(&args.collection.database)?;
-        cluster.warn_of_power_cuts()?;
+        cluster.warn()?;
         let (collection, is_new, database) =
             cluster.target(&args.collection.name, bytes_of(args))?;
         return Ok(Target { database, collection, is_new, place: Place::Cluster(cluster) });

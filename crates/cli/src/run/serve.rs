@@ -92,11 +92,7 @@ fn serve(
     }
     let is_cluster = source::is_cluster(&args.database);
     let opened = Served::open(&args.database, args.memory.memory, || open(args, connections))?;
-    if opened.is_periodic()? {
-        let text =
-            "a power cut of all copies at once may undo the last seconds: see commitlog_sync";
-        log.warn(text, &[("commitlog_sync", "periodic".into())]);
-    }
+    opened.warnings()?.iter().for_each(|text| log.warn(text, &[]));
     let mut options = ServiceOptions::default();
     options.replica_set.clone_from(&args.replica_set);
     options.cursors_max = args.limits.max_cursors;
@@ -169,9 +165,12 @@ fn url_of(addresses: &[Address], is_encrypted: bool) -> Option<String> {
 /// How often cursors and sessions are looked at that nobody uses.
 const TICK: Duration = Duration::from_secs(5);
 
-/// Refuses what a cluster does not have.
+/// Refuses what a cluster does not have, before anybody is told that there is a server.
 fn check_for_cluster(args: &ServeArgs) -> Result<(), Failure> {
+    #[cfg(not(feature = "cluster"))]
+    source::refuse_cluster(&args.database)?;
     let refused = [
+        ("--memory", args.memory.memory.is_some(), "that of its nodes"),
         ("--durability", args.durability != Durability::Buffered, "commitlog_sync of its nodes"),
         ("--keep", args.keep.is_some(), "no changes to keep"),
         ("--backups", args.backups.is_some(), "nodetool snapshot"),

@@ -56,12 +56,12 @@ impl Served {
         })
     }
 
-    /// Returns whether a power cut of all copies may undo what was acknowledged.
-    pub(super) fn is_periodic(&self) -> Result<bool, Failure> {
+    /// Returns what those who write must know.
+    pub(super) fn warnings(&self) -> Result<Vec<String>, Failure> {
         Ok(match self {
-            Self::Here(_) => false,
+            Self::Here(_) => Vec::new(),
             #[cfg(feature = "cluster")]
-            Self::There(cluster) => Clustered::is_periodic(&cluster.facts()?),
+            Self::There(cluster) => Clustered::warnings(&cluster.facts()?),
         })
     }
 

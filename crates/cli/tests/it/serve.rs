@@ -373,6 +373,8 @@ fn what_a_cluster_does_not_have_is_refused_before_it_is_connected_to() {
         for command in ["serve {}", "command {} {\"ping\":1}", "user list {}"] {
             let command = command.replacen("{}", "cql://127.0.0.1:1/ks", 1);
             place.fails(&command, 2, "built without clusters");
+            // Nobody is told that there is a server.
+            assert_eq!(place.run(&command).stderr.lines().count(), 1);
         }
         return;
     }

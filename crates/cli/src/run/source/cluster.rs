@@ -15,6 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::{Mutex, PoisonError};
 
+/// Clocks that differ by more milliseconds are warned of: those who ask measure about half of a
+/// round trip.
+const CLOCKS_MS: u64 = 1_000;
+
 /// A cluster.
 pub(in crate::run) struct Clustered {
     cluster: Cluster,
@@ -45,9 +49,35 @@ impl Clustered {
         Arc::new(self.cluster)
     }
 
-    /// Returns whether a node acknowledges writes before its disk has them.
-    pub(in crate::run) fn is_periodic(facts: &Value) -> bool {
-        facts.to_string().contains("\"periodic\"")
+    /// Returns what those who write must know of the nodes.
+    pub(in crate::run) fn warnings(facts: &Value) -> Vec<String> {
+        let nodes = facts.get("nodes").and_then(Value::as_array).unwrap_or_default();
+        let sync = |node: &Value| node.get("commitlog_sync")?.as_str().map(str::to_owned);
+        let mut warnings = Vec::new();
+        if nodes.iter().filter_map(sync).any(|sync| sync == "periodic") {
+            warnings.push(
+                "the nodes acknowledge writes before their disks have them (commitlog_sync: \
+                 periodic): a power cut of all copies at once may undo the last seconds"
+                    .to_owned(),
+            );
+        }
+        for node in nodes {
+            let (ip, ahead) = (node.get("node"), node.get("clock_ahead_ms"));
+            let (Some(ip), Some(ahead)) =
+                (ip.and_then(Value::as_str), ahead.and_then(Value::as_i64))
+            else {
+                continue;
+            };
+            if ahead.unsigned_abs() > CLOCKS_MS {
+                let (seconds, how) =
+                    (ahead.unsigned_abs() / 1000, if ahead > 0 { "ahead of" } else { "behind" });
+                warnings.push(format!(
+                    "the clock of node {ip} is {seconds} s {how} this one: what one writes with an \
+                     expiry ends too early or too late for the other; keep NTP running on both"
+                ));
+            }
+        }
+        warnings
     }
 
     /// Returns the database whose commits write to collections of the cluster.
@@ -71,14 +101,9 @@ impl Clustered {
         Ok((self.cluster.collection_sized(name, bytes)?, is_new, self.scratch.clone()))
     }
 
-    /// Says what a power cut may undo.
-    pub(in crate::run) fn warn_of_power_cuts(&self) -> Result<(), Failure> {
-        if Self::is_periodic(&self.cluster.facts()?) {
-            note(
-                "the nodes acknowledge writes before their disks have them (commitlog_sync: \
-                 periodic): a power cut of all copies at once may undo the last seconds",
-            );
-        }
+    /// Says what those who write must know of the nodes.
+    pub(in crate::run) fn warn(&self) -> Result<(), Failure> {
+        Self::warnings(&self.cluster.facts()?).iter().for_each(|text| note(text));
         Ok(())
     }
 
@@ -195,6 +220,24 @@ mod tests {
     use super::*;
     use std::sync::{Condvar, MutexGuard};
     use std::time::Duration;
+
+    #[test]
+    fn commit_logs_that_are_late_and_clocks_that_differ_are_warned_of() {
+        let facts = |sync: &str, ahead: i64| {
+            doc!({ "nodes": [
+                { "node": "10.0.0.1", "commitlog_sync": (sync), "clock_ahead_ms": (ahead) },
+                { "node": "10.0.0.2", "error": "it is down" },
+            ] })
+        };
+        assert_eq!(Clustered::warnings(&facts("group", 1_000)), Vec::<String>::new());
+        let told = |facts, said: &str| {
+            let warnings = Clustered::warnings(&facts);
+            assert!(warnings.len() == 1 && warnings[0].contains(said), "{warnings:?}");
+        };
+        told(facts("periodic", -1_000), "(commitlog_sync: periodic)");
+        told(facts("batch", 3_456), "the clock of node 10.0.0.1 is 3 s ahead of this one");
+        told(facts("batch", -61_000), "the clock of node 10.0.0.1 is 61 s behind this one");
+    }
 
     /// All were asked one after another, and an answer waited for the sum of the others.
     #[test]
