@@ -160,8 +160,8 @@ impl LoadId {
 
 impl Marks {
     /// Opens the marks of the load into `collection` that was stopped, if there is one, or begins
-    /// new ones. `settings` are what must be the same, such as the names of the inputs. The marks of
-    /// a shard are its own.
+    /// new ones. `settings` are what must be the same, such as the names of the inputs. A shard has
+    /// marks of its own.
     ///
     /// # Errors
     /// Usage when the load that was stopped had other inputs or settings. Those of the database.
@@ -690,9 +690,9 @@ pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
     database.keyspaces().iter().any(|info| info.name == name && info.expires)
 }
 
-/// Removes the marks of loads into `collection`: the next load begins at the start. Of a shard, only
-/// its own, and what does not go on after a load of it. Their keyspace stays: a load into another
-/// collection may be about to put a mark into it.
+/// Removes the marks of loads into `collection`: the next load begins at the start. Of a shard,
+/// only its own, and what does not go on after a load of it. Their keyspace stays: a load into
+/// another collection may be about to put a mark into it.
 ///
 /// # Errors
 /// Those of the database.

@@ -81,8 +81,8 @@ impl Cql {
     ///
     /// # Errors
     /// InvalidInput for an address of another form, a keyspace of another program, with another
-    /// number of copies or another home, or a wrong password; Unavailable if no node can be reached; Unsupported
-    /// for an old Cassandra or the tables of a newer flagstone.
+    /// number of copies or another home, or a wrong password; Unavailable if no node can be
+    /// reached; Unsupported for an old Cassandra or the tables of a newer flagstone.
     pub fn connect(address: &str) -> Result<Self> {
         Self::connect_with(address, PATIENCE)
     }
