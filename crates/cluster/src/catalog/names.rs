@@ -5,7 +5,7 @@ use crate::backoff::Backoff;
 use crate::store::{Freshness, Outcome, Record, Store};
 use flagstone_base::codec::put_varint;
 use flagstone_base::fields::number;
-use flagstone_base::{Error, ErrorKind, Result, Slice};
+use flagstone_base::{Error, ErrorKind, Result, Slice, interrupt};
 
 /// The name of the record that counts the numbers of collections and generations. No collection can
 /// have it.
@@ -89,8 +89,13 @@ pub(crate) fn next_number(store: &dyn Store) -> Result<i32> {
     Ok(next)
 }
 
-/// As [`alter`], of bytes. Returns the version of the record, if there is one.
+/// As [`alter`], of bytes. Returns the version of the record, if there is one. It is not
+/// interrupted: it must learn what became of a change.
 fn alter_record(store: &dyn Store, name: &str, change: ChangeBytes<'_>) -> Result<Option<i64>> {
+    interrupt::interruptible(|| false, || try_to_alter(store, name, change))
+}
+
+fn try_to_alter(store: &dyn Store, name: &str, change: ChangeBytes<'_>) -> Result<Option<i64>> {
     let mut backoff = Backoff::of(TRIES);
     let mut unanswered: Option<Error> = None;
     loop {

@@ -7,7 +7,7 @@ use super::send::Mark;
 use crate::ground::{Ground, View};
 use crate::side_by_side::side_by_side;
 use flagstone::remote::{Decide, Row};
-use flagstone_base::{Error, ErrorKind, Result, Slice};
+use flagstone_base::{Error, ErrorKind, Result, Slice, interrupt};
 use flagstone_env::{Random, SystemRandom};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -138,7 +138,11 @@ impl Writer {
         let (call, mut decider) = (Arc::new(Call::new(items)), Decider::new(decide));
         let done = bucket.queue.pass(&call, &mut decider, |lead, mine, decider| {
             let mut mark = bucket.mark.lock().unwrap_or_else(PoisonError::into_inner);
-            group::run((&self.ground, (number, count), &mut mark), lead, mine, decider);
+            // It also works for others, and must learn what became of each batch.
+            interrupt::interruptible(
+                || false,
+                || group::run((&self.ground, (number, count), &mut mark), lead, mine, decider),
+            );
         });
         decider.end();
         let left = call.items[call.items.len() - done.left.min(call.items.len())..].to_vec();

@@ -36,6 +36,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::task::AbortHandle;
 
 /// How long a connection may take.
 const CONNECTION: Duration = Duration::from_secs(5);
@@ -123,11 +124,11 @@ impl Cql {
     /// # Errors
     /// Unavailable, Closed.
     pub fn facts(&self) -> Result<Facts> {
-        self.read(true, facts::of)
+        self.read(facts::of)
     }
 
     /// Starts work on the threads of the driver.
-    fn start<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> Result<Receiver<Result<T>>>
+    fn start<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> Result<Started<T>>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
@@ -136,42 +137,41 @@ impl Cql {
         let runtime = runtime.as_ref().ok_or_else(closed)?;
         let (give, take) = sync_channel(1);
         let work = work(Arc::clone(&self.inner));
-        runtime.spawn(async move {
+        let task = runtime.spawn(async move {
             let _nobody_waits = give.send(work.await);
         });
-        Ok(take)
+        Ok(Started { answer: take, task: task.abort_handle() })
     }
 
-    /// Waits for work. `ends`: whether the caller's thread may be interrupted meanwhile, as no read
-    /// may be that is a part of a write.
-    fn read<T, F>(&self, ends: bool, work: impl FnOnce(Arc<Inner>) -> F) -> Result<T>
+    fn read<T, F>(&self, work: impl FnOnce(Arc<Inner>) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        answer(&self.start(work)?, ends)
+        self.start(work)?.read()
     }
 
-    /// The same with more work, [`AT_ONCE`] at once.
-    fn read_all<R, T, F>(
-        &self,
-        requests: &[R],
-        ends: bool,
-        work: impl Fn(Arc<Inner>, R) -> F,
-    ) -> Vec<Result<T>>
+    /// Does all work, [`AT_ONCE`] at once. After an interruption nothing more is begun.
+    fn read_all<R, T, F>(&self, requests: &[R], work: impl Fn(Arc<Inner>, R) -> F) -> Vec<Result<T>>
     where
         R: Clone,
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let start = |request: &R| self.start(|inner| work(inner, request.clone()));
-        let answer = |start: Result<Receiver<Result<T>>>| answer(&start?, ends);
         let (first, rest) = requests.split_at(requests.len().min(AT_ONCE));
         let mut started: VecDeque<_> = first.iter().map(start).collect();
         let mut rest = rest.iter();
         let mut answers = Vec::with_capacity(requests.len());
         while let Some(next) = started.pop_front() {
-            answers.push(answer(next));
+            let answer = next.and_then(|started: Started<T>| started.read());
+            if let Err(error) = &answer
+                && error.kind() == ErrorKind::Interrupted
+            {
+                answers.resize_with(requests.len(), || Err(error.clone()));
+                break;
+            }
+            answers.push(answer);
             started.extend(rest.next().map(start));
         }
         answers
@@ -182,7 +182,7 @@ impl Cql {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
-        self.start(work)?.recv().unwrap_or_else(|_ended| {
+        self.start(work)?.answer.recv().unwrap_or_else(|_ended| {
             let text = "the cluster was closed while a write waited for its answer";
             Err(Error::new(ErrorKind::Unknown, text))
         })
@@ -213,19 +213,24 @@ async fn connect(address: &Address, patience: Patience) -> Result<Inner> {
     Ok(Inner { session, keyspace, home, statements })
 }
 
-/// Waits for an answer. If the wait `ends` by an interruption, nobody takes the answer.
-fn answer<T>(answers: &Receiver<Result<T>>, ends: bool) -> Result<T> {
-    loop {
-        return match answers.recv_timeout(LOOK) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Disconnected) => Err(closed()),
-            Err(RecvTimeoutError::Timeout) => {
-                if ends {
-                    interrupt::check()?;
+/// Work that was begun.
+struct Started<T> {
+    answer: Receiver<Result<T>>,
+    task: AbortHandle,
+}
+
+impl<T> Started<T> {
+    /// Waits for the answer of a read, unless the caller's thread is interrupted.
+    fn read(self) -> Result<T> {
+        loop {
+            match self.answer.recv_timeout(LOOK) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Disconnected) => return Err(closed()),
+                Err(RecvTimeoutError::Timeout) => {
+                    interrupt::check().inspect_err(|_over| self.task.abort())?;
                 }
-                continue;
             }
-        };
+        }
     }
 }
 
@@ -240,12 +245,11 @@ impl Store for Cql {
     }
 
     fn rows(&self, requests: &[RowsRequest]) -> Vec<Result<Rows>> {
-        let ends = requests.iter().all(|request| request.freshness == Freshness::Settled);
-        self.read_all(requests, ends, read::rows)
+        self.read_all(requests, read::rows)
     }
 
     fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
-        self.read_all(requests, true, read::page)
+        self.read_all(requests, read::page)
     }
 
     fn batch(&self, batch: &Batch) -> Result<Outcome> {
@@ -265,12 +269,11 @@ impl Store for Cql {
     }
 
     fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>> {
-        let ends = freshness == Freshness::Settled;
-        self.read(ends, |inner| read::note(inner, name.to_owned(), freshness))
+        self.read(|inner| read::note(inner, name.to_owned(), freshness))
     }
 
     fn notes(&self) -> Result<Vec<(String, Record)>> {
-        self.read(true, read::notes)
+        self.read(read::notes)
     }
 
     fn set_note(&self, name: &str, expected: Option<i64>, new: &Record) -> Result<Outcome> {

@@ -78,13 +78,13 @@ struct Found {
 /// home; Unsupported for tables of a newer flagstone, or changed ones, or a Cassandra that is too
 /// old.
 pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Option<String>> {
-    let nodes = check_version(session).await?;
+    check_versions(session).await?;
     let mut found = read(session, &address.keyspace).await?;
     if let Some(replication) = &found.replication {
         check_copies(address, replication)?;
     } else {
         let copies = address.copies.unwrap_or(COPIES);
-        check_nodes(address, copies, &nodes)?;
+        check_nodes(address, copies, &nodes(session))?;
         let text = format!(
             "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = \
              {{'class': 'NetworkTopologyStrategy', 'replication_factor': {copies}}}",
@@ -104,7 +104,15 @@ pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Optio
         return Ok(home);
     }
     // Somebody else may have created it at the same time.
-    check_tables(address, &read(session, &address.keyspace).await?)
+    let found = read(session, &address.keyspace).await?;
+    if let Some(missing) = TABLES.iter().find(|table| !found.tables.contains_key(table.name)) {
+        let (keyspace, name) = (&address.keyspace, missing.name);
+        let text = format!(
+            "table {keyspace}.{name} was created, and a node does not know it yet: try again"
+        );
+        return Err(Error::new(ErrorKind::Unavailable, text));
+    }
+    check_tables(address, &found)
 }
 
 /// Returns how many nodes of each data centre have a row. For a strategy without data centres the
@@ -151,16 +159,25 @@ fn read_comment(comment: &str) -> Option<(u32, Option<&str>)> {
     home.is_none_or(is_home).then_some((format.parse().ok()?, home))
 }
 
-/// Checks the versions of all nodes and returns how many each data centre has.
-async fn check_version(session: &Session) -> Result<BTreeMap<String, u32>> {
-    type Row = (Option<std::net::IpAddr>, Option<String>, Option<String>);
-    let own = "SELECT rpc_address, release_version, data_center FROM system.local";
-    let others = "SELECT rpc_address, release_version, data_center FROM system.peers";
+/// Returns how many nodes each data centre has.
+fn nodes(session: &Session) -> BTreeMap<String, u32> {
     let mut nodes = BTreeMap::new();
+    for node in session.get_cluster_state().get_nodes_info() {
+        *nodes.entry(node.datacenter.clone().unwrap_or_default()).or_default() += 1;
+    }
+    nodes
+}
+
+/// Checks the versions of the nodes.
+async fn check_versions(session: &Session) -> Result<()> {
+    let own = "SELECT rpc_address, release_version FROM system.local";
+    let others = "SELECT rpc_address, release_version FROM system.peers";
     for text in [own, others] {
         let table = text.rsplit(' ').next().unwrap_or_default();
         let what = format!("table {table}");
-        for (ip, version, datacenter) in ask::<Row>(session, &what, text, ()).await? {
+        for (ip, version) in
+            ask::<(Option<std::net::IpAddr>, Option<String>)>(session, &what, text, ()).await?
+        {
             let version = version.unwrap_or_default();
             let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
             if major.is_none_or(|major| major < OLDEST) {
@@ -173,10 +190,9 @@ async fn check_version(session: &Session) -> Result<BTreeMap<String, u32>> {
                     ),
                 ));
             }
-            *nodes.entry(datacenter.unwrap_or_default()).or_default() += 1;
         }
     }
-    Ok(nodes)
+    Ok(())
 }
 
 async fn read(session: &Session, keyspace: &str) -> Result<Found> {
@@ -214,6 +230,8 @@ pub(super) async fn ask<R>(
 where
     R: for<'f> DeserializeRow<'f, 'f>,
 {
+    let mut text = text.into();
+    text.set_is_idempotent(true);
     let answer = session.query_unpaged(text, values).await;
     let answer = answer.map_err(|error| errors::of_read(what, &error))?;
     let rows = answer.into_rows_result().map_err(|error| unreadable(what, error))?;
@@ -342,9 +360,11 @@ fn check_tables(address: &Address, found: &Found) -> Result<Option<String>> {
         None => address.home.as_deref(),
         Some(first) if homes.iter().any(|home| home != first) => {
             return Err(Error::invalid(format!(
-                "the tables of keyspace {keyspace} have different homes in their comments: change \
-                 them to {:?}, or the like, by ALTER TABLE .. WITH comment = ..",
-                comment(homes.iter().find_map(|home| *home))
+                "the tables of keyspace {keyspace} have different homes in their comments, {:?} \
+                 and {:?}: expected one. End all clients, run nodetool repair --full {keyspace} on \
+                 each node, and change the wrong one by ALTER TABLE .. WITH comment = ..",
+                comment(*first),
+                comment(homes.iter().copied().find(|home| home != first).flatten())
             )));
         }
         Some(home) => *home,
@@ -470,7 +490,7 @@ mod tests {
         refused(of(east, [None; 2], both), "has no home, and not east");
         refused(
             of(None, [None, east], both),
-            "change them to \"flagstone cluster, format 1, home e",
+            "\"flagstone cluster, format 1\" and \"flagstone cluster, format 1, home east\": exp",
         );
         refused(of(None, [east; 2], &both[1..]), "no copies in its home, data centre east");
         refused(of(None, [east; 2], &[("replication_factor", "3")]), "no copies in its home");

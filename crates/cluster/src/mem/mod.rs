@@ -13,7 +13,7 @@ use crate::store::{
 };
 use faults::Dice;
 pub use faults::{Fate, Faults};
-use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_base::{Error, ErrorKind, Result, interrupt};
 use state::{Action, State};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,6 +121,7 @@ impl Mem {
 
     /// Answers a read, or fails.
     fn read<T>(&self, read: impl FnOnce(&mut State) -> T) -> Result<T> {
+        interrupt::check()?;
         let faults = self.faults();
         self.dice.pause(&faults);
         if self.dice.fails(&faults) {

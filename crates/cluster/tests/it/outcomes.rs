@@ -2,6 +2,7 @@
 
 use crate::support::{Hooked, Hooks, by_n, calm, collection, fill, found, n_of};
 use flagstone::{Collection, DocumentMut, ErrorKind, Group, Json, Space};
+use flagstone_base::interrupt;
 use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Fate, Faults, Mem};
 use std::sync::Arc;
@@ -33,6 +34,29 @@ fn a_group_in_whose_middle_all_nodes_die_ends_with_an_error() {
     assert_eq!(groups().unwrap_err().kind(), ErrorKind::Unavailable);
     calm(&mem);
     assert_eq!(groups().unwrap(), 2000);
+}
+
+/// A write that has begun learns what became of it, and of those that it works for.
+#[test]
+fn reads_are_interrupted_and_writes_are_not() {
+    for_both(|mem, documents| {
+        for fate in FATES {
+            mem.plan(&[fate]);
+            interrupt::interruptible(
+                || true,
+                || {
+                    let get = documents.get(1).map(drop).unwrap_err();
+                    let find = documents.find(r#"{"n":1}"#).first().map(drop).unwrap_err();
+                    for kind in [get.kind(), find.kind()] {
+                        assert_eq!(kind, ErrorKind::Interrupted);
+                    }
+                    assert!(increment(documents).unwrap(), "{fate:?}");
+                },
+            );
+        }
+        mem.deliver();
+        assert_eq!(n_of(documents, 1), Some(1 + FATES.len() as i64));
+    });
 }
 
 const FATES: [Fate; 5] =
