@@ -19,11 +19,11 @@ use crate::error::{PipelineError, Result, shown};
 use crate::expression::{Context, Node, type_name};
 use crate::memory::{Hold, weight};
 use flagstone::doc::FieldPath;
-use flagstone::internal::interrupt_check;
+use flagstone::internal::{Sorter, interrupt_check};
 use flagstone::query::Projection;
 use flagstone::{Collection, Filter, Find, Value};
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Rows of any stage.
 pub(crate) type BoxedRows<'t> = Box<dyn Rows + Send + 't>;
@@ -550,26 +550,22 @@ struct Faceted<'t> {
 
 impl Rows for Faceted<'_> {
     fn next(&mut self) -> Result<Option<Value>> {
-        let Some(mut rows) = self.rows.take() else { return Ok(None) };
-        let (mut all, mut hold) = (Vec::new(), self.run.context.memory.hold());
-        while let Some(row) = rows.next()? {
-            interrupt_check()?;
-            hold.add(weight(&row), "$facet")?;
-            all.push(row);
-        }
-        drop(rows);
+        let Some(mut input) = self.rows.take() else { return Ok(None) };
+        let mut hold = self.run.context.memory.hold();
         let mut pairs = Vec::with_capacity(self.facets.len());
-        for (name, stages) in self.facets.iter() {
-            let mut copies = self.run.context.memory.hold();
-            copies.add(all.iter().map(weight).sum(), "$facet")?;
-            let mut rows =
-                staged(stages, Box::new(RowsInMemory(all.clone().into_iter())), &self.run);
+        for (at, (name, stages)) in self.facets.iter().enumerate() {
+            let is_last = at + 1 == self.facets.len();
+            let kept = (!is_last).then(|| Kept::new(&self.run));
+            let teed = Teed(Arc::new(Mutex::new(Tee { rows: input, kept })));
+            let mut rows = staged(stages, Box::new(teed.clone()), &self.run);
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
                 hold.add(weight(&row), "$facet")?;
                 found.push(row);
             }
+            drop(rows);
             pairs.push((Value::from(&**name), Value::Array(found)));
+            input = teed.rest()?;
         }
         Ok(Some(map_of(pairs)))
     }
@@ -578,6 +574,68 @@ impl Rows for Faceted<'_> {
         if let Some(rows) = &mut self.rows {
             rows.park();
         }
+    }
+}
+
+/// The rows that a branch of a `$facet` reads, kept for the next branch.
+#[derive(Clone)]
+struct Teed<'t>(Arc<Mutex<Tee<'t>>>);
+
+struct Tee<'t> {
+    rows: BoxedRows<'t>,
+    /// `None` for the last branch.
+    kept: Option<Kept>,
+}
+
+/// Rows by their number, in memory or spilled.
+struct Kept {
+    sorter: Sorter,
+    rows: u64,
+    bytes: RowBytes,
+}
+
+impl Kept {
+    fn new(run: &Run<'_>) -> Self {
+        let sorter = run.spill.sorter(&run.sources.database, None);
+        Self { sorter, rows: 0, bytes: RowBytes::default() }
+    }
+}
+
+impl<'t> Teed<'t> {
+    fn tee(&self) -> MutexGuard<'_, Tee<'t>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads what the branch has left, and returns all rows for the next one.
+    fn rest(self) -> Result<BoxedRows<'t>> {
+        let mut tee = self.tee();
+        while tee.kept.is_some() && tee.next()?.is_some() {}
+        match tee.kept.take() {
+            Some(kept) => Ok(Box::new(SortedRows::<BoxedRows<'t>>::of(kept.sorter.finish()?))),
+            None => Ok(Box::new(RowsInMemory(Vec::new().into_iter()))),
+        }
+    }
+}
+
+impl Tee<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        interrupt_check()?;
+        let row = self.rows.next()?;
+        if let (Some(row), Some(kept)) = (&row, &mut self.kept) {
+            kept.sorter.push(&kept.rows.to_be_bytes(), kept.bytes.of(row)?)?;
+            kept.rows += 1;
+        }
+        Ok(row)
+    }
+}
+
+impl Rows for Teed<'_> {
+    fn next(&mut self) -> Result<Option<Value>> {
+        self.tee().next()
+    }
+
+    fn park(&mut self) {
+        self.tee().rows.park();
     }
 }
 

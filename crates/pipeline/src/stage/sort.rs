@@ -119,6 +119,13 @@ impl<R> SortedRows<R> {
     }
 }
 
+impl<R> SortedRows<R> {
+    /// The rows of a sorter, in its order.
+    pub(super) const fn of(sorted: Sorted) -> Self {
+        Self { state: SortState::Sorted(sorted) }
+    }
+}
+
 fn sorted<R: Rows>(mut rows: R, sort: &Sort, mut sorter: Sorter) -> Result<Sorted> {
     let (mut bytes, mut keys, mut key) = (RowBytes::default(), IndexKeys::new(), Vec::new());
     while let Some(row) = rows.next()? {

@@ -80,7 +80,10 @@ pub(super) fn spilling(stages: &[Stage]) -> usize {
         | Stage::Densify(_) => 1,
         Stage::Lookup(lookup) => spilling(&lookup.stages),
         Stage::Union(union) => spilling(&union.stages),
-        Stage::Facet(facets) => facets.iter().map(|(_, stages)| spilling(stages)).sum(),
+        // One sorter holds the rows for a branch, while another one keeps them for the next.
+        Stage::Facet(facets) => {
+            2 + facets.iter().map(|(_, stages)| spilling(stages)).sum::<usize>()
+        }
         _ => 0,
     };
     stages.iter().map(of).sum()

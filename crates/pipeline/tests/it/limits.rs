@@ -139,7 +139,7 @@ fn what_cannot_spill_is_refused_with_the_drivers_code() {
     for pipeline in [
         r#"[{"$group":{"_id":null,"all":{"$push":"$$ROOT"}}}]"#,
         r#"[{"$group":{"_id":null,"all":{"$addToSet":"$$ROOT"}}}]"#,
-        r#"[{"$facet":{"a":[{"$limit":1}]}}]"#,
+        r#"[{"$facet":{"a":[]}}]"#,
         r#"[{"$setWindowFields":{"output":{"all":{"$sum":1}}}}]"#,
         r#"[{"$limit":1},{"$lookup":{"from":"posts","pipeline":[],"as":"all"}}]"#,
         r#"[{"$bucketAuto":{"groupBy":"$_id","buckets":1,"output":{"all":{"$push":"$$ROOT"}}}}]"#,
@@ -153,6 +153,37 @@ fn what_cannot_spill_is_refused_with_the_drivers_code() {
     let doubled =
         r#"[{"$addFields":{"twice":["$pad","$pad"]}},{"$unwind":"$twice"},{"$count":"n"}]"#;
     assert_eq!(run(&posts, doubled, 256 << 10).unwrap(), [doc!({ "n": 6_000 })]);
+}
+
+/// All rows were held in memory, and once more for each branch.
+#[test]
+fn the_branches_of_a_facet_read_more_than_the_memory() {
+    let (_dir, db) = open();
+    let posts = db.collection("posts").unwrap();
+    for key in 0..3_000_i64 {
+        posts.put(key, doc!({ "n": (key % 7), "pad": ("x".repeat(200)) })).unwrap();
+    }
+    let branches = [
+        r#"[{"$sort":{"pad":1,"_id":-1}},{"$limit":2},{"$project":{"n":1}}]"#,
+        r#"[{"$count":"n"}]"#,
+        r#"[{"$limit":1},{"$project":{"_id":1}}]"#,
+        r#"[{"$group":{"_id":"$n","c":{"$sum":1}}},{"$sort":{"_id":1}}]"#,
+        r#"[{"$skip":2998},{"$project":{"n":1}}]"#,
+        r#"[{"$match":{"n":9}}]"#,
+    ];
+    let facets = branches.iter().enumerate().map(|(n, branch)| format!(r#""b{n}":{branch}"#));
+    let facets = facets.collect::<Vec<_>>().join(",");
+    let pipeline = format!(r#"[{{"$match":{{}}}},{{"$facet":{{{facets}}}}}]"#);
+    let found = run(&posts, &pipeline, 256 << 10).unwrap();
+    assert_eq!(found.len(), 1);
+    for (n, branch) in branches.iter().enumerate() {
+        let alone: Value = run(&posts, branch, ENOUGH).unwrap().into_iter().collect();
+        assert_eq!(found[0].get(format!("b{n}").as_str()), Some(&alone), "{branch}");
+    }
+    // Of no rows each branch finds none.
+    let none =
+        run(&posts, r#"[{"$match":{"n":9}},{"$facet":{"a":[],"b":[{"$count":"n"}]}}]"#, ENOUGH);
+    assert_eq!(none.unwrap(), [doc!({ "a": [], "b": [] })]);
 }
 
 /// A sample held all of its rows in memory, and was refused where a sort spills.
