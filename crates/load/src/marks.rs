@@ -91,6 +91,8 @@ pub struct Marks {
     place: MarkPlace,
     /// Of which a load is.
     shard: Option<Shard>,
+    /// What the first key said of a complete load, in whose place these are.
+    replaced: Option<String>,
     /// The keys of the marks begin with it: the id of the collection, and the shard.
     prefix: Vec<u8>,
     load: LoadId,
@@ -248,6 +250,7 @@ impl Marks {
         Ok(Self {
             place,
             shard,
+            replaced: None,
             prefix: prefix_of(collection, shard),
             load: LoadId::now(),
             loaded: Vec::new(),
@@ -310,6 +313,17 @@ impl Marks {
         (self.copies, self.continues, self.is_complete) = (None, false, false);
         let mut batch = database.batch();
         self.put_head(&mut batch, database, None)?;
+        Ok(database.commit(batch)?)
+    }
+
+    /// Ends a load that has come to no document: a complete one that it has replaced counts again.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn end_without_any(&self, database: &Database) -> Result<(), LoadError> {
+        let Some(head) = &self.replaced else { return Ok(()) };
+        let mut batch = database.batch();
+        self.place.put(&mut batch, self.prefix.clone(), head.clone())?;
         Ok(database.commit(batch)?)
     }
 
@@ -400,7 +414,10 @@ impl Marks {
         let end = self.end();
         let is_complete = complete == Some(end);
         if known != self.settings {
-            if is_complete {
+            // One that has come to nothing hinders no other.
+            let has_come = end.place > Position::default() || self.copied()?.is_some();
+            if is_complete || !has_come {
+                self.replaced = is_complete.then(|| head.to_owned());
                 return Ok(false);
             }
             return Err(LoadError::Usage(format!(

@@ -183,6 +183,10 @@ impl Plan {
         let resumed_at = input.map(|input| (input.name.clone(), start.offset));
         if failure.is_none() && !is_interrupted {
             complete(&job, &reading)?;
+        } else if let Some(marks) =
+            job.marks.as_ref().filter(|_| count.has_nothing() && !job.bad.are_copied())
+        {
+            marks.end_without_any(&job.database)?;
         }
         Ok(Outcome { count, took, is_interrupted, failure, resumed_at, was_complete: false })
     }
@@ -235,7 +239,7 @@ impl Plan {
     }
 
     /// Opens the marks of the load that is continued, or removes those of an earlier one.
-    fn marks(&self, inputs: &[Input]) -> Result<Option<Marks>, LoadError> {
+    pub(crate) fn marks(&self, inputs: &[Input]) -> Result<Option<Marks>, LoadError> {
         if !self.resumes {
             marks::remove(&self.database, &self.collection, self.shard)?;
             return Ok(None);

@@ -120,6 +120,11 @@ impl Progress {
         Mark { place, sum: sum.value() }
     }
 
+    /// Returns whether the place up to which the other load has come is not reached.
+    pub(crate) const fn is_expecting(&self) -> bool {
+        self.expected.is_some()
+    }
+
     /// Returns whether input number `input`, which has ended, was longer.
     fn is_short(&self, input: usize) -> bool {
         self.expected.is_some_and(|mark| mark.place.input == input)

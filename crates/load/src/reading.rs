@@ -99,10 +99,19 @@ impl Reading {
             return Ok(Compared::Longer(self));
         }
         match self.control.take_failure() {
+            // The last input has no text at all.
+            None if self.is_short() => Ok(Compared::Other),
             None => Ok(Compared::Same),
             Some(error @ LoadError::Io(_)) => Err(error),
             Some(_) => Ok(Compared::Other),
         }
+    }
+
+    /// Returns whether the place where the other load was complete was not reached.
+    fn is_short(&self) -> bool {
+        self.progress.as_ref().is_some_and(|progress| {
+            progress.lock().unwrap_or_else(PoisonError::into_inner).is_expecting()
+        })
     }
 
     /// Returns the end of what was read so far, if the load has marks.

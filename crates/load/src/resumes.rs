@@ -98,6 +98,47 @@ fn marks_end_with_the_documents_that_they_count() {
     }
 }
 
+/// A load with a mistaken key came to nothing, and took the place of a complete one: that was
+/// refused then, and began at the start without --resume.
+#[test]
+fn a_load_that_comes_to_nothing_hinders_no_other() {
+    let stopped = StoppedLoad::new();
+    let mistaken = |stops: &'static str| {
+        let inputs = vec![Input::open(&stopped.dir.path().join("in.jsonl")).unwrap()];
+        let plan = plan((&stopped.database, &stopped.collection), inputs, (1, 1, 2));
+        Plan { resumes: true, key: Key::parse(stops), ..plan }.run(&mut Unwatched)
+    };
+    // What was stopped in its middle stays.
+    let refused = mistaken("idd").unwrap_err().to_string();
+    assert!(refused.contains("a load into c was stopped that had --key id"), "{refused}");
+    assert_eq!(stopped.resume().unwrap().count.documents, 1);
+    for _ in 0..2 {
+        let failed = mistaken("idd").unwrap();
+        assert!(failed.failure.is_some() && failed.count.has_nothing(), "{failed:?}");
+        let again = stopped.resume().unwrap();
+        assert!(again.was_complete && again.count.has_nothing(), "{again:?}");
+    }
+    // The process was killed before it put its marks back.
+    let inputs = vec![Input::open(&stopped.dir.path().join("in.jsonl")).unwrap()];
+    let other = plan((&stopped.database, &stopped.collection), inputs, (1, 1, 2));
+    let other = Plan { resumes: true, key: Key::parse("n"), ..other };
+    let killed = other.marks(&other.inputs).unwrap().unwrap();
+    assert!(!killed.are_complete());
+    assert_eq!(stopped.resume().unwrap().count.documents, 3);
+}
+
+/// A file without text had all that was expected of it.
+#[test]
+fn a_file_that_was_emptied_is_another_one() {
+    let stopped = StoppedLoad::new();
+    assert_eq!(stopped.resume().unwrap().count.documents, 1);
+    stopped.write("");
+    let outcome = stopped.resume().unwrap();
+    assert!(!outcome.was_complete && outcome.count.has_nothing(), "{outcome:?}");
+    stopped.write("{\"id\":4,\"n\":4}\n");
+    assert_eq!(stopped.resume().unwrap().count.documents, 1);
+}
+
 #[test]
 fn marks_stay_with_a_collection_that_is_renamed_and_with_single_deletes() {
     let stopped = StoppedLoad::new();

@@ -32,6 +32,13 @@ pub struct Count {
     pub existing: u64,
 }
 
+impl Count {
+    /// Returns whether no document was loaded, or found to be there.
+    pub const fn has_nothing(&self) -> bool {
+        self.documents + self.existing == 0
+    }
+}
+
 impl Totals {
     pub(crate) fn add(&self, count: Count) {
         self.documents.fetch_add(count.documents, Ordering::Relaxed);

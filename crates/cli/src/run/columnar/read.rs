@@ -92,6 +92,10 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         Ok(run.marks.as_ref().map_or(Ok(()), complete)?)
     });
     let (took, count) = (run.start.elapsed(), run.count);
+    let has_nothing = count.has_nothing() && !run.bad.are_copied();
+    if let (Err(_), true, Some(marks)) = (&ended, has_nothing, &run.marks) {
+        marks.end_without_any(&database)?;
+    }
     run.progress.end(took, count);
     drop(run);
     place.leave_nothing(&database, collection, is_new_collection && ended.is_err())?;
