@@ -23,6 +23,7 @@
 
 use crate::datetime::DateTime;
 use crate::map::Map;
+use crate::number_type::{decimal, long};
 use crate::object_id::ObjectId;
 use crate::print::{base64, put_base64};
 use crate::uuid::{UuidText, parse_uuid};
@@ -168,11 +169,14 @@ pub(crate) fn scalar(map: &Map) -> Result<Option<Value>, &'static str> {
             text.and_then(integer).filter(|int| i32::try_from(*int).is_ok()).map(Value::Int),
             "the text of an integer of 32 bits",
         ),
-        "$numberLong" => {
-            (text.and_then(integer).map(Value::Int), "the text of an integer of 64 bits")
-        }
+        "$numberLong" => (text.and_then(integer).map(long), "the text of an integer of 64 bits"),
         "$numberDecimal" => {
-            (text.and_then(number), "the text of a number, NaN, Infinity or -Infinity")
+            let exact = |read| match read {
+                Read::Special(float) => Some(Value::Float(float)),
+                Read::Literal(literal) => decimal(&literal),
+            };
+            let read = text.and_then(number).and_then(exact);
+            (read, "the text of a number, NaN, Infinity or -Infinity")
         }
         "$pairs" => (None, PAIRS),
         "$literal" => (None, LITERAL),
@@ -183,18 +187,18 @@ pub(crate) fn scalar(map: &Map) -> Result<Option<Value>, &'static str> {
 
 /// Reads a number in a text that is wider than JSON: it may begin with a plus, zeros or a point,
 /// end with a point, or be no finite number.
-fn number(text: &str) -> Option<Value> {
+fn number(text: &str) -> Option<Read> {
     let (sign, unsigned) = match text.strip_prefix('-') {
         Some(unsigned) => ("-", unsigned),
         None => ("", text.strip_prefix('+').unwrap_or(text)),
     };
     let is = |word: &str| unsigned.eq_ignore_ascii_case(word);
     if is("nan") {
-        return Some(Value::Float(f64::NAN));
+        return Some(Read::Special(f64::NAN));
     }
     if is("infinity") || is("inf") {
         let infinity = if sign == "-" { f64::NEG_INFINITY } else { f64::INFINITY };
-        return Some(Value::Float(infinity));
+        return Some(Read::Special(infinity));
     }
     let exponent_at = unsigned.find(['e', 'E']).unwrap_or(unsigned.len());
     let (digits, exponent) = unsigned.split_at(exponent_at);
@@ -207,13 +211,23 @@ fn number(text: &str) -> Option<Value> {
         "" => "0",
         whole => whole,
     };
-    Value::number(&format!("{sign}{whole}{point}{fraction}{exponent}"))
+    Some(Read::Literal(format!("{sign}{whole}{point}{fraction}{exponent}")))
+}
+
+/// What the text of a number says.
+enum Read {
+    /// NaN, or an infinity.
+    Special(f64),
+    /// What may be a literal of JSON.
+    Literal(String),
 }
 
 fn double(text: &str) -> Option<f64> {
     match number(text)? {
-        Value::Float(float) => Some(float),
-        number => number.as_f64().filter(|float| float.is_finite()),
+        Read::Special(float) => Some(float),
+        Read::Literal(literal) => {
+            Value::number(&literal)?.as_f64().filter(|float| float.is_finite())
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::random::{check, value};
 use flagstone_doc::{
     DEPTH_MAX, DateTime, Document, Duplicates, Encoder, JsonMode, JsonOptions, JsonParser, Map,
-    Names, ObjectId, Value, View, doc, json,
+    Names, NumberType, ObjectId, Value, View, doc, json,
 };
 
 fn options() -> JsonOptions {
@@ -119,6 +119,27 @@ fn what_json_lacks_has_a_text_in_both_modes() {
                 "{text}"
             );
         }
+    }
+}
+
+/// What MongoDB's tools write was loaded as the number alone, and went out as another type.
+#[test]
+fn canonical_numbers_keep_their_types_for_drivers() {
+    for (text, of) in [
+        (r#"{"$numberInt":"5"}"#, NumberType::Int),
+        (r#"{"$numberLong":"5"}"#, NumberType::Long),
+        (r#"{"$numberDouble":"5"}"#, NumberType::Double),
+        (r#"{"$numberDouble":"5.0"}"#, NumberType::Double),
+        (r#"{"$numberDecimal":"5"}"#, NumberType::Decimal),
+        (r#"{"$numberDecimal":"1.5"}"#, NumberType::Decimal),
+        (r#"{"$numberDecimal":"-00.5"}"#, NumberType::Decimal),
+        (r#"{"$numberDecimal":"-0"}"#, NumberType::Decimal),
+        (r#"{"$numberDecimal":"1e3"}"#, NumberType::Decimal),
+    ] {
+        let document = Document::from_json_with(format!(r#"{{"n":{text}}}"#), options()).unwrap();
+        let value = document.get("n").unwrap().to_value().unwrap();
+        assert_eq!(NumberType::of(&value), Some(of), "{text}");
+        assert_eq!(NumberType::of(&read(text)), Some(of), "{text}");
     }
 }
 
