@@ -81,13 +81,6 @@ pub(super) fn check_option(option: &str, value: &str) -> Result<(), Failure> {
 
 /// Returns the text of a group, unless it is no group.
 pub(super) fn check_group(text: &str) -> Result<&str, Failure> {
-    if !text.contains(':') && (text.contains(" as ") || text.contains('(') || text == "count") {
-        let text = format!(
-            "the group {text:?}: expected paths, a colon, and what to compute, as in \
-             'subreddit: count as n'; without paths, one group: ': {text}'"
-        );
-        return Err(Failure::Usage(text));
-    }
     Ok(Group::parse(text).map(|_group| text)?)
 }
 

@@ -174,6 +174,11 @@ impl Group {
                 if path.trim().is_empty() {
                     return Err(refuse(text, path, "a path"));
                 }
+                // Taken for a path, it would be null in all documents.
+                if accumulators.is_none() && is_accumulator(path) {
+                    let expected = "paths, a colon, and what to compute; without paths, only both";
+                    return Err(refuse(text, path, expected));
+                }
                 group = group.then_by(path.trim());
                 group.check_at(text, path)?;
             }
@@ -252,6 +257,18 @@ impl Group {
 
 /// The error that `expected` is not at `part`, which is a part of `text`.
 #[cold]
+/// Returns whether this is the text of an accumulator rather than a path without quotes.
+fn is_accumulator(part: &str) -> bool {
+    let (call, name) = match split_once_outside(part, " as ") {
+        Some((call, _)) => (call.trim(), true),
+        None => (part.trim(), false),
+    };
+    let is_call = |kind: &(Kind, &str)| {
+        call.strip_prefix(kind.1).is_some_and(|rest| rest.trim_start().starts_with('('))
+    };
+    name || call == Kind::Count.name() || Kind::ALL.iter().any(is_call)
+}
+
 fn refuse(text: &str, part: &str, expected: &str) -> Error {
     let spaces = part.len() - part.trim_start().len();
     let at = part.as_ptr() as usize - text.as_ptr() as usize + spaces;
