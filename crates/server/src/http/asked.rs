@@ -7,7 +7,7 @@ use super::target::Target;
 use crate::command::name::Namespace;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::Document;
-use flagstone::doc::{JsonMode, JsonOptions};
+use flagstone::doc::{Duplicates, JsonMode, JsonOptions};
 use std::fmt;
 
 /// A request with its body.
@@ -83,9 +83,9 @@ pub(super) fn json_options(is_extended: bool) -> JsonOptions {
     JsonOptions::new().mode(mode).refuses_zeros(true)
 }
 
-/// Parses Extended JSON.
+/// Parses Extended JSON. A name that comes twice is an error, as in BSON: one value would be lost.
 pub(super) fn parse(text: &[u8], what: &str) -> Outcome<Document> {
-    let mut options = json_options(true);
+    let mut options = json_options(true).duplicates(Duplicates::Error);
     options.bytes_max = BODY_BYTES_MAX as usize;
     Document::from_json_with(text, options)
         .map_err(|error| Failure::new(Code::FailedToParse, format!("{what}: {error}")))

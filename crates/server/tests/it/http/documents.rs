@@ -65,10 +65,15 @@ fn no_write_stores_names_that_drivers_do_not_have() {
         ("PATCH /v1/shop/things/2", JSON, r#"[{"op":"add","path":"/b\u0000","value":1}]"#),
         ("PUT /v1/shop/things/2", "", r#"{"a":{"$pairs":[["b\u0000",1]]}}"#),
         ("PUT /v1/shop/things/2", "", r#"{"a":[{"$pairs":[[1,1]]}]}"#),
+        ("PUT /v1/shop/things/2", "", r#"{"a":1,"b":{"c":1,"c":2}}"#),
     ] {
         let refused = connection.ask(start, fields, body);
         assert_eq!(refused.status, 400, "{start} {body} {refused:?}");
-        let text = if body.contains("[1,1]") { "names are text" } else { "a name without" };
+        let text = match body {
+            body if body.contains("[1,1]") => "names are text",
+            body if body.contains("\"c\"") => "twice",
+            _ => "a name without",
+        };
         assert!(refused.body.contains(text), "{start} {body} {refused:?}");
     }
     assert_eq!([1, 2].map(|key| things.get(key).unwrap()), before);
