@@ -374,6 +374,7 @@ impl FirstBatch<'_> {
         let mut cursor = Cursor::new(namespace.clone(), run.user(), rows);
         cursor.stays = self.stays;
         cursor.session = run.service.session_key(run)?;
+        cursor.transaction = run.transaction_number()?;
         let began = run.command.began;
         if cursor.rows.live().is_none() {
             let time = run.args().max_time()?.map(Duration::from_millis);
@@ -394,6 +395,7 @@ impl FirstBatch<'_> {
             Some(place) => place.keep(cursor),
             None => run.service.cursors.place()?.keep(cursor),
         };
+        run.left = (id != 0 && run.transaction.is_some()).then_some(id);
         run.reply.long("id", id)?;
         run.reply.text("ns", &namespace)?;
         Ok(run.reply.end()?)
@@ -424,7 +426,9 @@ pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     let namespace = format!("{}.{collection}", run.command.database);
     let most = args.count("batchSize")?.filter(|size| *size > 0);
     let user = run.user();
-    let (mut cursor, place) = run.service.cursors.take(id, user.as_deref(), &namespace)?;
+    let (session, transaction) = (run.service.session_key(run)?, run.transaction_number()?);
+    let of = (session.as_ref(), transaction);
+    let (mut cursor, place) = run.service.cursors.take(id, user.as_deref(), &namespace, of)?;
     let has_more = next_batch(run, &mut cursor, collection, most)?;
     if has_more {
         place.give_back(cursor);

@@ -333,6 +333,8 @@ pub(crate) struct Run<'r, 'o> {
     pub(crate) write: Option<WriteId>,
     /// Whether the command makes no more than one commit.
     pub(crate) has_one_commit: bool,
+    /// The cursor that it has left open in the transaction.
+    pub(crate) left: Option<i64>,
     /// The collections of a cluster whose loads that were stopped the command has ended.
     pub(crate) ended_loads: RefCell<Vec<u32>>,
 }
@@ -549,6 +551,11 @@ impl<'r> Run<'r, '_> {
             (Some(write), Some(tx)) => write.note(&self.service.db, tx, number, &done()?),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the number of the transaction that the client has open.
+    pub(crate) fn transaction_number(&self) -> Outcome<Option<i64>> {
+        if self.transaction.is_some() { self.args().int("txnNumber") } else { Ok(None) }
     }
 
     /// Returns the number of a statement, by which a retry knows it.

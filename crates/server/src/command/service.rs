@@ -537,6 +537,7 @@ impl Service {
             transaction,
             write,
             has_one_commit,
+            left: None,
             ended_loads: RefCell::default(),
         };
         let args = run.args();
@@ -630,7 +631,9 @@ impl Service {
             Err(TryLockError::WouldBlock) => None,
         })?;
         if args.bool("autocommit")? != Some(false) {
-            run.write = Some(session.begin_write(number)?);
+            let write = session.begin_write(number);
+            self.cursors.end_these(&session.cursors_left());
+            run.write = Some(write?);
             let done = (entry.run)(run).and_then(|()| run.sync_if_asked());
             // Drivers send a write again only if they are told so.
             return done.map_err(|failure| match failure.code {
@@ -641,8 +644,11 @@ impl Service {
         let begins = args.is("startTransaction")?;
         if begins {
             session.begin(number)?;
+            self.cursors.end_these(&session.cursors_left());
         } else if super::transaction::is_end(entry.name) {
-            return super::transaction::end(run, &mut session, number);
+            let ended = super::transaction::end(run, &mut session, number);
+            self.cursors.end_these(&session.cursors_left());
+            return ended;
         }
         if !entry.is(Trait::InTransaction) {
             let text = format!("cannot run {} in a multi-document transaction", entry.name);
@@ -651,11 +657,16 @@ impl Service {
         run.transaction =
             Some(if begins { super::transaction::begin(run)? } else { session.take(number)? });
         let done = watch::until(&[(session.ages_at(), End::Old)], || (entry.run)(run));
+        session.add_cursor(run.left);
         // After an error the transaction has ended, as with other servers.
-        if let (Ok(()), Some(transaction)) = (&done, run.transaction.take()) {
-            let held = self.sessions.hold(&transaction)?;
-            session.give_back(transaction, held);
-        }
+        let done = match (done, run.transaction.take()) {
+            (Ok(()), Some(transaction)) => {
+                let held = self.sessions.hold(&transaction);
+                held.map(|held| session.give_back(transaction, held))
+            }
+            (done, _) => done,
+        };
+        self.cursors.end_these(&session.cursors_left());
         done.map_err(|failure| match failure.code {
             Code::WriteConflict | Code::QueryPlanKilled => failure.with_label(TRANSIENT),
             _ => failure,
@@ -806,7 +817,7 @@ impl Service {
     pub fn tick(&self) -> flagstone::Result<()> {
         self.cursors.end_idle();
         self.cursors.end_aged();
-        self.sessions.end_idle();
+        self.cursors.end_these(&self.sessions.end_idle());
         match self.home.cluster() {
             Some(_) => self.users.reload_unless_busy(),
             None => super::dropped::purge(self),

@@ -48,7 +48,23 @@ pub(super) fn check(args: &Args<'_>, entry: &Entry) -> Outcome<Option<i64>> {
         let text = format!("txnNumber: expected it with autocommit: {name} is not sent again");
         return Err(Failure::new(Code::NotARetryableWriteCommand, text));
     }
+    if number.is_some() && autocommit.is_none() {
+        check_statements(args)?;
+    }
     Ok(number)
+}
+
+/// Refuses other numbers of statements than their places, by which a retry knows them.
+fn check_statements(args: &Args<'_>) -> Outcome {
+    let first = args.int("stmtId")?;
+    let mut ids = args.list("stmtIds")?.into_iter().flatten().enumerate();
+    if first.is_some_and(|first| first != 0)
+        || ids.any(|(at, id)| id.as_i64() != i64::try_from(at).ok())
+    {
+        let text = "stmtId and stmtIds: expected none, or the places of the statements from 0 on";
+        return Err(Failure::new(Code::InvalidOptions, text));
+    }
+    Ok(())
 }
 
 /// Returns whether drivers send a command again with its number.

@@ -71,8 +71,10 @@ pub(crate) struct Cursor {
     pub(crate) user: Option<String>,
     /// Whether it stays open for long while nobody reads from it.
     pub(crate) stays: bool,
-    /// The session that it ends with.
+    /// The session that it ends with, and alone may read from it.
     pub(crate) session: Option<SessionKey>,
+    /// The number of the transaction that it ends with, and that alone may read from it.
+    pub(crate) transaction: Option<i64>,
     pub(crate) rows: Box<dyn Rows>,
     /// What is left of the time that its command may take, with all its batches.
     pub(crate) left: Option<Duration>,
@@ -82,12 +84,27 @@ pub(crate) struct Cursor {
     pub(crate) parsed: Option<Parsed>,
     /// A document that was read and not sent.
     ahead: Option<Vec<u8>>,
+    /// The failure of a stream behind what was sent.
+    failed: Option<Failure>,
 }
 
 impl Cursor {
     pub(crate) fn new(namespace: String, user: Option<String>, rows: Box<dyn Rows>) -> Self {
-        let (session, parsed, left, ages_at, ahead) = (None, None, None, None, None);
-        Self { namespace, user, stays: false, session, rows, left, ages_at, parsed, ahead }
+        let (session, transaction, parsed, left, ages_at) = (None, None, None, None, None);
+        let (stays, ahead, failed) = (false, None, None);
+        Self {
+            namespace,
+            user,
+            stays,
+            session,
+            transaction,
+            rows,
+            left,
+            ages_at,
+            parsed,
+            ahead,
+            failed,
+        }
     }
 
     /// Appends the next documents as the array `name`: at most `most` of them. Returns whether
@@ -98,6 +115,9 @@ impl Cursor {
         most: Option<u64>,
         out: &mut BsonWriter<'_>,
     ) -> Outcome<bool> {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
         let (start, mut left) = (out.len(), most.unwrap_or(u64::MAX));
         out.begin_array(name)?;
         let is_live = self.rows.live().is_some();
@@ -105,7 +125,18 @@ impl Cursor {
             out.raw_document("", &document)?;
             left -= 1;
         }
-        while left > 0 && out.len() - start < BATCH_BYTES && self.rows.advance()? {
+        let first = out.len();
+        while left > 0 && out.len() - start < BATCH_BYTES {
+            match self.rows.advance() {
+                Ok(true) => {}
+                Ok(false) => break,
+                // The events before it are told: who begins again at the last of them meets it.
+                Err(failed) if is_live && out.len() > first => {
+                    self.failed = Some(failed);
+                    break;
+                }
+                Err(failed) => return Err(failed),
+            }
             out.begin_document("")?;
             self.rows.write(out)?;
             out.end()?;
@@ -175,9 +206,10 @@ impl CursorSlot<'_> {
         };
         let (user, namespace) = (cursor.user.clone(), cursor.namespace.clone());
         let (stays, session) = (cursor.stays, cursor.session.clone());
-        let (used, ages_at) = (Instant::now(), cursor.ages_at);
+        let (transaction, used, ages_at) = (cursor.transaction, Instant::now(), cursor.ages_at);
         let cursor = Some(cursor);
-        open.insert(id, Open { cursor, user, namespace, stays, session, used, ages_at });
+        let kept = Open { cursor, user, namespace, stays, session, transaction, used, ages_at };
+        open.insert(id, kept);
         drop(open);
         id
     }
@@ -217,11 +249,43 @@ struct Open {
     namespace: String,
     stays: bool,
     session: Option<SessionKey>,
+    transaction: Option<i64>,
     used: Instant,
     ages_at: Option<Instant>,
 }
 
 impl Open {
+    /// Refuses another session or transaction than that of the cursor, with MongoDB's codes.
+    fn check(
+        &self,
+        id: i64,
+        (session, transaction): (Option<&SessionKey>, Option<i64>),
+    ) -> Outcome {
+        let refuse = |code, text| Err(Failure::numbered(code, text));
+        match (&self.session, session) {
+            (Some(_), None) => {
+                let text = format!("cursor id {id} was opened in a session: expected its lsid");
+                return refuse(50_737, text);
+            }
+            (Some(own), Some(other)) if own != other => {
+                let text = format!("cursor id {id} was opened in another session");
+                return refuse(50_738, text);
+            }
+            _ => {}
+        }
+        match (self.transaction, transaction) {
+            (own, other) if own == other => Ok(()),
+            (Some(own), _) => {
+                let text = format!("cursor id {id} was opened in transaction {own}: expected it");
+                refuse(50_740, text)
+            }
+            (None, _) => {
+                let text = format!("cursor id {id} was not opened in a transaction");
+                refuse(50_741, text)
+            }
+        }
+    }
+
     /// Returns whether what it reads is too old. One that a call reads from ends with that call.
     fn is_aged(&self) -> bool {
         self.cursor.is_some() && self.ages_at.is_some_and(|at| Instant::now() >= at)
@@ -263,6 +327,7 @@ impl Cursors {
         id: i64,
         user: Option<&str>,
         namespace: &str,
+        within: (Option<&SessionKey>, Option<i64>),
     ) -> Outcome<(Cursor, InUse<'_>)> {
         let mut open = self.open();
         if open.get(&id).is_some_and(Open::is_aged) {
@@ -280,6 +345,7 @@ impl Cursors {
             let text = format!("cursor id {id} was not opened by this user");
             return Err(Failure::new(Code::Unauthorized, text));
         }
+        found.check(id, within)?;
         let Some(cursor) = found.cursor.take() else {
             let text = format!("cursor id {id} is already in use");
             return Err(Failure::new(Code::OperationFailed, text));
@@ -326,6 +392,18 @@ impl Cursors {
     /// Ends the cursors of a session.
     pub(crate) fn end_session(&self, key: &SessionKey) {
         self.end(|open| open.session.as_ref() == Some(key));
+    }
+
+    /// Ends the cursors of a transaction that has ended.
+    pub(crate) fn end_these(&self, ids: &[i64]) {
+        if ids.is_empty() {
+            return;
+        }
+        let mut open = self.open();
+        let ended: Vec<_> = ids.iter().map(|id| open.remove(id)).collect();
+        drop(open);
+        // They end outside of the lock: that may take a while.
+        drop(ended);
     }
 
     /// Ends the cursors of the sessions that `chosen` chooses.
@@ -387,11 +465,11 @@ mod tests {
         let cursors = Cursors::new(1);
         let cursor = Cursor::new("a.b".to_owned(), None, Box::new(Breaks));
         let id = cursors.place().unwrap().keep(cursor);
-        let (cursor, place) = cursors.take(id, None, "a.b").unwrap();
-        assert!(cursors.take(id, None, "a.b").is_err());
+        let (cursor, place) = cursors.take(id, None, "a.b", (None, None)).unwrap();
+        assert!(cursors.take(id, None, "a.b", (None, None)).is_err());
         place.give_back(cursor);
         let broken = catch_unwind(AssertUnwindSafe(|| {
-            let (mut cursor, place) = cursors.take(id, None, "a.b").unwrap();
+            let (mut cursor, place) = cursors.take(id, None, "a.b", (None, None)).unwrap();
             let mut out = Vec::new();
             let _never = cursor.batch("nextBatch", None, &mut BsonWriter::new(&mut out));
             place.give_back(cursor);

@@ -40,6 +40,8 @@ pub(crate) struct Session {
     /// The number of its last write or transaction; `None` if this server has seen none.
     number: Option<i64>,
     transaction: Option<OpenTransaction>,
+    /// Those that were opened in it.
+    cursors: Vec<i64>,
     /// When its last transaction began, and after how long one ends.
     begun: Instant,
     age_max: Duration,
@@ -137,6 +139,7 @@ impl Sessions {
             key: key.clone(),
             number: None,
             transaction: None,
+            cursors: Vec::new(),
             begun: used,
             age_max: self.age_max,
             aged: None,
@@ -178,17 +181,21 @@ impl Sessions {
     }
 
     /// Ends transactions that nobody has used for a minute or that have become too old, and
-    /// sessions that nobody has used for half an hour.
-    pub(crate) fn end_idle(&self) {
+    /// sessions that nobody has used for half an hour. Returns the cursors of these transactions.
+    pub(crate) fn end_idle(&self) -> Vec<i64> {
+        let mut cursors = Vec::new();
         lock(&self.open).retain(|_key, session| {
             let Ok(mut session) = session.try_lock() else { return true };
             let is_idle = |open: &OpenTransaction| open.used.elapsed() >= TRANSACTION_IDLE;
-            if session.transaction.as_ref().is_some_and(is_idle) {
+            let is_over = session.used.elapsed() >= SESSION_TIME;
+            if is_over || session.transaction.as_ref().is_some_and(is_idle) {
                 session.transaction = None;
             }
             session.end_aged();
-            session.used.elapsed() < SESSION_TIME
+            cursors.append(&mut session.cursors_left());
+            !is_over
         });
+        cursors
     }
 
     /// Returns how many sessions there are, and how many of them have a transaction.
@@ -312,6 +319,16 @@ impl Session {
             };
             failure.with_label(TRANSIENT)
         })
+    }
+
+    /// Returns the cursors of the transaction that was open, once: it is not any more.
+    pub(crate) fn cursors_left(&mut self) -> Vec<i64> {
+        if self.transaction.is_some() { Vec::new() } else { std::mem::take(&mut self.cursors) }
+    }
+
+    /// Notes a cursor that a command of the transaction has left open.
+    pub(crate) fn add_cursor(&mut self, id: Option<i64>) {
+        self.cursors.extend(id);
     }
 
     /// Gives the transaction back after a command that succeeded.

@@ -82,6 +82,65 @@ fn what_a_cursor_or_a_transaction_reads_becomes_too_old() {
     assert_eq!(event.int("cursor.nextBatch.0.documentKey._id"), Some(100), "{event}");
 }
 
+/// They went on with what was rolled back, could be read by others, and held memory for minutes.
+#[test]
+fn cursors_of_a_transaction_end_with_it_and_are_read_within_it() {
+    let mut fixture = fixture(9, |_| {});
+    let other = r#""lsid":{"id":{"$uuid":"00000000-0000-4000-8000-0000000000ff"}}"#;
+    let id = |reply: &Document| reply.int("cursor.id").unwrap_or_else(|| panic!("{reply}"));
+    let get = |id: i64, within: &str| {
+        format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"c","batchSize":1{within}}}"#)
+    };
+    let within = |number: u32| format!(r#",{SESSION},"txnNumber":{number},"autocommit":false"#);
+    let find = |number: u32| {
+        let more = within(number);
+        format!(r#"{{"find":"c","batchSize":1{more},"startTransaction":true}}"#)
+    };
+    for (number, end) in [(1, "commitTransaction"), (2, "abortTransaction"), (3, "fails")] {
+        let cursor = id(&fixture.run("shop", &find(number)));
+        for (within, code) in
+            [(String::new(), 50737), (format!(",{other}"), 50738), (format!(",{SESSION}"), 50740)]
+        {
+            assert_eq!(fixture.run("shop", &get(cursor, &within)).int("code"), Some(code));
+        }
+        let next = fixture.run("shop", &get(cursor, &within(number)));
+        assert!(next.get("cursor.nextBatch.0").is_some(), "{next}");
+        match end {
+            "fails" => {
+                let more = within(number);
+                let insert = format!(r#"{{"insert":"c","documents":[{{"_id":1}}]{more}}}"#);
+                refused(&fixture.run("shop", &insert), 11000, "dup key");
+            }
+            end => {
+                let ended = fixture.run("admin", &format!(r#"{{"{end}":1{}}}"#, within(number)));
+                assert_eq!(ended.float("ok"), Some(1.0), "{ended}");
+            }
+        }
+        let ended = fixture.run("shop", &get(cursor, &format!(",{SESSION}")));
+        assert_eq!(ended.int("code"), Some(43), "{end}: {ended}");
+    }
+    // One that another transaction, or a write, takes the place of.
+    let insert = format!(r#"{{"insert":"c","documents":[{{"_id":77}}],{SESSION},"txnNumber":6}}"#);
+    let mut last = 0;
+    for command in [find(4), find(5), insert] {
+        let reply = fixture.run("shop", &command);
+        assert_eq!(reply.float("ok"), Some(1.0), "{reply}");
+        if last != 0 {
+            let ended = fixture.run("shop", &get(last, &format!(",{SESSION}")));
+            assert_eq!(ended.int("code"), Some(43), "{ended}");
+        }
+        last = reply.int("cursor.id").unwrap_or(0);
+    }
+    // One of no transaction is not read in one.
+    let plain = id(&fixture.run("shop", &format!(r#"{{"find":"c","batchSize":1,{SESSION}}}"#)));
+    let begun = id(&fixture.run("shop", &find(7)));
+    assert_eq!(fixture.run("shop", &get(plain, &within(7))).int("code"), Some(50741));
+    // The error has ended the transaction.
+    assert_eq!(fixture.run("shop", &get(begun, &format!(",{SESSION}"))).int("code"), Some(43));
+    let next = fixture.run("shop", &get(plain, &format!(",{SESSION}")));
+    assert!(next.get("cursor.nextBatch.0").is_some(), "{next}");
+}
+
 /// What is used all the time ends as well, before the server looks at it again.
 #[test]
 fn what_is_too_old_ends_when_it_is_used() {
