@@ -159,6 +159,16 @@ pub(crate) struct Stream {
 /// How many changes are looked at that give no event, after the time of a call.
 const LOOKED_MAX: usize = 10_000;
 
+/// The failure of a stream of a collection whose changes do not tell what was there before.
+#[cold]
+fn keeps_no_old(namespace: &Namespace) -> Failure {
+    let text = format!(
+        "a change stream of {namespace} needs its documents before changes: collMod with \
+         changeStreamPreAndPostImages: {{enabled: true}}, and begin after that"
+    );
+    Failure::new(Code::IllegalOperation, text)
+}
+
 /// Begins the stream that the first stage of a pipeline asks for.
 pub(super) fn open(
     run: &Run<'_, '_>,
@@ -253,15 +263,19 @@ impl Stream {
                 "change streams need a server that keeps changes: flagstone serve --keep 1GiB";
             return Err(Failure::new(Code::IllegalOperation, text));
         }
-        if let Scope::Collection(namespace) = &wanted.scope
-            && let Some(collection) = service.existing(namespace)?
-            && !collection.keeps_old_documents()
-        {
-            let text = format!(
-                "a change stream of {namespace} needs its documents before changes: \
-                 collMod with changeStreamPreAndPostImages: {{enabled: true}}"
-            );
-            return Err(Failure::new(Code::IllegalOperation, text));
+        let watched = match &wanted.scope {
+            Scope::Collection(namespace) => vec![namespace.clone()],
+            scope => {
+                let names = service.home.names()?;
+                let all = names.iter().filter_map(|name| Namespace::of_keyspace(name));
+                all.filter(|namespace| scope.has(namespace)).collect()
+            }
+        };
+        for namespace in &watched {
+            let collection = service.existing(namespace)?;
+            if collection.is_some_and(|collection| !collection.keeps_old_documents()) {
+                return Err(keeps_no_old(namespace));
+            }
         }
         let (from, skip) = match after {
             None => (since(db, wanted.since)?, 0),
@@ -531,9 +545,11 @@ impl Stream {
             (None, _) if change.kind() == ChangeKind::Delete => "delete",
             // A patch, of which the new document is not kept.
             (None, _) => return Ok(Some(self.invalidate())),
+            // Whether it is new is not known.
+            (Some(_), None) if !change.has_old() => return Err(keeps_no_old(&namespace)),
             (Some(new), None) => {
                 more.insert("fullDocument", new.clone());
-                if change.has_old() { "insert" } else { "replace" }
+                "insert"
             }
             // Only its expiry has changed, or nothing.
             (Some(new), Some(old)) if is_same(old, new) => return Ok(None),

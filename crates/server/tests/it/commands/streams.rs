@@ -86,8 +86,41 @@ fn a_stream_is_refused_where_nothing_is_kept() {
     fixture.service.database().collection("test.s").unwrap();
     let refused = fixture.run("test", stream);
     assert!(refused.str("errmsg").unwrap().contains("changeStreamPreAndPostImages"));
+    // Of all collections of the database, and of all databases: inserts were told as replacements.
+    let every = r#"{"aggregate":1,"pipeline":[{"$changeStream":{}}],"cursor":{}}"#;
+    let all = every
+        .replace(r#"{"$changeStream":{}}"#, r#"{"$changeStream":{"allChangesForCluster":true}}"#);
+    for (database, stream) in [("test", every), ("admin", &all)] {
+        let refused = fixture.run(database, stream);
+        assert_eq!(refused.int("code"), Some(20), "{refused}");
+        assert!(refused.str("errmsg").unwrap().contains("a change stream of test.s "), "{refused}");
+    }
+    let others = run(
+        &mut fixture,
+        r#"{"aggregate":1,"$db":"other","pipeline":[{"$changeStream":{}}],"cursor":{}}"#,
+    );
+    assert!(others.int("cursor.id").unwrap() > 0);
     let refused = fixture.run("test", &watch("t", r#""resumeAfter":{"_data":"x"}"#));
     assert_eq!(refused.int("code"), Some(260));
+}
+
+/// From then on whether a document is new is not known.
+#[test]
+fn a_stream_ends_when_a_collection_stops_to_keep_old_documents() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    run(&mut fixture, r#"{"create":"s"}"#);
+    let opened = run(&mut fixture, &watch("s", ""));
+    let id = opened.int("cursor.id").unwrap();
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1}]}"#);
+    run(&mut fixture, r#"{"collMod":"s","changeStreamPreAndPostImages":{"enabled":false}}"#);
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":2}]}"#);
+    let more = format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"s"}}"#);
+    let reply = run(&mut fixture, &more);
+    assert_eq!(reply.str("cursor.nextBatch.0.operationType"), Some("insert"), "{reply}");
+    assert!(reply.get("cursor.nextBatch.1").is_none(), "{reply}");
+    let ended = fixture.run("test", &more);
+    assert_eq!(ended.int("code"), Some(20), "{ended}");
 }
 
 #[test]
