@@ -233,7 +233,12 @@ pub(in crate::command) fn rename(run: &mut Run<'_, '_>) -> Outcome {
     }
     // Handles keep what they are of.
     std::mem::drop((there, target));
-    output::put_in_place(run.service, &from.keyspace(), &to)
+    let done = output::put_in_place(run.service, &from.keyspace(), &to);
+    if done.is_err() && run.existing(&from)?.is_none() {
+        // Another client has dropped or renamed it meanwhile.
+        run.required(&from)?;
+    }
+    done
 }
 
 pub(in crate::command) fn validate(run: &mut Run<'_, '_>) -> Outcome {
