@@ -59,7 +59,7 @@ def dump(model: Any) -> Any:
 def _in_struct(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return dump(value)
-    raise NotImplementedError(f"{type(value).__qualname__} is not supported in a document")
+    raise TypeError(f"{type(value).__qualname__} is not supported in a struct of msgspec")
 
 
 def _with_form(value: Any) -> Any:

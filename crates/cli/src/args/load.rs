@@ -84,7 +84,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "WHEN", value_parser = units::expiry)]
     pub(crate) expires: Option<Expiry>,
     /// Drop the collection and its indexes first. Nothing is dropped if the header or the first
-    /// document of a file would be refused
+    /// document of a file would be refused, which --bad-lines copies
     #[arg(long)]
     pub(crate) drop: bool,
     /// With --mode insert, stop at the first document whose key exists

@@ -171,7 +171,8 @@ impl Described {
     fn draw(&self) -> Vec<String> {
         let documents = self.documents;
         let rows = self.fields.iter().map(|(path, field)| {
-            [path.clone(), field.share(documents), field.types(), field.examples.join(", ")]
+            let path = path.replace(char::is_control, " ");
+            [path, field.share(documents), field.types(), field.examples.join(", ")]
         });
         let head = ["field", "documents", "types", "examples"].map(str::to_owned);
         let rows: Vec<[String; 4]> = std::iter::once(head).chain(rows).collect();
