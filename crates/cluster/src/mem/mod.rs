@@ -2,20 +2,20 @@
 //!
 //! It does what [`crate::store`] promises and nothing more: a page without rows does not tell the
 //! epoch, a change without an answer may come late, and one that is unfinished is seen only by
-//! serial calls.
+//! serial calls. It refuses a batch that no store must get.
 
 mod faults;
 mod state;
 
 use crate::store::{
-    Batch, Freshness, Kind, Outcome, Page, PageRequest, Partition, Record, Rows, RowsRequest,
-    Store, StoredRow,
+    Batch, Change, Freshness, Kind, Outcome, Page, PageRequest, Partition, Record, RowKey, Rows,
+    RowsRequest, Store, StoredRow,
 };
 use faults::Dice;
 pub use faults::{Fate, Faults};
 use flagstone_base::{Error, ErrorKind, Result, interrupt};
 use state::{Action, State};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -176,6 +176,19 @@ fn unknown(fate: &str) -> Error {
     Error::new(ErrorKind::Unknown, format!("the store in memory drew: {fate}"))
 }
 
+/// Refuses a batch that has two changes, or two conditions, of one row: what it does would depend
+/// on their order.
+fn check_once(batch: &Batch) -> Result<()> {
+    let of = |change: &Change| match change {
+        Change::Set { kind, row } => RowKey { kind: *kind, key: row.key.clone() },
+        Change::Delete(row) => row.clone(),
+    };
+    let (mut changed, mut expected) = (HashSet::new(), HashSet::new());
+    let is_once = batch.changes.iter().all(|change| changed.insert(of(change)))
+        && batch.conditions.iter().all(|condition| expected.insert(&condition.row));
+    if is_once { Ok(()) } else { Err(Error::invalid("a batch names a row twice")) }
+}
+
 impl Store for Mem {
     fn rows(&self, requests: &[RowsRequest]) -> Vec<Result<Rows>> {
         let read = |request| self.read(|state| state.rows(request));
@@ -192,6 +205,7 @@ impl Store for Mem {
     }
 
     fn batch(&self, batch: &Batch) -> Result<Outcome> {
+        check_once(batch)?;
         let number = self.batches.fetch_add(1, Ordering::Relaxed);
         let hook = self.hook().take();
         if let Some(mut hook) = hook {

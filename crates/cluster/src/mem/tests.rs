@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{Change, Condition, RowKey, Token};
+use crate::store::{Condition, Token};
 use flagstone_base::{KeyRange, Slice};
 
 const PLACE: Partition = Partition { generation: 1, bucket: 2 };
@@ -95,4 +95,18 @@ fn a_late_batch_is_judged_when_it_comes() {
         store.deliver();
         assert_eq!(store.all_rows(PLACE).len(), if is_taken { 1 } else { 2 });
     }
+}
+
+#[test]
+fn a_batch_that_names_a_row_twice_is_refused() {
+    let store = Mem::new();
+    store.set_epoch(PLACE, None, 1).unwrap();
+    let mut changed = set("k");
+    changed.changes.push(Change::Delete(key("k")));
+    let mut expected = set("k");
+    expected.conditions.push(Condition { row: key("k"), token: Some(TOKEN) });
+    for batch in [changed, expected] {
+        assert_eq!(store.batch(&batch).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
+    assert!(!found(&store, Freshness::Serial));
 }
