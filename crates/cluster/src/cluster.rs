@@ -223,7 +223,7 @@ impl Cluster {
     /// InvalidInput for a number that cannot be, or a collection that is not there; Busy while an
     /// index is being built, while the collection is divided into another number, and if documents
     /// are written as fast as they are copied; Conflict if another call has given it up;
-    /// Unsupported while there is a unique index; Unavailable, Corruption, Closed.
+    /// Unavailable, Corruption, Closed.
     pub fn rebalance(
         &self,
         name: &str,

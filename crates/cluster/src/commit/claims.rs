@@ -119,11 +119,7 @@ pub(crate) fn unique(view: &View, index: u32) -> Option<&Arc<RemoteIndex>> {
 impl<'g> Claims<'g> {
     /// Returns those of a collection that has a unique index.
     pub(crate) fn of(ground: &'g Ground, view: &Arc<View>) -> Result<Self> {
-        let rows = view.note.claims.ok_or_else(|| {
-            let (name, text) = (&ground.name, "has a unique index and no place for its values");
-            Error::new(ErrorKind::Corruption, format!("collection {name:?} (table catalog) {text}"))
-        })?;
-        Ok(Self { ground, view: Arc::clone(view), rows })
+        Ok(Self { ground, view: Arc::clone(view), rows: ground.claims(view)? })
     }
 
     fn partition(&self, value: &[u8]) -> Partition {
@@ -311,8 +307,9 @@ impl<'g> Claims<'g> {
         }
         let token = new_token();
         let epoch = self.view.note.epoch;
+        let changes = self.view.noted(&row_key, token).into_iter().collect();
         let conditions = vec![Condition { row: row_key, token: current }];
-        let mut batch = Batch { partition, epoch, conditions, changes: Vec::new() };
+        let mut batch = Batch { partition, epoch, conditions, changes };
         let row = match stored {
             Some(row) if is_there => StoredRow { token: Some(token), ..row },
             _ => {

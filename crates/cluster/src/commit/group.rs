@@ -361,7 +361,7 @@ impl Group<'_> {
     fn commit(&mut self, view: &View, documents: HashMap<RowKey, Document>) -> Result<Outcome> {
         let token = new_token();
         let (mut conditions, mut changes) = (Vec::new(), Vec::new());
-        let (is_copied, has_unique) = (view.note.next().is_some(), has_unique(view));
+        let has_unique = has_unique(view);
         for (row, document) in documents {
             if !document.is_written {
                 continue;
@@ -369,12 +369,7 @@ impl Group<'_> {
             if let Some((_, token)) = document.stored {
                 conditions.push(Condition { row: row.clone(), token });
             }
-            if is_copied {
-                let (key, value) = (row.key.clone(), Slice::EMPTY);
-                let changed = StoredRow { key, value, token: Some(token), expiry: None };
-                let kind = row.kind.changed(view.note.epoch);
-                changes.push(Change::Set { kind, row: changed });
-            }
+            changes.extend(view.noted(&row, token));
             let expiry = document.now.as_ref().and_then(|row| row.expiry);
             changes.push(match &document.now {
                 // A writer that still wants to set it, and its unique values, must find a token.

@@ -12,15 +12,14 @@
 //! and none that was removed comes again.
 
 use super::core::{Ground, View, no_answer, place};
+use super::entries::Entries;
 use crate::backoff::Backoff;
 use crate::catalog::{Generation, Note};
-use crate::form::{is_nothing, unpacked};
 use crate::side_by_side::side_by_side;
 use crate::store::{
     Batch, Change, Condition, Freshness, Kind, Outcome, PageRequest, Partition, RowKey, Rows,
     RowsRequest, StoredRow, Token,
 };
-use flagstone::remote::{EntryChange, Row, shown_key};
 use flagstone_base::codec::put_varint;
 use flagstone_base::{Decoder, Error, ErrorKind, KeyRange, Result, Slice, interrupt};
 use flagstone_env::{Random, SystemRandom};
@@ -28,7 +27,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The kinds of rows that are copied. Entries are made of the documents.
+/// The kinds of rows that are copied. Entries are made of the documents, see `entries`.
 const KINDS: [Kind; 2] = [Kind::DOCUMENTS, Kind::LOADS];
 /// The keys of a page ..
 const PAGE: usize = 200;
@@ -295,8 +294,8 @@ impl<'g> Copy<'g> {
         if kind == Kind::DOCUMENTS {
             self.ground.sizes.note(here.iter().flatten());
         }
-        let view = self.ground.view();
-        let (mut count, mut bytes, mut is_needed, mut notes) = (0, 0, false, Vec::new());
+        let mut entries = Entries::new(self.ground);
+        let (mut count, mut bytes, mut is_needed) = (0, 0, false);
         for ((key, there), here) in keys.iter().zip(there).zip(here) {
             let token_of = |row: &Option<StoredRow>| row.as_ref().and_then(|row| row.token);
             count += 1;
@@ -306,27 +305,26 @@ impl<'g> Copy<'g> {
             }
             // If it is in neither, an earlier copy of it must not come later.
             is_needed = true;
-            let entries = self.entries(&view, (kind, key), (&there, &here), &mut notes)?;
+            if kind == Kind::DOCUMENTS {
+                bytes += entries.add(key, (there.as_ref(), here.as_ref()))?;
+            }
             bytes += here.as_ref().map_or(0, |row| row.value.len());
             batch.changes.push(match here {
                 Some(row) => Change::Set { kind, row },
                 None => Change::Delete(row_key(key)),
             });
-            for change in entries {
-                bytes += entry_len(&change);
-                batch.changes.push(change);
-            }
             if bytes >= BATCH_BYTES {
                 break;
             }
         }
-        if !notes.is_empty() {
-            drop(self.ground.unite(&notes)?);
+        if !entries.notes.is_empty() {
+            drop(self.ground.unite(&entries.notes)?);
             return Ok(Attempt::Again);
         }
         if !is_needed {
             return Ok(Attempt::Done(count));
         }
+        batch.changes.extend(entries.changes(to)?);
         match self.ground.store.batch(&batch) {
             Ok(Outcome::Applied) => Ok(Attempt::Done(count)),
             Ok(Outcome::Refused) => Ok(Attempt::Again),
@@ -334,46 +332,6 @@ impl<'g> Copy<'g> {
             Err(error) if error.kind() == ErrorKind::Unknown => Ok(Attempt::Again),
             Err(error) => Err(error),
         }
-    }
-
-    /// Returns the changes of the entries of a document.
-    fn entries(
-        &self,
-        view: &View,
-        (kind, key): (Kind, &Slice),
-        (there, here): (&Option<StoredRow>, &Option<StoredRow>),
-        notes: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<Vec<Change>> {
-        if kind != Kind::DOCUMENTS || view.catalog.indexes().is_empty() {
-            return Ok(Vec::new());
-        }
-        let row = |row: &Option<StoredRow>| {
-            let row = row
-                .as_ref()
-                .filter(|row| !is_nothing(&row.value))
-                .map(|row| Ok(Row { document: unpacked(&row.value)?, expiry: row.expiry }));
-            row.transpose()
-        };
-        let changes = row(there)
-            .and_then(|there| Ok((there, row(here)?)))
-            .and_then(|(there, here)| view.catalog.changes(key, there.as_ref(), here.as_ref()));
-        let changes = changes.map_err(|error| {
-            let (name, key) = (&self.ground.name, shown_key(key));
-            error.context(format!("collection {name:?}, document of key {key}"))
-        })?;
-        notes.extend(changes.notes);
-        let expiry = here.as_ref().and_then(|row| row.expiry);
-        let change = |EntryChange { index, key, value }: EntryChange| {
-            let (kind, key) = (Kind(index as i32), Slice::from(key));
-            match value {
-                None => Change::Delete(RowKey { kind, key }),
-                Some(value) => {
-                    let row = StoredRow { expiry, ..row_of(key, value.into()) };
-                    Change::Set { kind, row }
-                }
-            }
-        };
-        Ok(changes.entries.into_iter().map(change).collect())
     }
 
     /// Reads rows in the order of the batches.
@@ -433,11 +391,4 @@ const PROGRESS: &[u8] = b"progress";
 
 fn row_of(key: Slice, value: Slice) -> StoredRow {
     StoredRow { key, value, token: None, expiry: None }
-}
-
-fn entry_len(change: &Change) -> usize {
-    match change {
-        Change::Set { row, .. } => row.key.len() + row.value.len(),
-        Change::Delete(row) => row.key.len(),
-    }
 }

@@ -1,10 +1,10 @@
 //! The store of a collection, and what is known of its note.
 
-use crate::catalog::{self, Note};
+use crate::catalog::{self, Generation, Note};
 use crate::sizes::Sizes;
-use crate::store::{Freshness, Partition, RowsRequest, Store};
+use crate::store::{Change, Freshness, Partition, RowKey, RowsRequest, Store, StoredRow, Token};
 use flagstone::remote::{Catalog, RemoteIndex};
-use flagstone_base::{Error, ErrorKind, Moment, Result};
+use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_env::Clock;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -49,6 +49,15 @@ impl View {
 
     pub(crate) fn has_index(&self, id: u32) -> bool {
         self.note.indexes.iter().any(|index| index.id == id)
+    }
+
+    /// Returns what a batch that gives a row this token must also set while rows are copied.
+    pub(crate) fn noted(&self, row: &RowKey, token: Token) -> Option<Change> {
+        self.note.next().map(|_| {
+            let (key, value) = (row.key.clone(), Slice::EMPTY);
+            let changed = StoredRow { key, value, token: Some(token), expiry: None };
+            Change::Set { kind: row.kind.changed(self.note.epoch), row: changed }
+        })
     }
 }
 
@@ -136,6 +145,14 @@ impl Ground {
                 index.note = united;
             }
             Ok(is_changed)
+        })
+    }
+
+    /// Returns the generation of the claims of a collection that has a unique index.
+    pub(crate) fn claims(&self, view: &View) -> Result<Generation> {
+        view.note.claims.ok_or_else(|| {
+            let (name, text) = (&self.name, "has a unique index and no place for its values");
+            Error::new(ErrorKind::Corruption, format!("collection {name:?} (table catalog) {text}"))
         })
     }
 

@@ -16,6 +16,7 @@
 
 mod copy;
 mod core;
+mod entries;
 mod epochs;
 mod generations;
 

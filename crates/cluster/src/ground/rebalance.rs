@@ -31,7 +31,7 @@ type Watch<'w> = &'w mut dyn FnMut(u64) -> ControlFlow<()>;
 /// # Errors
 /// InvalidInput if the collection was dropped; Busy while an index is being built, another number
 /// of buckets is being made, or documents are written as fast as they are copied; Conflict if
-/// another call has given it up; Unsupported for a unique index; those of the store.
+/// another call has given it up; those of the store.
 pub(crate) fn rebalance(
     ground: &Ground,
     buckets: u32,
@@ -118,19 +118,10 @@ fn given_up(ground: &Ground, buckets: u32) -> Error {
     Error::new(ErrorKind::Conflict, text)
 }
 
-/// Refuses to move while an index is incomplete: the copies would lack entries. Those of a unique
-/// index would have to be copied in the order in which the documents have got their values.
+/// Refuses to move while an index is incomplete: the copies would lack entries.
 fn check_complete(ground: &Ground, note: &Note) -> Result<()> {
     for index in &note.indexes {
         let known = RemoteIndex::new(index.id, &index.name, &index.note)?;
-        if known.is_unique() {
-            let text = format!(
-                "collection {:?} cannot be divided while it has the unique index {:?}: drop it, \
-                 and create it again afterwards",
-                ground.name, index.name
-            );
-            return Err(Error::new(ErrorKind::Unsupported, text));
-        }
         if !known.is_complete() {
             let text = format!(
                 "index {:?} of collection {:?} is being built: wait until it is complete, create \

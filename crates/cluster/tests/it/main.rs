@@ -22,5 +22,6 @@ mod shards;
 mod sizes;
 mod stores;
 mod support;
+mod unique_rebalances;
 mod uniques;
 mod verbs;

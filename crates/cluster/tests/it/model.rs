@@ -7,7 +7,7 @@
 //! threads and never cleared.
 
 use crate::support::{by_n, calm, connect, keys_of, random_document};
-use flagstone::{Collection, Database, DocumentMut, ErrorKind, Index, Json, Patch, Space};
+use flagstone::{Collection, Database, DocumentMut, ErrorKind, Index, Json, Patch, Space, Value};
 use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Faults, Mem};
 use flagstone_testkit::{Rng, rounds, seed};
@@ -21,12 +21,15 @@ const THREADS: u64 = 4;
 const OWNED: u64 = 10;
 const COUNTED: u64 = 4;
 const NEVER: u64 = u64::MAX;
+/// The values that no two documents have while there is a unique index.
+const UNIQUE: u64 = 3 * OWNED;
 
 /// Makes an index.
 type MakeIndex = fn() -> Index;
 
 /// The indexes that come and go.
-const INDEXES: [(&str, MakeIndex); 4] = [
+const INDEXES: [(&str, MakeIndex); 5] = [
+    ("by u", || Index::on("$.u").unique().sparse()),
     ("by n", by_n),
     ("by tags", || Index::on("$.tags")),
     ("by a and n", || Index::on("-$.a").then("$.n")),
@@ -76,7 +79,7 @@ fn outcome<T>(written: flagstone::Result<T>) -> Option<bool> {
         Ok(_) => Some(true),
         Err(error) => match error.kind() {
             ErrorKind::Unknown => Some(false),
-            ErrorKind::Unavailable | ErrorKind::Conflict => None,
+            ErrorKind::Unavailable | ErrorKind::Conflict | ErrorKind::Duplicate => None,
             _ => panic!("{error}"),
         },
     }
@@ -104,7 +107,10 @@ impl Writer<'_> {
             let (key, since) = (self.first + self.rng.below(OWNED), self.shared.now());
             match self.rng.below(100) {
                 0..=28 => {
-                    let value = random_document(&mut self.rng);
+                    let mut value = random_document(&mut self.rng);
+                    if let (Value::Map(map), true) = (&mut value, self.rng.percent(60)) {
+                        map.insert("u", self.rng.below(UNIQUE));
+                    }
                     let text = value.to_string();
                     let put = outcome(self.owned.put(key, value));
                     self.note(key, since, Some(text), put);
@@ -131,9 +137,10 @@ impl Writer<'_> {
 
     /// Changes a document after it was read: what it becomes is known from what was seen.
     fn update(&mut self, key: u64, since: u64) {
-        let (n, mut new) = (self.rng.below(20), None);
+        let (n, u, mut new) = (self.rng.below(20), self.rng.below(UNIQUE), None);
         let updated = self.owned.update(key, |document: &mut DocumentMut| {
             document.set("n", n)?;
+            document.set("u", u)?;
             new = Some(document.value().to_string());
             Ok(())
         });
@@ -304,6 +311,10 @@ fn round(seed: u64, steps: u64) {
             Writer { mem, cluster, owned, counted, shared, rng, first, known, clears }
         })
         .collect();
+    if seed.is_multiple_of(2) {
+        let (name, index) = INDEXES[0];
+        handles(&clusters[0]).0.create_index(name, index()).unwrap();
+    }
     mem.set_faults(Faults::MANY);
     let writers: Vec<Writer<'_>> = std::thread::scope(|scope| {
         let threads: Vec<_> =

@@ -2,6 +2,7 @@
 
 use crate::support::{
     Hooked, Hooks, Meanwhile, by_n, calm, collection, connect, fill, found, keys_of, n_of,
+    rebalance,
 };
 use flagstone::query::Hint;
 use flagstone::{Collection, DocumentMut, Error, ErrorKind, Index, Json, Space, internal};
@@ -13,12 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-
-fn rebalance(cluster: &Cluster, buckets: u32) -> flagstone::Result<()> {
-    let done = cluster.rebalance("c", buckets, |_| ControlFlow::Continue(()))?;
-    assert!(done.is_continue());
-    Ok(())
-}
 
 /// The generation of the buckets that have rows of documents, and how many those are.
 fn generations(mem: &Mem) -> BTreeMap<i32, usize> {
@@ -107,6 +102,10 @@ fn a_rebalance_that_was_cut_short_leaves_the_old_or_the_new_one() {
             let mem = Arc::new(Mem::new());
             let (cluster, documents) = sized(&mem, from);
             documents.create_index("by n", by_n()).unwrap();
+            let indexes = 1 + done as u64 % 2;
+            if indexes == 2 {
+                documents.create_index("unique", by_n().unique()).unwrap();
+            }
             fill(&documents, 30);
             let mut plan = vec![Fate::Answered; done];
             plan.resize(done + 100, Fate::Unavailable);
@@ -132,7 +131,7 @@ fn a_rebalance_that_was_cut_short_leaves_the_old_or_the_new_one() {
             }
             assert_eq!((there.count().unwrap(), documents.count().unwrap()), (29, 29));
             assert_eq!((n_of(&documents, 3), n_of(&there, 5)), (Some(203), Some(-5)));
-            assert_eq!(documents.verify_indexes().unwrap().entries, 29);
+            assert_eq!(documents.verify_indexes().unwrap().entries, indexes * 29);
             assert_eq!(generations(&mem).len(), 1, "{from} to {to}, cut after {done}");
             ends.insert(generations(&mem).into_values().next());
             // What fails behind the switch is only the removal of the old rows.
@@ -152,6 +151,10 @@ fn a_rebalance_goes_on_without_answers() {
         let mem = Arc::new(Mem::new());
         let (cluster, documents) = sized(&mem, 2);
         documents.create_index("by n", by_n()).unwrap();
+        let indexes = 1 + at as u64 % 2;
+        if indexes == 2 {
+            documents.create_index("unique", by_n().unique()).unwrap();
+        }
         fill(&documents, 30);
         let mut plan = vec![Fate::Answered; at];
         plan.extend([[Fate::Unanswered, Fate::Late, Fate::Unfinished][at % 3]; 3]);
@@ -163,7 +166,7 @@ fn a_rebalance_goes_on_without_answers() {
         rebalance(&cluster, 8).unwrap();
         mem.deliver();
         assert_eq!((documents.count().unwrap(), n_of(&documents, 4)), (29, None));
-        assert_eq!(documents.verify_indexes().unwrap().entries, 29);
+        assert_eq!(documents.verify_indexes().unwrap().entries, indexes * 29);
     }
 }
 
@@ -175,7 +178,8 @@ fn a_process_that_copies_slowly_spoils_no_complete_copy() {
         for at in 0.. {
             let mem = Arc::new(Mem::new());
             let (cluster, documents) = sized(&mem, 2);
-            documents.create_index("by n", by_n()).unwrap();
+            let index = if done % 4 == 0 { by_n().unique() } else { by_n() };
+            documents.create_index("by n", index).unwrap();
             fill(&documents, 6);
             begun(&cluster, 1);
             documents.put(3, Json(r#"{"n":33}"#)).unwrap();

@@ -1,6 +1,6 @@
 //! What the tests share.
 
-use flagstone::{Collection, Find, Index, Json, Result, Space, Value, doc};
+use flagstone::{Collection, ErrorKind, Find, Index, Json, Result, Space, Value, doc};
 use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Faults, Mem};
 use flagstone_cluster::store::{
@@ -8,6 +8,7 @@ use flagstone_cluster::store::{
 };
 use flagstone_doc::{Direction, sort_key};
 use flagstone_testkit::Rng;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,6 +68,21 @@ pub(crate) fn random_document(rng: &mut Rng) -> Value {
     let tags: Value = (0..rng.below(3)).map(|_| format!("t{}", rng.below(6))).collect();
     let text = "x".repeat(rng.index(300));
     doc!({ "n": (rng.below(20)), "a": (rng.below(5)), "tags": (tags), "text": (text) })
+}
+
+/// Divides the collection.
+pub(crate) fn rebalance(cluster: &Cluster, buckets: u32) -> Result<()> {
+    let done = cluster.rebalance("c", buckets, |_| ControlFlow::Continue(()))?;
+    assert!(done.is_continue());
+    Ok(())
+}
+
+/// Checks that a write is refused because another document has the value.
+#[track_caller]
+pub(crate) fn refused<T>(written: Result<T>, said: &str) {
+    let Err(error) = written else { panic!("expected a duplicate: {said}") };
+    assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}");
+    assert!(error.to_string().contains(said), "{error}");
 }
 
 /// Returns the stored form of a key.

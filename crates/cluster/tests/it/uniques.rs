@@ -1,8 +1,11 @@
 //! Unique indexes: of several writers of one value exactly one wins, whatever fails, and no value
 //! is lost to a writer that has ended.
 
+#[cfg(feature = "cql")]
+use crate::support::keys_of;
 use crate::support::{
-    Hooked, Hooks, Meanwhile, by_n, calm, collection, connect, found, n_of, stored_key,
+    Hooked, Hooks, Meanwhile, by_n, calm, collection, connect, found, n_of, rebalance, refused,
+    stored_key,
 };
 use flagstone::admin::Environment;
 use flagstone::remote::Row;
@@ -37,13 +40,6 @@ fn claims(mem: &Mem) -> usize {
         |generation: i32| all.iter().any(|(one, rows)| *one == generation && has_some(rows));
     let others = all.iter().filter(|(generation, _)| !has_documents(*generation));
     others.flat_map(|(_, rows)| rows).filter(|(kind, _)| kind.0 > 0).count()
-}
-
-#[track_caller]
-fn refused<T>(written: Result<T>, said: &str) {
-    let Err(error) = written else { panic!("expected a duplicate: {said}") };
-    assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}");
-    assert!(error.to_string().contains(said), "{error}");
 }
 
 #[test]
@@ -138,8 +134,6 @@ fn documents_of_one_call_are_judged_one_after_another() {
     assert_eq!(all()[7], Some(12));
     assert_eq!(documents.verify_indexes().unwrap().entries, 7);
     assert_eq!(claims(&mem), 7);
-    let error = cluster.rebalance("c", 4, |_| ControlFlow::Continue(())).unwrap_err();
-    assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("\"by n\""));
 }
 
 /// Calls of one process that wait for one bucket are written together.
@@ -441,13 +435,31 @@ impl Owner<'_> {
     }
 }
 
+/// Divides a collection again and again, and counts how often.
+fn divide(mem: &Arc<Mem>, seed: u64, is_over: &AtomicBool, divided: &AtomicU64) {
+    let mut rng = Rng::new(seed ^ 77);
+    while !is_over.load(Ordering::Relaxed) {
+        let mut pages = 1 + rng.below(40);
+        let done = connect(mem).rebalance("c", 1 << rng.below(4), |_| {
+            pages -= 1;
+            if pages == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        match done.map_err(|error| error.kind()) {
+            Ok(done) => drop(divided.fetch_add(done.is_continue().into(), Ordering::Relaxed)),
+            Err(ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Conflict) => {}
+            Err(ErrorKind::Busy) => {}
+            Err(kind) => panic!("{kind}"),
+        }
+    }
+}
+
 /// Threads of several processes that want the same few values, over a store with faults; the index
-/// is created beside them.
-fn race(seed: u64, steps: u64) {
+/// is created beside them. Meanwhile another process divides the collection, if it `is_divided`.
+fn race(seed: u64, steps: u64, is_divided: bool) {
     let mem = Arc::new(Mem::with_faults(seed, Faults::default()));
     let (cluster, documents) = collection(&mem);
     let is_first = seed.is_multiple_of(2);
-    if !seed.is_multiple_of(3) {
+    if is_divided || !seed.is_multiple_of(3) {
         // The calls of a process often meet in one group.
         let watch = |_| ControlFlow::Continue(());
         assert!(cluster.rebalance("c", 1, watch).unwrap().is_continue());
@@ -481,19 +493,37 @@ fn race(seed: u64, steps: u64) {
         documents.create_index("by n", by_n().unique()).unwrap();
     }
     mem.set_faults(Faults::MANY);
+    let (is_over, divided) = (AtomicBool::new(false), AtomicU64::new(0));
     let owners: Vec<Owner<'_>> = std::thread::scope(|scope| {
+        let divides = is_divided.then(|| scope.spawn(|| divide(&mem, seed, &is_over, &divided)));
+        let divided = &divided;
+        let is_enough = move || !is_divided || divided.load(Ordering::Relaxed) >= 3;
         let threads: Vec<_> = owners
             .into_iter()
             .map(|mut owner| {
                 scope.spawn(move || {
-                    (0..steps).for_each(|_| owner.step());
+                    let mut done = 0;
+                    while done < steps || done < 50 * steps && !is_enough() {
+                        owner.step();
+                        done += 1;
+                    }
                     owner
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        let owners: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        // It ends even if one of them has panicked.
+        is_over.store(true, Ordering::Relaxed);
+        divides.map_or(Ok(()), |divides| divides.join()).unwrap();
+        assert!(is_enough(), "seed {seed}");
+        owners.into_iter().map(|owner| owner.unwrap()).collect()
     });
     calm(&mem);
+    if is_divided {
+        // What was cut short is completed, or given up.
+        assert!((0..4).any(|power| rebalance(&cluster, 1 << power).is_ok()), "seed {seed}");
+        rebalance(&cluster, 1 << (seed % 5)).unwrap();
+    }
     for counter in counters {
         let own = || owners.iter().filter(|owner| owner.counter == counter);
         let (certain, most) =
@@ -534,7 +564,17 @@ fn of_several_writers_of_one_value_exactly_one_wins() {
     let first = seed("of_several_writers_of_one_value_exactly_one_wins", 1);
     for round in 0..rounds(6, 200) {
         eprintln!("round {round}");
-        race(first + round, 60);
+        race(first + round, 60, false);
+    }
+}
+
+#[test]
+fn of_several_writers_of_one_value_exactly_one_wins_while_the_collection_is_divided() {
+    let name = "of_several_writers_of_one_value_exactly_one_wins_while_the_collection_is_divided";
+    let first = seed(name, 1);
+    for round in 0..rounds(6, 200) {
+        eprintln!("round {round}");
+        race(first + round, 60, true);
     }
 }
 
@@ -959,6 +999,32 @@ fn of_several_writers_of_one_value_exactly_one_wins_in_cassandra() {
     assert_eq!(tries(1000, &[]), [0; COUNT as usize]);
     documents.delete_many(r#"{"n":{"$lt":10}}"#).run().unwrap();
     assert_eq!(tries(2000, &[0, 1]).iter().sum::<i32>(), 10);
+    // The same while the collection is divided and documents take values from each other.
+    let keys: Vec<u64> = keys_of(&documents.find("{}"));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let swaps = scope.spawn(|| {
+            let documents = clusters[1].collection("unique").unwrap();
+            let mut count = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                for pair in keys.chunks_exact(2) {
+                    let [a, b] = [pair[0], pair[1]].map(|key| n_of(&documents, key).unwrap());
+                    put(&documents, pair[0], 1000 + a).unwrap();
+                    put(&documents, pair[1], a).unwrap();
+                    put(&documents, pair[0], b).unwrap();
+                    count += 1;
+                }
+            }
+            count
+        });
+        for buckets in [4, 32, 2] {
+            let watch = |_| ControlFlow::Continue(());
+            assert!(clusters[0].rebalance("unique", buckets, watch).unwrap().is_continue());
+        }
+        is_over.store(true, Ordering::Relaxed);
+        assert!(swaps.join().unwrap() > 15);
+    });
+    assert_eq!(tries(3000, &[]), [0; COUNT as usize]);
     let report = documents.verify_indexes().unwrap();
     assert_eq!((report.documents, report.entries), (COUNT as u64, COUNT as u64));
 }
