@@ -16,7 +16,8 @@ use flagstone_base::{Moment, Slice};
 use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Fate, Faults, Mem};
 use flagstone_cluster::store::{
-    Batch, Change, Freshness, Kind, Outcome, Partition, RowsRequest, Store, StoredRow, Token,
+    Batch, Change, Freshness, Kind, Outcome, Partition, RowKey, RowsRequest, Store, StoredRow,
+    Token,
 };
 use flagstone_doc::Encoder;
 use flagstone_env::{Clock, ManualClock};
@@ -578,6 +579,52 @@ fn of_several_writers_of_one_value_exactly_one_wins_while_the_collection_is_divi
     }
 }
 
+/// The rows of documents and entries by their partitions.
+fn stored(mem: &Mem, kind: Kind) -> Vec<(Partition, StoredRow)> {
+    let is_claim = |row: &StoredRow| kind > Kind::DOCUMENTS && row.token.is_some();
+    let rows = |at: Partition| mem.all_rows(at).into_iter().map(move |(of, row)| (at, of, row));
+    let rows = mem.partitions().into_iter().flat_map(rows);
+    let of_kind = rows.filter(|(_, of, row)| *of == kind && !is_claim(row));
+    of_kind.map(|(at, _, row)| (at, row)).collect()
+}
+
+/// An entry of another document, and a value that two documents have, are found.
+#[test]
+fn a_verification_looks_whose_the_entries_are() {
+    for (first, second) in [(0, 1), (1, 0)] {
+        let mem = Arc::new(Mem::new());
+        let (cluster, documents) = one_bucket(&mem);
+        (0..30).for_each(|key| put(&documents, key, key as i64).unwrap());
+        rebalance(&cluster, 2).unwrap();
+        assert_eq!(documents.verify_indexes().unwrap().entries, 30);
+        let (entries, rows) = (stored(&mem, Kind(1)), stored(&mem, Kind::DOCUMENTS));
+        let in_bucket = |bucket| entries.iter().find(|(at, _)| at.bucket == bucket).unwrap();
+        let ((at, one), (other_at, other)) = (in_bucket(first), in_bucket(second));
+        let is_found = |said: &str| {
+            let error = documents.verify_indexes().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            assert!(error.to_string().contains(said), "{error}");
+        };
+        set_row(&mem, *at, Kind(1), StoredRow { value: other.value.clone(), ..one.clone() });
+        is_found("lacks an entry of the document of");
+        set_row(&mem, *at, Kind(1), one.clone());
+        assert_eq!(documents.verify_indexes().unwrap().entries, 30);
+        // Behind its flags, the value of an entry is the key of its document.
+        let document = |entry: &StoredRow| {
+            let is_it = |(_, row): &&(Partition, StoredRow)| row.key[..] == entry.value[1..];
+            rows.iter().find(is_it).unwrap().1.clone()
+        };
+        let (a, b) = (document(one), document(other));
+        set_row(&mem, *other_at, Kind::DOCUMENTS, StoredRow { value: a.value, ..b });
+        is_found(" an entry");
+        let key = one.key.clone();
+        set_row(&mem, *other_at, Kind(1), StoredRow { key, ..other.clone() });
+        let removed = RowKey { kind: Kind(1), key: other.key.clone() };
+        change(&mem, *other_at, Change::Delete(removed));
+        is_found("has another entry with a value of the document of");
+    }
+}
+
 /// Documents that get and give up values while the index is built, by a build that is tried again.
 fn beside_a_build(seed: u64) {
     let mem = Arc::new(Mem::with_faults(seed, Faults::default()));
@@ -743,9 +790,13 @@ impl Hooks for Arc<Others> {
 
 /// Sets a row, whatever is there.
 fn set_row(mem: &Mem, partition: Partition, kind: Kind, row: StoredRow) {
+    change(mem, partition, Change::Set { kind, row });
+}
+
+fn change(mem: &Mem, partition: Partition, change: Change) {
     let (keys, freshness) = (Vec::new(), Freshness::Serial);
     let read = mem.rows(&[RowsRequest { partition, keys, freshness }]).pop().unwrap().unwrap();
-    let (conditions, changes) = (Vec::new(), vec![Change::Set { kind, row }]);
+    let (conditions, changes) = (Vec::new(), vec![change]);
     let batch = Batch { partition, epoch: read.epoch.unwrap(), conditions, changes };
     assert_eq!(mem.batch(&batch).unwrap(), Outcome::Applied);
 }

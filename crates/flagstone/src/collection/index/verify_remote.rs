@@ -42,6 +42,8 @@ pub(super) fn verify(stored: &Stored, remote: &Arc<dyn Remote>) -> Result<IndexV
     for index in complete() {
         let mut scan = RemoteRows::new(remote, Area::Index(index.id), KeyRange::ALL);
         let mut has_entry = scan.advance()?;
+        // That of the document before.
+        let mut before: Option<Vec<u8>> = None;
         loop {
             let wanted = has_expected.then(|| sorted.key()).and_then(|key| {
                 let (number, entry) = key.split_first_chunk::<4>()?;
@@ -57,6 +59,14 @@ pub(super) fn verify(stored: &Stored, remote: &Arc<dyn Remote>) -> Result<IndexV
                 (Ordering::Less, Some(wanted)) => (sorted.value().to_vec(), wanted.to_vec()),
                 _ => (index.primary_key((scan.key(), scan.value()))?, scan.key().to_vec()),
             };
+            if order.is_le() && index.is_unique() {
+                // Its entry is there once, and its value says whose it is.
+                if key != sorted.value() || before.as_ref() == Some(&entry) {
+                    let of = doubtful.entry(sorted.value().to_vec()).or_default();
+                    of.insert((index.id, entry.clone()));
+                }
+                before = Some(entry.clone());
+            }
             if order != Ordering::Equal {
                 doubtful.entry(key).or_default().insert((index.id, entry));
             }
@@ -108,19 +118,27 @@ fn look_again(
                     start: Bound::Included(entry.clone()),
                     end: Bound::Included(entry.clone()),
                 };
-                let is_there = RemoteRows::new(remote, Area::Index(index.id), range).advance()?;
-                let is_wanted = wanted.contains(&(index.id, entry.clone()));
-                if is_there != is_wanted {
-                    difference = Some((index.name().to_owned(), is_there));
+                let mut rows = RemoteRows::new(remote, Area::Index(index.id), range);
+                let (mut own, mut others) = (0, 0);
+                while rows.advance()? {
+                    let is_own =
+                        !index.is_unique() || index.primary_key((rows.key(), rows.value()))? == key;
+                    *(if is_own { &mut own } else { &mut others }) += 1;
                 }
+                let what = match (own, wanted.contains(&(index.id, entry.clone()))) {
+                    (0, true) => "lacks an entry",
+                    (1.., false) => "has an entry too many",
+                    (_, true) if others > 0 => "has another entry with a value",
+                    _ => continue,
+                };
+                difference = Some((index.name().to_owned(), what));
             }
         }
         if difference.is_none() {
             return Ok(());
         }
     }
-    let Some((index, is_there)) = difference else { return Ok(()) };
-    let what = if is_there { "has an entry too many" } else { "lacks an entry" };
+    let Some((index, what)) = difference else { return Ok(()) };
     let (name, key) = (stored.name(), super::show::shown_key(key));
     let text = format!("index {index:?} of {name:?} {what} of the document of {key}");
     Err(Error::new(ErrorKind::Corruption, text))
