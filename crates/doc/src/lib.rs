@@ -27,8 +27,6 @@ mod value_type;
 mod map;
 mod value;
 
-mod number_type;
-
 mod layout;
 mod names;
 mod utf8;
@@ -86,8 +84,6 @@ pub use jsonpath::{
 pub use map::Map;
 pub use names::{NAME_BYTES_MAX, NAMES_MAX, Names};
 pub use number::{EXPONENT_MAX, Number};
-#[doc(hidden)]
-pub use number_type::{NumberType, decimal, is_marked_decimal, long, marked_decimal, prints_as};
 pub use object_id::{NoObjectId, ObjectId};
 pub use patch::{EncodedPatch, JsonPatch, MergePatch, NotApplied, Patch, Patcher};
 pub use path_error::PathError;
@@ -102,5 +98,9 @@ pub use split::{is_one_path, split_calls, split_once_outside, split_paths};
 #[cfg(feature = "serde")]
 pub use structs::adapt;
 pub use value::Value;
+#[doc(hidden)]
+pub use value::number_type::{
+    NumberType, decimal, is_marked_decimal, long, marked_decimal, prints_as,
+};
 pub use value_type::ValueType;
 pub use view::{FieldKey, Fields, Items, OpenView, StoredNumber, View, validate};

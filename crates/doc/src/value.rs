@@ -1,5 +1,7 @@
 //! A document value in memory: its types, constructors and accessors.
 
+pub(crate) mod number_type;
+
 use crate::datetime::DateTime;
 use crate::map::Map;
 use crate::number::{Exact, Number, NumberText};

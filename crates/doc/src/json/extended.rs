@@ -23,11 +23,11 @@
 
 use crate::datetime::DateTime;
 use crate::map::Map;
-use crate::number_type::{decimal, long};
 use crate::object_id::ObjectId;
 use crate::print::{base64, put_base64};
 use crate::uuid::{UuidText, parse_uuid};
 use crate::value::Value;
+use crate::value::number_type::{decimal, long};
 use std::io::Write;
 
 /// The names of the forms.

@@ -176,7 +176,8 @@ impl Group {
                 }
                 // Taken for a path, it would be null in all documents.
                 if accumulators.is_none() && is_accumulator(path) {
-                    let expected = "paths, a colon, and what to compute; without paths, only both";
+                    let expected = "paths, a colon, and what to compute, as in \
+                                    'subreddit: count as n', or ': count' for one group of all";
                     return Err(refuse(text, path, expected));
                 }
                 group = group.then_by(path.trim());
