@@ -13,7 +13,7 @@
 //! side.
 
 use crate::backoff::Backoff;
-use crate::catalog::{Generation, Index, next_number};
+use crate::catalog::{Buckets, Generation, Index, next_number};
 use crate::commit::{Claimed, Claims, Wanted, has_expired};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::{
@@ -63,8 +63,10 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
         note.indexes.push(Index { id: note.next_index, name, note: bytes });
         note.next_index += 1;
         note.epoch += 1;
-        if let (Some(number), None) = (number, note.claims) {
-            note.claims = Some(Generation { number, buckets: note.rows.buckets });
+        if let (Some(number), None) = (number, &note.claims) {
+            // Values are spread evenly whatever they are.
+            let buckets = Buckets::Hash(note.rows.buckets.count().next_power_of_two());
+            note.claims = Some(Generation { number, buckets });
         }
         Ok(true)
     })?;
@@ -108,7 +110,7 @@ fn remove(ground: &Ground, is_it: &dyn Fn(&Index) -> bool) -> Result<bool> {
             is_needed |= RemoteIndex::new(*id, name, note)?.is_unique();
         }
         if !is_needed {
-            note.replaced.extend(note.claims.take());
+            note.replaced.extend(note.claims.take().as_ref().map(Generation::replaced));
         }
         Ok(true)
     })?;
@@ -126,15 +128,11 @@ fn sweep(ground: &Ground) -> Result<()> {
     raise_all(ground)?;
     let view = ground.view();
     for id in dropped {
-        side_by_side((0..view.note.rows.buckets).collect(), |bucket| {
-            ground.store.remove_kind(view.partition(bucket), Kind(id as i32))
+        side_by_side(view.note.rows.partitions().collect(), |partition| {
+            ground.store.remove_kind(partition, Kind(id as i32))
         })?;
         // A writer that does not know it may leave some more, which are in nobody's way.
-        let claims = view
-            .note
-            .claims
-            .iter()
-            .flat_map(|claims| (0..claims.buckets).map(|bucket| claims.partition(bucket)));
+        let claims = view.note.claims.iter().flat_map(Generation::partitions);
         side_by_side(claims.collect(), |partition| {
             ground.store.remove_kind(partition, Kind(id as i32))
         })?;
@@ -172,9 +170,10 @@ struct Bucket {
 
 /// Adds the entries of all documents.
 fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
-    let rows = ground.view().note.rows;
+    let view = ground.view();
+    let rows = &view.note.rows;
     let bucket = |number| Bucket { number, ..Bucket::default() };
-    let mut buckets: Vec<Bucket> = (0..rows.buckets).map(bucket).collect();
+    let mut buckets: Vec<Bucket> = (0..rows.buckets.count()).map(bucket).collect();
     loop {
         interrupt::check()?;
         let left = buckets.iter_mut().filter(|bucket| !bucket.is_done);
@@ -192,11 +191,11 @@ fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
 }
 
 /// Adds the entries of the next documents of a bucket.
-fn index_page(ground: &Ground, (rows, id): (Generation, u32), bucket: &mut Bucket) -> Result<()> {
+fn index_page(ground: &Ground, (rows, id): (&Generation, u32), bucket: &mut Bucket) -> Result<()> {
     let mut backoff = Backoff::of(TRIES);
     let mut view = ground.view();
     loop {
-        if view.note.rows != rows {
+        if view.note.rows != *rows {
             // The documents of the new generation have their entries from the first write on.
             bucket.is_done = true;
             return Ok(());
@@ -210,7 +209,7 @@ fn index_page(ground: &Ground, (rows, id): (Generation, u32), bucket: &mut Bucke
             continue;
         }
         if index.is_unique() && !claimed(ground, &view, index, &part)? {
-            view = settle(ground, (bucket.number, rows.buckets))?;
+            view = settle(ground, (bucket.number, &rows.buckets))?;
             if !backoff.again() {
                 return Err(not_indexed(ground, &view, bucket));
             }
@@ -231,7 +230,7 @@ fn index_page(ground: &Ground, (rows, id): (Generation, u32), bucket: &mut Bucke
                 return Ok(());
             }
             Ok(Outcome::Refused) => {
-                view = settle(ground, (bucket.number, rows.buckets))?;
+                view = settle(ground, (bucket.number, &rows.buckets))?;
             }
             Err(error) if error.kind() == ErrorKind::Unknown => {}
             Err(error) => return Err(error),

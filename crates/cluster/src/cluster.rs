@@ -1,7 +1,8 @@
 //! A cluster, and its collections by name.
 
-use crate::catalog::{NUMBERS, Note, State, alter, check_name, next_number, read};
+use crate::catalog::{Generation, NUMBERS, Note, State, alter, check_name, next_number, read};
 use crate::ground::{Ground, drop_rows};
+use crate::layout::{BUCKETS_MAX, Layout};
 use crate::remote::RemoteCollection;
 use crate::scratch::ScratchDir;
 use crate::store::{Freshness, Store};
@@ -17,9 +18,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The least and the most buckets of a collection, and for how many bytes one is.
+/// The least buckets of a new collection, and for how many bytes one is.
 const BUCKETS_MIN: u32 = 16;
-const BUCKETS_MAX: u32 = 4096;
 const BUCKET_BYTES: u64 = 100 << 20;
 
 /// A cluster of machines that stores collections.
@@ -154,8 +154,9 @@ impl Cluster {
         self.store.facts()
     }
 
-    /// Returns how a collection is laid out, if there is one: its number of buckets, the bytes that
-    /// these are for, and about how many bytes each of them has.
+    /// Returns how a collection is laid out, if there is one: its number of buckets, whether they
+    /// are by the `hash` or by `ranges` of keys, the bytes that they are for, and about how many
+    /// bytes each of them has.
     ///
     /// # Errors
     /// As [`Cluster::existing`].
@@ -165,9 +166,14 @@ impl Cluster {
         }
         let remote = self.known().get(name).map(Arc::clone);
         let Some(remote) = remote else { return Ok(None) };
-        let (buckets, bytes) = remote.layout()?;
+        let (layout, bytes) = remote.layout()?;
+        let (buckets, by) = match layout {
+            Layout::Hash(buckets) => (buckets, "hash"),
+            Layout::Ranges(buckets) => (buckets, "ranges"),
+        };
         let mut map = Map::new();
         map.insert("buckets", buckets);
+        map.insert("buckets_by", by);
         map.insert("bucket_bytes", bytes);
         map.insert("bytes_for_buckets", u64::from(buckets) * BUCKET_BYTES);
         Ok(Some(map))
@@ -208,41 +214,41 @@ impl Cluster {
         }
     }
 
-    /// Divides a collection into another number of buckets, a power of two up to 65,536, while
-    /// others read and write it. `watch` is called with the number of documents that are copied.
+    /// Divides a collection into other buckets, while others read and write it. `watch` is called
+    /// with the number of documents that are copied.
     ///
     /// All documents are copied, and those that are written meanwhile again; then one conditional
     /// write puts the copy in the place of the original. Readers and writers wait while the old
     /// buckets are closed, some milliseconds for each, and the last documents are copied: at most
     /// about 5,000. Whatever fails, either of them is complete. A call that has failed, or was
-    /// ended by `Break`, is continued by the next one with the same number; one with the number
+    /// ended by `Break`, is continued by the next one with the same layout; one with the layout
     /// that the collection has gives it up. Until then each write costs a row more, and indexes
     /// cannot be changed.
     ///
+    /// The bounds of ranges are chosen when the move begins, by a sample of the keys. A collection
+    /// that has as many ranges already is divided anew if one of them has twice its part of the
+    /// documents; such a move can only be completed.
+    ///
     /// # Errors
-    /// InvalidInput for a number that cannot be, or a collection that is not there; Busy while an
-    /// index is being built, while the collection is divided into another number, and if documents
-    /// are written as fast as they are copied; Conflict if another call has given it up;
-    /// Unavailable, Corruption, Closed.
+    /// InvalidInput for a number that cannot be, a collection that is not there, or one with too
+    /// few keys for so many ranges, or too long ones: the catalog holds 128 KiB of bounds, which
+    /// have up to 256 bytes each; Busy while an index is being built, while the collection gets
+    /// another layout, and if documents are written as fast as they are copied; Conflict if another
+    /// call has given it up; Unavailable, Corruption, Closed.
     pub fn rebalance(
         &self,
         name: &str,
-        buckets: u32,
+        layout: Layout,
         mut watch: impl FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         check_name(name)?;
-        if !buckets.is_power_of_two() || buckets > BUCKETS_MAX {
-            return Err(Error::invalid(format!(
-                "a collection cannot have {buckets} buckets: expected a power of two up to \
-                 {BUCKETS_MAX}"
-            )));
-        }
+        layout.check()?;
         let known = read(&*self.store, name, Freshness::Serial)?;
         let known = known.filter(|(_, note)| note.is_there());
         let known = known.ok_or_else(|| {
             Error::invalid(format!("there is no collection {name:?} in the cluster"))
         })?;
-        self.opened(name, known)?.rebalance(buckets, &mut watch)
+        self.opened(name, known)?.rebalance(layout, &mut watch)
     }
 
     /// Returns the names of all collections, sorted.
@@ -273,7 +279,8 @@ impl Cluster {
             let Some(note) = note.filter(|note| note.is_there()) else { return Ok(None) };
             was_there = true;
             let mut dropping = note.clone();
-            dropping.replaced.extend(note.next().into_iter().chain(note.claims));
+            let others = note.next().into_iter().chain(&note.claims);
+            dropping.replaced.extend(others.map(Generation::replaced));
             dropping.claims = None;
             dropping.state = State::Dropping;
             Ok(Some(dropping))
@@ -289,7 +296,8 @@ impl Cluster {
     /// Removes all rows of a collection that is being dropped.
     fn end(&self, name: &str, dropping: &Note) -> Result<()> {
         let store = &*self.store;
-        for generation in std::iter::once(&dropping.rows).chain(&dropping.replaced) {
+        let rows = dropping.rows.replaced();
+        for generation in std::iter::once(&rows).chain(&dropping.replaced) {
             drop_rows(store, name, *generation)?;
         }
         alter(store, name, &mut |note| {

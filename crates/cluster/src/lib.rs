@@ -12,9 +12,9 @@
 //! plans of queries. This crate decides where, and keeps a document and its entries in agreement.
 //! [`store`] says what it needs of a cluster.
 //!
-//! **Places.** The documents of a collection are divided into buckets by the hash of their keys. A
-//! bucket is a partition of the store. The entries of a document are in its bucket, so one batch
-//! changes both, and they never differ.
+//! **Places.** The documents of a collection are divided into buckets by the hash of their keys, or
+//! by ranges of keys. A bucket is a partition of the store. The entries of a document are in its
+//! bucket, so one batch changes both, and they never differ.
 //!
 //! **Writes** are batches whose conditions are what was read before (module `commit`). One process
 //! sends one batch of a bucket at a time, and combines what waits meanwhile. Each batch also
@@ -30,8 +30,8 @@
 //! **Unique values** are claimed in partitions of their own before they are written (module
 //! `commit::claims`).
 //!
-//! **Another number of buckets** is another generation, into which rows are copied while others
-//! write them (module `ground`).
+//! **Another layout** is another generation, into which rows are copied while others write them
+//! (module `ground`).
 //!
 //! Modules are listed from the ground up.
 
@@ -51,6 +51,8 @@ pub mod cql;
 
 mod form;
 
+mod layout;
+
 mod sizes;
 
 mod catalog;
@@ -68,3 +70,4 @@ mod remote;
 mod cluster;
 
 pub use cluster::Cluster;
+pub use layout::Layout;

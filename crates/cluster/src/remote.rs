@@ -4,6 +4,7 @@ use crate::build;
 use crate::commit::{Item, Op, Writer};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::{self, Ground, View, no_answer, pass_fence, place};
+use crate::layout::Layout;
 use crate::scan::{self, Scan};
 use crate::scratch::ScratchDir;
 use crate::store::{Freshness, Kind, PageRequest, Partition, RowKey, RowsRequest, StoredRow};
@@ -49,14 +50,14 @@ impl RemoteCollection {
         Self { ground, writer, shard: None, estimates: Mutex::default(), _scratch_dir }
     }
 
-    /// Divides the collection into so many buckets.
+    /// Gives the collection another layout.
     pub(crate) fn rebalance(
         &self,
-        buckets: u32,
+        wanted: Layout,
         watch: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         Writer::check_outside()?;
-        ground::rebalance(&self.ground, buckets, watch)
+        ground::rebalance(&self.ground, wanted, watch)
     }
 
     fn row(&self, view: &View, bucket: u32, row: StoredRow) -> Result<Option<Row>> {
@@ -119,16 +120,16 @@ impl RemoteCollection {
         Ok(Some(found))
     }
 
-    /// Returns the number of buckets, and about how many bytes of documents and entries each has.
-    pub(crate) fn layout(&self) -> Result<(u32, u64)> {
+    /// Returns the layout, and about how many bytes of documents and entries each bucket has.
+    pub(crate) fn layout(&self) -> Result<(Layout, u64)> {
         let view = self.ground.reload(Freshness::Settled)?;
-        let buckets = view.note.rows.buckets;
+        let buckets = &view.note.rows.buckets;
         let indexes = view.note.indexes.iter().map(|index| Area::Index(index.id));
         let mut bytes = 0;
         for area in std::iter::once(Area::Documents).chain(indexes) {
             bytes += self.about(area) * scan::mean_bytes(&self.ground, area)?;
         }
-        Ok((buckets, bytes / u64::from(buckets)))
+        Ok((buckets.layout(), bytes / u64::from(buckets.count())))
     }
 
     fn forget_estimates(&self) {
@@ -271,7 +272,7 @@ impl Remote for RemoteCollection {
         Writer::check_outside()?;
         loop {
             let view = self.ground.reload(Freshness::Settled)?;
-            let marks = (0..view.note.rows.buckets).map(|bucket| marks_of(view.partition(bucket)));
+            let marks = view.note.rows.partitions().map(marks_of);
             let mut items = Vec::new();
             for page in self.ground.store.pages(&marks.collect::<Vec<_>>()) {
                 items.extend(page?.rows.into_iter().map(|row| Item::of_mark(row.key, Op::Delete)));

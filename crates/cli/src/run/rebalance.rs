@@ -1,4 +1,4 @@
-//! `rebalance`: divides a collection of a cluster into another number of buckets.
+//! `rebalance`: divides a collection of a cluster into other buckets.
 
 use super::source;
 use crate::args::RebalanceArgs;
@@ -23,6 +23,7 @@ fn divide(args: &RebalanceArgs) -> Result<(), Failure> {
     use crate::units::grouped;
     use crate::{interrupt, output};
     use flagstone::Space;
+    use flagstone_cluster::Layout;
     use indicatif::ProgressBar;
     use std::io::IsTerminal;
     use std::ops::ControlFlow;
@@ -30,6 +31,7 @@ fn divide(args: &RebalanceArgs) -> Result<(), Failure> {
 
     interrupt::listen()?;
     let (name, buckets) = (&args.collection.name, args.buckets);
+    let layout = if args.ranges { Layout::Ranges(buckets) } else { Layout::Hash(buckets) };
     let cluster =
         flagstone_cluster::Cluster::connect(args.collection.database.to_str().unwrap_or_default())?;
     let Some(collection) = cluster.existing(name)? else {
@@ -38,7 +40,7 @@ fn divide(args: &RebalanceArgs) -> Result<(), Failure> {
     let about = collection.approximate_count();
     let bar = std::io::stderr().is_terminal().then(|| ProgressBar::new(about));
     let (started, mut copied) = (Instant::now(), 0);
-    let done = cluster.rebalance(name, buckets, |documents| {
+    let done = cluster.rebalance(name, layout, |documents| {
         copied = documents;
         if let Some(bar) = &bar {
             bar.set_length(about.max(documents));
@@ -52,13 +54,13 @@ fn divide(args: &RebalanceArgs) -> Result<(), Failure> {
     cluster.close()?;
     if done.is_break() {
         return Err(Failure::Interrupted(format!(
-            "stopped after {} documents: the same command goes on, and one with the number of \
-             buckets that the collection has gives it up",
+            "stopped after {} documents: the same command goes on, and one with the buckets that \
+             the collection has gives it up",
             grouped(copied)
         )));
     }
     output::note(&format!(
-        "collection {name:?} has {buckets} buckets; {} documents were copied in {:.1} s",
+        "collection {name:?} has {layout}; {} documents were copied in {:.1} s",
         grouped(copied),
         started.elapsed().as_secs_f64()
     ));

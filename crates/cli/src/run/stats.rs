@@ -222,9 +222,10 @@ fn draw_buckets(out: &mut String, collection: &Value) {
         return;
     }
     let bytes = number(&collection["bucket_bytes"]);
+    let by_ranges = if collection["buckets_by"] == "ranges" { " by ranges of keys" } else { "" };
     let _always = writeln!(
         out,
-        "{:<14} {}: about {}, in {} of about {}; enough for {}{}",
+        "{:<14} {}: about {}, in {}{by_ranges} of about {}; enough for {}{}",
         "collection",
         collection["name"].as_str().unwrap_or_default(),
         counted(number(&collection["documents"]), "document"),
@@ -274,6 +275,12 @@ mod tests {
                       1.68 GB\n";
         assert!(usual.ends_with(bucket), "{usual}");
         assert!(usual.contains("\nhome           a\n"), "{usual}");
+        let ranges = json!({
+            "name": "c", "documents": 9, "buckets": 4, "buckets_by": "ranges", "bucket_bytes": 0,
+            "bytes_for_buckets": 1,
+        });
+        let ranges = draw(&json!({"nodes": [], "copies": {}, "collections": [ranges]}));
+        assert!(ranges.contains("in 4 buckets by ranges of keys of about 0 B"), "{ranges}");
         for large in [drawn(101 << 20, 1), drawn(1, (100 << 20) + 1)] {
             assert_eq!(large.matches("; warning: over 100 MiB").count(), 1, "{large}");
         }

@@ -140,4 +140,20 @@ fn inserts_keep_what_is_there_and_stats_show_the_buckets() {
     let stats: Value = serde_json::from_str(&place.ok(&format!("stats {to} --json"))).unwrap();
     let bytes = stats["collections"][0]["bucket_bytes"].as_u64().unwrap();
     assert!((10_000..100_000).contains(&bytes), "{stats}");
+    let scanned = place.ok(&format!("scan {to} c"));
+    let divided = place.run(&format!("rebalance {to} c --buckets 8 --ranges"));
+    assert_eq!(divided.code, 0, "{divided:?}");
+    let text = "collection \"c\" has 8 ranges of keys; 1,002 documents were copied";
+    assert!(divided.stderr.contains(text), "{divided:?}");
+    assert_eq!(place.ok(&format!("scan {to} c")), scanned);
+    let shown = place.ok(&format!("stats {to}"));
+    assert!(shown.contains("documents, in 8 buckets by ranges of keys of about "), "{shown}");
+    // Keys decide the shard, whatever the layout.
+    let shards = ["1/2", "2/2"].map(|shard| {
+        place.ok(&format!("load {to} c in.jsonl --shard {shard}"));
+        place.ok(&format!("export {to} c --shard {shard}")).lines().count()
+    });
+    assert_eq!(shards.iter().sum::<usize>(), 1_002);
+    assert!(shards.iter().all(|count| *count > 400), "{shards:?}");
+    assert_eq!(place.ok(&format!("count {to} c")).trim(), "1002");
 }

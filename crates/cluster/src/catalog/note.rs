@@ -1,9 +1,9 @@
 //! The note of a collection.
 
+use super::buckets::Buckets;
 use crate::store::Partition;
 use flagstone_base::codec::{put_bytes, put_varint};
 use flagstone_base::fields::{self, FieldReader, FieldWriter, items, narrow};
-use flagstone_base::hash::key_hash;
 use flagstone_base::{Decoder, Error, Malformed, Result, Undecoded};
 
 /// Where the documents of a collection are, and its indexes.
@@ -26,7 +26,7 @@ pub(crate) struct Note {
     /// Indexes that were dropped, whose entries may still be there.
     pub(crate) dropped_indexes: Vec<u32>,
     /// Generations that were replaced, whose rows may still be there.
-    pub(crate) replaced: Vec<Generation>,
+    pub(crate) replaced: Vec<Replaced>,
     /// The claims on the values of unique indexes, if there is one.
     pub(crate) claims: Option<Generation>,
     /// The generation with which the last clear began.
@@ -39,16 +39,23 @@ pub(crate) struct Note {
 }
 
 /// The partitions of a collection. Another generation takes their place when it is cleared, or gets
-/// another number of buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// another layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Generation {
     pub(crate) number: i32,
-    /// A power of two.
+    pub(crate) buckets: Buckets,
+}
+
+/// What must be known of a generation to remove it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replaced {
+    pub(crate) number: i32,
+    /// How many it has.
     pub(crate) buckets: u32,
 }
 
 /// What is being done with a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Live,
     /// It is being cleared: its buckets get fences, then this generation takes the place of theirs.
@@ -74,13 +81,24 @@ pub(crate) struct Index {
 }
 
 impl Generation {
-    /// Returns the number of the bucket of a row.
-    pub(crate) fn bucket_of(self, key: &[u8]) -> u32 {
-        (key_hash(key, 0) % u64::from(self.buckets)) as u32
+    pub(crate) const fn partition(&self, bucket: u32) -> Partition {
+        Partition { generation: self.number, bucket: bucket as i32 }
     }
 
-    pub(crate) const fn partition(self, bucket: u32) -> Partition {
-        Partition { generation: self.number, bucket: bucket as i32 }
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = Partition> {
+        self.replaced().partitions()
+    }
+
+    pub(crate) fn replaced(&self) -> Replaced {
+        Replaced { number: self.number, buckets: self.buckets.count() }
+    }
+}
+
+impl Replaced {
+    pub(crate) fn partitions(self) -> impl Iterator<Item = Partition> {
+        let partition =
+            move |bucket: u32| Partition { generation: self.number, bucket: bucket as i32 };
+        (0..self.buckets).map(partition)
     }
 }
 
@@ -100,6 +118,8 @@ const CLEARED: u64 = 25;
 const CLAIMS: u64 = 27;
 const COPY_EPOCH: u64 = 29;
 const NOTED_SINCE: u64 = 31;
+const BOUNDS: u64 = 33;
+const NEXT_BOUNDS: u64 = 35;
 
 /// The most buckets of a generation.
 const GENERATION_BUCKETS_MAX: u32 = 1 << 16;
@@ -110,7 +130,7 @@ impl Note {
         Self {
             id,
             history,
-            rows: Generation { number: id, buckets },
+            rows: Generation { number: id, buckets: Buckets::Hash(buckets) },
             epoch: 1,
             state: State::Live,
             indexes: Vec::new(),
@@ -125,11 +145,16 @@ impl Note {
     }
 
     /// Returns the generation into which its rows are being copied.
-    pub(crate) const fn next(&self) -> Option<Generation> {
-        match self.state {
+    pub(crate) const fn next(&self) -> Option<&Generation> {
+        match &self.state {
             State::Moving(next) | State::Switching(next) => Some(next),
             _ => None,
         }
+    }
+
+    /// Returns whether its rows are being copied into the generation of this number.
+    pub(crate) fn is_moving_to(&self, number: i32) -> bool {
+        matches!(&self.state, State::Moving(next) if next.number == number)
     }
 
     /// Returns whether the collection can be used.
@@ -138,9 +163,9 @@ impl Note {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let (state, next) = match self.state {
+        let (state, next) = match &self.state {
             State::Live => (0, 0),
-            State::Clearing(next) => (1, next),
+            State::Clearing(next) => (1, *next),
             State::Dropping => (2, 0),
             State::Dropped => (3, 0),
             State::Moving(next) => (4, next.number),
@@ -151,7 +176,9 @@ impl Note {
         fields.number(ID, self.id as u64);
         fields.number(GENERATION, self.rows.number as u64);
         fields.number(EPOCH, self.epoch as u64);
-        fields.number(BUCKETS, self.rows.buckets.into());
+        if let Buckets::Hash(buckets) = self.rows.buckets {
+            fields.number(BUCKETS, buckets.into());
+        }
         fields.number_unless_zero(STATE, state);
         fields.number_unless_zero(NEXT_GENERATION, next as u64);
         fields.list(INDEXES, &self.indexes, |index, out| {
@@ -162,18 +189,27 @@ impl Note {
         fields.number(NEXT_INDEX, self.next_index.into());
         fields
             .list(DROPPED_INDEXES, &self.dropped_indexes, |id, out| put_varint(out, (*id).into()));
-        let put_generation = |generation: &Generation, out: &mut Vec<u8>| {
-            put_varint(out, generation.number as u64);
-            put_varint(out, generation.buckets.into());
+        let put_replaced = |replaced: &Replaced, out: &mut Vec<u8>| {
+            put_varint(out, replaced.number as u64);
+            put_varint(out, replaced.buckets.into());
         };
-        fields.list(REPLACED, &self.replaced, put_generation);
+        fields.list(REPLACED, &self.replaced, put_replaced);
         fields.number_unless_zero(HISTORY, self.history);
-        fields.number_unless_zero(NEXT_BUCKETS, self.next().map_or(0, |next| next.buckets.into()));
+        if let Some(Generation { buckets: Buckets::Hash(buckets), .. }) = self.next() {
+            fields.number(NEXT_BUCKETS, (*buckets).into());
+        }
         fields.number_unless_zero(CLEARED, self.cleared as u64);
-        fields.list(CLAIMS, self.claims.as_slice(), put_generation);
+        let claims = self.claims.as_ref().map(Generation::replaced);
+        fields.list(CLAIMS, claims.as_slice(), put_replaced);
         if self.next().is_some() {
             fields.number(COPY_EPOCH, self.copy_epoch as u64);
             fields.number(NOTED_SINCE, self.noted_since as u64);
+        }
+        let next = self.next().map(|next| &next.buckets);
+        for (tag, buckets) in [(BOUNDS, Some(&self.rows.buckets)), (NEXT_BOUNDS, next)] {
+            if let Some(bounds) = buckets.and_then(Buckets::encoded) {
+                fields.bytes(tag, &bounds);
+            }
         }
         out
     }
@@ -188,13 +224,15 @@ impl Note {
 
     fn fields(bytes: &[u8]) -> Result<Self, Undecoded> {
         let mut note = Self { next_index: 0, ..Self::new(0, 0, 0) };
-        let (mut state, mut number, mut next_buckets) = (0_u32, 0, 1);
+        let (mut state, mut number) = (0_u32, 0);
+        // Each generation has either a number of buckets or bounds.
+        let (mut rows, mut next, mut is_twice) = (None, None, false);
         FieldReader::of("field of a collection").read(bytes, |tag, field| {
             match tag {
                 ID => note.id = narrow(field)?,
                 GENERATION => note.rows.number = narrow(field)?,
                 EPOCH => note.epoch = narrow(field)?,
-                BUCKETS => note.rows.buckets = buckets(narrow(field)?, 0)?,
+                BUCKETS => rows = Some(Buckets::Hash(buckets(narrow(field)?, 0)?)),
                 STATE => state = narrow(field)?,
                 NEXT_GENERATION => number = narrow(field)?,
                 INDEXES => note.indexes = items(field, index)?,
@@ -202,30 +240,35 @@ impl Note {
                 DROPPED_INDEXES => {
                     note.dropped_indexes = items(field, |item| Ok(narrow(item)?))?;
                 }
-                REPLACED => note.replaced = items(field, generation)?,
+                REPLACED => note.replaced = items(field, replaced)?,
                 HISTORY => note.history = fields::number(field)?,
-                NEXT_BUCKETS => next_buckets = buckets(narrow(field)?, 0)?,
+                NEXT_BUCKETS => next = Some(Buckets::Hash(buckets(narrow(field)?, 0)?)),
                 CLEARED => note.cleared = narrow(field)?,
-                CLAIMS => note.claims = items(field, generation)?.pop(),
+                CLAIMS => note.claims = items(field, claims)?.pop(),
                 COPY_EPOCH => note.copy_epoch = narrow(field)?,
                 NOTED_SINCE => note.noted_since = narrow(field)?,
+                BOUNDS => is_twice |= rows.replace(Buckets::decode(field)?).is_some(),
+                NEXT_BOUNDS => is_twice |= next.replace(Buckets::decode(field)?).is_some(),
                 _ => return Ok(false),
             }
             Ok(true)
         })?;
-        let next = Generation { number, buckets: next_buckets };
-        note.state = match state {
-            0 => State::Live,
-            1 if number > 0 => State::Clearing(number),
-            2 => State::Dropping,
-            3 => State::Dropped,
-            4 if number > 0 => State::Moving(next),
-            5 if number > 0 => State::Switching(next),
+        let has_rows = rows.is_some();
+        note.rows.buckets = rows.unwrap_or(note.rows.buckets);
+        let next = next.map(|buckets| Generation { number, buckets });
+        note.state = match (state, next) {
+            (0, _) => State::Live,
+            (1, _) if number > 0 => State::Clearing(number),
+            (2, _) => State::Dropping,
+            (3, _) => State::Dropped,
+            (4, Some(next)) if number > 0 => State::Moving(next),
+            (5, Some(next)) if number > 0 => State::Switching(next),
             _ => return Err(Malformed { at: 0, expected: "a state of a collection" }.into()),
         };
         let is_whole = note.id > 0
             && note.rows.number > 0
-            && note.rows.buckets > 0
+            && has_rows
+            && !is_twice
             && note.epoch > 0
             && (note.next().is_none()
                 || (1..=note.epoch).contains(&note.copy_epoch)
@@ -253,14 +296,23 @@ fn index(item: &[u8]) -> Result<Index, Undecoded> {
     Ok(Index { id, name, note })
 }
 
-fn generation(item: &[u8]) -> Result<Generation, Undecoded> {
+fn replaced(item: &[u8]) -> Result<Replaced, Undecoded> {
     let mut decoder = Decoder::new(item);
     let number = decoder.varint_u32("the number of a generation")?;
     let number = i32::try_from(number)
         .map_err(|_too_large| Malformed { at: 0, expected: "the number of a generation" })?;
-    let buckets = buckets(decoder.varint_u32("a number of buckets")?, decoder.position())?;
+    let at = decoder.position();
+    let buckets = decoder.varint_u32("a number of buckets")?;
+    if !(1..=GENERATION_BUCKETS_MAX).contains(&buckets) {
+        return Err(Malformed { at, expected: "1 to 65536 buckets" }.into());
+    }
     decoder.finish("the end of a generation")?;
-    Ok(Generation { number, buckets })
+    Ok(Replaced { number, buckets })
+}
+
+fn claims(item: &[u8]) -> Result<Generation, Undecoded> {
+    let Replaced { number, buckets: count } = replaced(item)?;
+    Ok(Generation { number, buckets: Buckets::Hash(buckets(count, 0)?) })
 }
 
 fn buckets(buckets: u32, at: usize) -> Result<u32, Malformed> {
@@ -278,18 +330,18 @@ pub(super) fn corrupt(name: &str, malformed: Malformed) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flagstone_base::ErrorKind;
+    use flagstone_base::{ErrorKind, Slice};
 
     fn full() -> Note {
         let index = Index { id: 2, name: "by a".into(), note: vec![7, 8] };
         Note {
-            rows: Generation { number: 300, buckets: 16 },
+            rows: Generation { number: 300, buckets: Buckets::Hash(16) },
             state: State::Clearing(9),
             indexes: vec![index],
             next_index: 3,
             dropped_indexes: vec![1],
-            replaced: vec![Generation { number: 5, buckets: 4 }],
-            claims: Some(Generation { number: 8, buckets: 2 }),
+            replaced: vec![Replaced { number: 5, buckets: 4 }],
+            claims: Some(Generation { number: 8, buckets: Buckets::Hash(2) }),
             cleared: 6,
             ..Note::new(5, 300, 16)
         }
@@ -304,24 +356,53 @@ mod tests {
             \x15\x02\xAC\x02\x19\x01\x06\x1B\x03\x02\x08\x02";
         assert_eq!(bytes, golden);
         assert_eq!(Note::decode("c", &bytes).unwrap(), full());
-        let next = Generation { number: 9, buckets: 1 << 16 };
+        let next = |buckets| Generation { number: 9, buckets };
         for state in [
             State::Live,
             State::Dropping,
             State::Dropped,
-            State::Moving(next),
-            State::Switching(next),
+            State::Moving(next(Buckets::Hash(1 << 16))),
+            State::Switching(next(Buckets::Hash(1 << 16))),
+            State::Moving(next(ranges(&[b"a", b"ab"]))),
+            State::Switching(next(ranges(&[]))),
         ] {
             let mut note = Note { state, epoch: 9, ..Note::new(1, 7, 1) };
-            if note.next().is_some() {
-                (note.copy_epoch, note.noted_since) = (3, 5);
-            }
-            assert_eq!(Note::decode("c", &note.encode()).unwrap(), note);
-            if note.next().is_some() {
-                let wrong = Note { noted_since: 10, ..note };
-                assert!(Note::decode("c", &wrong.encode()).is_err());
+            for buckets in [Buckets::Hash(4), ranges(&[b"x"])] {
+                note.rows.buckets = buckets;
+                if note.next().is_some() {
+                    (note.copy_epoch, note.noted_since) = (3, 5);
+                }
+                assert_eq!(Note::decode("c", &note.encode()).unwrap(), note);
+                if note.next().is_some() {
+                    let wrong = Note { noted_since: 10, ..note.clone() };
+                    assert!(Note::decode("c", &wrong.encode()).is_err());
+                }
             }
         }
+    }
+
+    fn ranges(bounds: &[&[u8]]) -> Buckets {
+        Buckets::Ranges(bounds.iter().map(|bound| Slice::copy_of(bound)).collect())
+    }
+
+    #[test]
+    fn the_note_of_a_collection_in_ranges_has_these_bytes() {
+        let mut note = Note::new(5, 300, 16);
+        note.rows.buckets = ranges(&[b"k", b"kl"]);
+        let golden = b"\x01\x01\x05\x03\x01\x05\x05\x01\x01\x0F\x01\x01\x15\x02\xAC\x02\
+            \x21\x06\0\x01k\x01\x01l";
+        assert_eq!(note.encode(), golden);
+        assert_eq!(Note::decode("c", golden).unwrap(), note);
+        let refused = |bytes: &[u8]| Note::decode("shop", bytes).unwrap_err().to_string();
+        // The second bound is the first one again.
+        let same = refused(&[&golden[..21], b"\0\x01k"].concat());
+        let place = "table catalog, collection \"shop\", offset 21: ";
+        assert!(same.starts_with(place) && same.contains("a bound above"), "{same}");
+        // Both a number of buckets and bounds, and none of both.
+        let both = [&golden[..9], b"\x07\x01\x10", &golden[9..]].concat();
+        assert!(refused(&both).contains("numbers of a collection"), "{}", refused(&both));
+        let none = refused(&golden[..golden.len() - 8]);
+        assert!(none.contains("numbers of a collection"), "{none}");
     }
 
     #[test]
@@ -334,9 +415,9 @@ mod tests {
                 assert!(error.to_string().starts_with("table catalog, collection \"shop\", off"));
             }
         }
-        let newer = [&bytes[..], &[33, 0]].concat();
+        let newer = [&bytes[..], &[37, 0]].concat();
         assert_eq!(Note::decode("c", &newer).unwrap_err().kind(), ErrorKind::Unsupported);
-        let three = Note { rows: Generation { number: 1, buckets: 3 }, ..full() };
+        let three = Note { rows: Generation { number: 1, buckets: Buckets::Hash(3) }, ..full() };
         let error = Note::decode("c", &three.encode()).unwrap_err();
         assert!(error.to_string().contains("a power of two"), "{error}");
     }

@@ -123,7 +123,7 @@ impl<'g> Claims<'g> {
     }
 
     fn partition(&self, value: &[u8]) -> Partition {
-        self.rows.partition(self.rows.bucket_of(value))
+        self.rows.partition(self.rows.buckets.bucket_of(value))
     }
 
     /// Claims values, all of different names, for documents that were read before.
@@ -273,7 +273,7 @@ impl<'g> Claims<'g> {
     /// Looks at the document `holder`, which has the claim of a value that is wanted.
     fn look_into(&self, wanted: &Wanted, holder: &Slice, looks: &mut Looks) -> Result<Found> {
         let bucket = self.view.bucket_of(holder);
-        let (partition, buckets) = (self.view.partition(bucket), self.view.note.rows.buckets);
+        let (partition, buckets) = (self.view.partition(bucket), &self.view.note.rows.buckets);
         let row_key = RowKey { kind: Kind::DOCUMENTS, key: holder.clone() };
         let (keys, freshness) = (vec![row_key.clone()], Freshness::Serial);
         let mut read = self.ground.store.rows(&[RowsRequest { partition, keys, freshness }]);

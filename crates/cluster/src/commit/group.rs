@@ -5,6 +5,7 @@ use super::claims::{Claimed, Claims, Held, Wanted, no_document, unique};
 use super::queue::{GROUP_MAX, Lead};
 use super::send::{Mark, new_token};
 use crate::backoff::Backoff;
+use crate::catalog::Buckets;
 use crate::form::{is_nothing, packed, unpacked};
 use crate::ground::{Ground, View, no_answer, place, settle};
 use crate::store::{
@@ -23,10 +24,10 @@ const READ_BYTES: usize = 8 << 20;
 const TRIES: u32 = 100;
 
 /// Writes the group of a leader, whose own call is at `mine`, and ends all its calls. `bucket` is
-/// the number of the bucket and how many there are. If a rebalance changes how many, the callers
-/// repeat the writes that are left.
+/// the number of the bucket, of these ones. If a rebalance makes others, the callers repeat the
+/// writes that are left.
 pub(super) fn run(
-    (ground, bucket, mark): (&Ground, (u32, u32), &mut Mark),
+    (ground, bucket, mark): (&Ground, (u32, &Buckets), &mut Mark),
     lead: &mut Lead<'_>,
     mine: usize,
     decider: &mut Decider<'_>,
@@ -143,8 +144,8 @@ enum Round {
 
 struct Group<'g> {
     ground: &'g Ground,
-    /// Its number, and how many there are.
-    bucket: (u32, u32),
+    /// Its number, and all of them.
+    bucket: (u32, &'g Buckets),
     mark: &'g mut Mark,
     /// Whether the last batch was refused: then the epoch is looked at, too.
     is_refused: bool,
@@ -168,7 +169,7 @@ type Ask<'a> = &'a mut dyn FnMut(usize, Option<Row>) -> Result<Write>;
 impl Group<'_> {
     fn round(&mut self, left: &[(usize, &Item)], ask: Ask<'_>) -> Result<Round> {
         let view = self.ground.view();
-        if view.note.rows.buckets != self.bucket.1 {
+        if view.note.rows.buckets != *self.bucket.1 {
             return Ok(Round::Left);
         }
         let left = &left[..left.len().min(GROUP_MAX)];

@@ -12,8 +12,8 @@
 //! taken together. A closure runs on the thread of its caller: the leader hands it the row and
 //! waits for what it decides.
 //!
-//! **Other buckets.** When the collection has got another number of buckets, the calls that wait
-//! are returned to their callers, who put them into the new queues.
+//! **Other buckets.** When the collection has got another layout, the calls that wait are returned
+//! to their callers, who put them into the new queues.
 //!
 //! **Blind writes.** Where there are no indexes, a document that is set or removed whatever it was
 //! is not read, and has no condition.

@@ -2,7 +2,7 @@ use super::call::{Call, Decider, Item, Op, Woken};
 use super::group;
 use super::queue::Queue;
 use super::send::Mark;
-use crate::catalog::Note;
+use crate::catalog::{Buckets, Note};
 use crate::ground::Ground;
 use crate::mem::{Fate, Faults, Mem};
 use flagstone::remote::{Row, Write};
@@ -26,7 +26,7 @@ fn put_and_decide(
     let queue = Queue::of(vec![Arc::clone(&put), Arc::clone(&decides)]);
     let (mut mark, mut decider) = (Mark::new(7), Decider::new(Some(decide)));
     let mut lead = queue.take();
-    group::run((&ground, (0, 1), &mut mark), &mut lead, 1, &mut decider);
+    group::run((&ground, (0, &Buckets::Hash(1)), &mut mark), &mut lead, 1, &mut decider);
     drop(lead);
     [put, decides].map(|call| match call.wait(&mut Decider::new(None)) {
         Woken::Done(done) => done.result,

@@ -4,6 +4,7 @@ use super::call::{Call, Decider, Item, Op, Told, check_outside};
 use super::group;
 use super::queue::Queue;
 use super::send::Mark;
+use crate::catalog::Buckets;
 use crate::ground::{Ground, View};
 use crate::side_by_side::side_by_side;
 use flagstone::remote::{Decide, Row};
@@ -15,13 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 /// All writes of documents of a collection in this process pass here.
 pub(crate) struct Writer {
     ground: Arc<Ground>,
-    newest: RwLock<Arc<Buckets>>,
+    newest: RwLock<Arc<Queues>>,
 }
 
-/// The buckets of a number of them. Others take their place when the collection has another number.
-struct Buckets {
-    /// The version of the note with which it got this number.
+/// The queues of a layout. Others take their place when the collection has another one.
+struct Queues {
+    /// The version of the note with which it got this layout.
     version: i64,
+    of: Buckets,
+    /// One for each bucket.
     buckets: Vec<Bucket>,
 }
 
@@ -31,19 +34,20 @@ struct Bucket {
     mark: Mutex<Mark>,
 }
 
-impl Buckets {
+impl Queues {
     fn of(view: &View) -> Arc<Self> {
         // Another one each time: a process may have several writers.
         let writer = SystemRandom.next_u64();
         let bucket = |_| Bucket { queue: Queue::default(), mark: Mutex::new(Mark::new(writer)) };
-        let buckets = (0..view.note.rows.buckets).map(bucket).collect();
-        Arc::new(Self { version: view.version, buckets })
+        let of = view.note.rows.buckets.clone();
+        let buckets = (0..of.count()).map(bucket).collect();
+        Arc::new(Self { version: view.version, of, buckets })
     }
 }
 
 impl Writer {
     pub(crate) fn new(ground: Arc<Ground>) -> Self {
-        let newest = RwLock::new(Buckets::of(&ground.view()));
+        let newest = RwLock::new(Queues::of(&ground.view()));
         Self { ground, newest }
     }
 
@@ -52,11 +56,11 @@ impl Writer {
         check_outside()
     }
 
-    /// What is known of the note, and the buckets that it says.
-    fn buckets(&self) -> (Arc<View>, Arc<Buckets>) {
+    /// What is known of the note, and the queues of the buckets that it says.
+    fn queues(&self) -> (Arc<View>, Arc<Queues>) {
         loop {
             let view = self.ground.view();
-            let is_of = |known: &Buckets| known.buckets.len() == view.note.rows.buckets as usize;
+            let is_of = |known: &Queues| known.of == view.note.rows.buckets;
             let known = Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner));
             if is_of(&known) {
                 return (view, known);
@@ -64,7 +68,7 @@ impl Writer {
             let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
             // Otherwise another thread knows more: look again.
             if newest.version < view.version && !is_of(&newest) {
-                *newest = Buckets::of(&view);
+                *newest = Queues::of(&view);
             }
         }
     }
@@ -72,9 +76,9 @@ impl Writer {
     /// Rewrites the document of `key` as `decide` says. Returns whether something was written.
     pub(crate) fn rewrite(&self, key: &[u8], decide: Decide<'_>) -> Result<bool> {
         loop {
-            let (view, buckets) = self.buckets();
+            let (view, queues) = self.queues();
             let item = Item::of_document(Slice::copy_of(key), Op::Decide);
-            let place = (&*buckets, view.bucket_of(key));
+            let place = (&*queues, view.bucket_of(key));
             let (result, left) = self.write_bucket(place, vec![item], Some(&mut *decide));
             if left.is_empty() {
                 return result;
@@ -90,7 +94,7 @@ impl Writer {
         check_outside()?;
         let done = Mutex::new((Ok(()), Vec::new()));
         while !items.is_empty() {
-            let (view, all) = self.buckets();
+            let (view, all) = self.queues();
             let mut buckets: BTreeMap<u32, Vec<Item>> = BTreeMap::new();
             for item in items {
                 buckets.entry(view.bucket_of(&item.row.key)).or_default().push(item);
@@ -127,21 +131,21 @@ impl Writer {
     /// Does writes of a bucket. Returns also those that are of other buckets now.
     fn write_bucket(
         &self,
-        (buckets, number): (&Buckets, u32),
+        (queues, number): (&Queues, u32),
         items: Vec<Item>,
         decide: Option<Decide<'_>>,
     ) -> (Result<bool>, Vec<Item>) {
         if let Err(error) = check_outside() {
             return (Err(error), Vec::new());
         }
-        let (bucket, count) = (&buckets.buckets[number as usize], buckets.buckets.len() as u32);
+        let bucket = &queues.buckets[number as usize];
         let (call, mut decider) = (Arc::new(Call::new(items)), Decider::new(decide));
         let done = bucket.queue.pass(&call, &mut decider, |lead, mine, decider| {
             let mut mark = bucket.mark.lock().unwrap_or_else(PoisonError::into_inner);
             // It also works for others, and must learn what became of each batch.
             interrupt::interruptible(
                 || false,
-                || group::run((&self.ground, (number, count), &mut mark), lead, mine, decider),
+                || group::run((&self.ground, (number, &queues.of), &mut mark), lead, mine, decider),
             );
         });
         decider.end();

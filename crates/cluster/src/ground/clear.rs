@@ -3,7 +3,7 @@
 use super::core::Ground;
 use super::epochs::raise_all;
 use super::generations::{complete, drop_rows};
-use crate::catalog::{State, next_number};
+use crate::catalog::{Generation, State, next_number};
 use flagstone_base::Result;
 
 /// Removes all documents by a new generation.
@@ -20,7 +20,8 @@ pub(crate) fn clear(ground: &Ground) -> Result<()> {
             let is_new = note.cleared < next;
             let begins = is_new && matches!(note.state, State::Live | State::Moving(_));
             if begins {
-                note.replaced.extend(note.next());
+                let other = note.next().map(Generation::replaced);
+                note.replaced.extend(other);
                 note.state = State::Clearing(next);
             }
             Ok(begins)

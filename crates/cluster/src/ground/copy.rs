@@ -17,51 +17,47 @@ use crate::backoff::Backoff;
 use crate::catalog::{Generation, Note};
 use crate::side_by_side::side_by_side;
 use crate::store::{
-    Batch, Change, Condition, Freshness, Kind, Outcome, PageRequest, Partition, RowKey, Rows,
+    Batch, Change, Condition, Freshness, Kind, Outcome, Page, PageRequest, Partition, RowKey, Rows,
     RowsRequest, StoredRow, Token,
 };
-use flagstone_base::codec::put_varint;
-use flagstone_base::{Decoder, Error, ErrorKind, KeyRange, Result, Slice, interrupt};
+use flagstone_base::{Error, ErrorKind, KeyRange, Result, Slice, interrupt};
 use flagstone_env::{Random, SystemRandom};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The kinds of rows that are copied. Entries are made of the documents, see `entries`.
 const KINDS: [Kind; 2] = [Kind::DOCUMENTS, Kind::LOADS];
-/// The keys of a page ..
-const PAGE: usize = 200;
-/// .. and at most, where the number of buckets grows.
-const PAGE_MAX: usize = 5_000;
+/// The keys of a page.
+pub(super) const PAGE: usize = 200;
+/// The pages of keys that were written meanwhile that are read at once.
+const PAGES: usize = 64;
 /// The rows of a batch, and their bytes, about.
 const ROWS: usize = 100;
 const BATCH_BYTES: usize = 1 << 20;
 /// The bytes of the documents that are read at once, about.
 const READ_BYTES: usize = 4 << 20;
-/// After so many pages it is noted how far a bucket is copied.
-const NOTED: u64 = 10;
 /// How often rows are tried to be copied while others copy, too.
 const TRIES: u32 = 200;
 
 /// A copy into another generation.
 pub(super) struct Copy<'g> {
-    ground: &'g Ground,
-    from: Generation,
-    to: Generation,
+    pub(super) ground: &'g Ground,
+    pub(super) from: Generation,
+    pub(super) to: Generation,
     /// That of the new buckets: it does not change while rows are copied.
-    epoch: i32,
+    pub(super) epoch: i32,
 }
 
-/// A bucket whose rows are being copied.
-#[derive(Default)]
-pub(super) struct Bucket {
-    number: u32,
-    /// The last document that is copied. `None` at first, then that of an earlier call.
+/// Rows of an old bucket that were written meanwhile.
+struct Written {
+    bucket: u32,
+    kind: Kind,
+    /// The kind of the rows that say so.
+    changed: Kind,
     last: Option<Slice>,
-    is_begun: bool,
-    pages: u64,
-    pub(super) is_done: bool,
-    pub(super) documents: u64,
+    found: u64,
 }
 
 /// Whether a copy goes on.
@@ -82,15 +78,14 @@ enum Attempt {
 
 impl<'g> Copy<'g> {
     /// Returns the copy of a collection, as `view` has it, into `to`.
-    pub(super) fn new(ground: &'g Ground, view: &View, to: Generation) -> Self {
-        let Note { rows: from, copy_epoch: epoch, .. } = view.note;
-        Self { ground, from, to, epoch }
+    pub(super) fn new(ground: &'g Ground, view: &View, to: &Generation) -> Self {
+        let Note { rows: from, copy_epoch: epoch, .. } = &view.note;
+        Self { ground, from: from.clone(), to: to.clone(), epoch: *epoch }
     }
 
     /// Sets the epochs of the new buckets.
     pub(super) fn found(&self) -> Result<()> {
-        side_by_side((0..self.to.buckets).collect(), |bucket| {
-            let partition = self.to.partition(bucket);
+        side_by_side(self.to.partitions().collect(), |partition| {
             let mut backoff = Backoff::of(TRIES);
             loop {
                 let set = super::core::epoch_of(&*self.ground.store, partition);
@@ -111,92 +106,83 @@ impl<'g> Copy<'g> {
         })
     }
 
-    /// The old buckets, of which none is copied yet.
-    pub(super) fn buckets(&self) -> Vec<Bucket> {
-        (0..self.from.buckets).map(|number| Bucket { number, ..Bucket::default() }).collect()
-    }
-
-    /// Returns whether two old buckets have rows for one new bucket.
-    pub(super) const fn share(&self, a: &Bucket, b: &Bucket) -> bool {
-        a.number % self.families() == b.number % self.families()
-    }
-
-    /// The old buckets whose numbers have the same remainder by it have the rows of the new buckets
-    /// whose numbers have it.
-    const fn families(&self) -> u32 {
-        if self.from.buckets < self.to.buckets { self.from.buckets } else { self.to.buckets }
-    }
-
-    /// Copies the next page of a bucket. The documents that an earlier call has copied are passed.
-    pub(super) fn page(&self, bucket: &mut Bucket) -> Result<Goes> {
-        let from = self.from.partition(bucket.number);
-        if !bucket.is_begun {
-            bucket.last = self.progress(from)?;
-            bucket.is_begun = true;
-        }
-        let page = self.keys(from, Kind::DOCUMENTS, bucket.last.as_ref())?;
-        let keys: Vec<Slice> = page.iter().map(|row| row.key.clone()).collect();
-        if self.sync_all(from, Kind::DOCUMENTS, &keys)? == Goes::NotOn {
-            return Ok(Goes::NotOn);
-        }
-        bucket.documents += keys.len() as u64;
-        bucket.pages += 1;
-        match keys.into_iter().next_back() {
-            Some(last) => {
-                let notes = bucket.pages.is_multiple_of(NOTED);
-                let goes = if notes { self.note_progress(from, &last)? } else { Goes::On };
-                bucket.last = Some(last);
-                Ok(goes)
-            }
-            None => {
-                bucket.is_done = true;
-                self.each_page(from, Kind::LOADS, &mut |rows| {
-                    let keys: Vec<Slice> = rows.iter().map(|row| row.key.clone()).collect();
-                    self.sync_all(from, Kind::LOADS, &keys)
-                })
-            }
-        }
-    }
-
     /// Copies the rows again that were written under these epochs. If `removes`, nothing is written
     /// under them any more, and what says so is removed. Returns how many there were; `None` if it
     /// does not go on.
     pub(super) fn again(&self, epochs: Range<i32>, removes: bool) -> Result<Option<u64>> {
-        let (count, families) = (AtomicU64::new(0), self.families());
+        let mut left: Vec<Written> = Vec::new();
+        for (bucket, epoch) in (0..self.from.buckets.count())
+            .flat_map(|bucket| epochs.clone().map(move |epoch| (bucket, epoch)))
+        {
+            left.extend(KINDS.map(|kind| {
+                let (changed, last, found) = (kind.changed(epoch), None, 0);
+                Written { bucket, kind, changed, last, found }
+            }));
+        }
+        let mut count = 0;
+        while !left.is_empty() {
+            let some = left.split_off(left.len().saturating_sub(PAGES));
+            let read = Mutex::new(Vec::with_capacity(some.len()));
+            side_by_side(some, |written| {
+                let (from, last) = (self.from.partition(written.bucket), written.last.as_ref());
+                let page = self.keys((from, written.changed), (&KeyRange::ALL, last), PAGE)?;
+                read.lock().unwrap_or_else(PoisonError::into_inner).push((written, page));
+                Ok(())
+            })?;
+            let read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if self.sync_written(&read)? == Goes::NotOn {
+                return Ok(None);
+            }
+            let mut done = Vec::new();
+            for (mut written, mut page) in read {
+                written.found += page.rows.len() as u64;
+                count += page.rows.len() as u64;
+                if !page.is_last {
+                    written.last = page.rows.pop().map(|row| row.key);
+                    left.push(written);
+                } else if removes && written.found > 0 {
+                    done.push((self.from.partition(written.bucket), written.changed));
+                }
+            }
+            side_by_side(done, |(from, changed)| self.remove(from, changed))?;
+        }
+        Ok(Some(count))
+    }
+
+    /// Copies rows that were written meanwhile, those of the new buckets side by side.
+    fn sync_written(&self, read: &[(Written, Page)]) -> Result<Goes> {
+        // One that was written several times is copied once.
+        type Of<'r> = BTreeMap<(u32, Kind), BTreeSet<&'r Slice>>;
+        let mut buckets: BTreeMap<u32, Of<'_>> = BTreeMap::new();
+        for (written, page) in read {
+            for row in &page.rows {
+                let of = buckets.entry(self.to.buckets.bucket_of(&row.key)).or_default();
+                of.entry((written.bucket, written.kind)).or_default().insert(&row.key);
+            }
+        }
         let has_ended = AtomicBool::new(false);
-        side_by_side((0..families).collect(), |family| {
-            for bucket in (family..self.from.buckets).step_by(families as usize) {
-                let from = self.from.partition(bucket);
-                for (epoch, kind) in epochs.clone().flat_map(|one| KINDS.map(|kind| (one, kind))) {
-                    let mut found = 0;
-                    let goes = self.each_page(from, kind.changed(epoch), &mut |changed| {
-                        found += changed.len() as u64;
-                        let keys: Vec<Slice> = changed.iter().map(|row| row.key.clone()).collect();
-                        self.sync_all(from, kind, &keys)
-                    })?;
-                    count.fetch_add(found, Ordering::Relaxed);
-                    if goes == Goes::NotOn {
-                        has_ended.store(true, Ordering::Relaxed);
-                        return Ok(());
-                    }
-                    if removes && found > 0 {
-                        self.remove(from, kind.changed(epoch))?;
-                    }
+        side_by_side(buckets.into_iter().collect(), |(bucket, of): (u32, Of<'_>)| {
+            for ((from, kind), keys) in of {
+                let keys: Vec<&Slice> = keys.into_iter().collect();
+                if self.sync_bucket((self.from.partition(from), bucket), kind, &keys)?
+                    == Goes::NotOn
+                {
+                    has_ended.store(true, Ordering::Relaxed);
+                    break;
                 }
             }
             Ok(())
         })?;
-        Ok((!has_ended.into_inner()).then(|| count.into_inner()))
+        Ok(if has_ended.into_inner() { Goes::NotOn } else { Goes::On })
     }
 
     /// Removes what says that rows were written under these epochs. Nothing is written under them
     /// any more, and nobody needs it.
     pub(super) fn forget(&self, epochs: Range<i32>) -> Result<()> {
-        side_by_side((0..self.from.buckets).collect(), |bucket| {
-            let from = self.from.partition(bucket);
+        side_by_side(self.from.partitions().collect(), |from| {
             let kinds = epochs.clone().flat_map(|epoch| KINDS.map(|kind| kind.changed(epoch)));
             kinds.into_iter().try_for_each(|kind| {
-                let is_empty = self.keys(from, kind, None)?.is_empty();
+                let is_empty = self.keys((from, kind), (&KeyRange::ALL, None), 1)?.rows.is_empty();
                 if is_empty { Ok(()) } else { self.remove(from, kind) }
             })
         })
@@ -210,66 +196,70 @@ impl<'g> Copy<'g> {
         }
     }
 
-    /// Calls `work` with the keys and tokens of all rows of a kind, by pages.
-    fn each_page(
+    /// Reads the next keys of a range behind `last`.
+    pub(super) fn keys(
         &self,
-        partition: Partition,
-        kind: Kind,
-        work: &mut dyn FnMut(&[StoredRow]) -> Result<Goes>,
-    ) -> Result<Goes> {
-        let mut last = None;
-        loop {
-            let rows = self.keys(partition, kind, last.as_ref())?;
-            let Some(row) = rows.last() else { return Ok(Goes::On) };
-            last = Some(row.key.clone());
-            if work(&rows)? == Goes::NotOn {
-                return Ok(Goes::NotOn);
-            }
-        }
-    }
-
-    fn keys(
-        &self,
-        partition: Partition,
-        kind: Kind,
-        last: Option<&Slice>,
-    ) -> Result<Vec<StoredRow>> {
+        (partition, kind): (Partition, Kind),
+        (range, last): (&KeyRange, Option<&Slice>),
+        limit: usize,
+    ) -> Result<Page> {
         interrupt::check()?;
-        let start = last.map_or(Bound::Unbounded, |last| Bound::Excluded(last.to_vec()));
-        let range = KeyRange { start, end: Bound::Unbounded };
-        // The rows of a page come into so many more buckets.
-        let growth = (self.to.buckets / self.from.buckets).max(1) as usize;
-        let (is_reversed, limit, keys_only) = (false, (PAGE * growth).min(PAGE_MAX), true);
+        let start = last.map_or_else(|| range.start.clone(), |at| Bound::Excluded(at.to_vec()));
+        let range = KeyRange { start, end: range.end.clone() };
+        let (is_reversed, keys_only) = (false, true);
         let request = PageRequest { partition, kind, range, is_reversed, limit, keys_only };
-        Ok(self.ground.store.pages(&[request]).pop().ok_or_else(no_answer)??.rows)
+        let mut page = self.ground.store.pages(&[request]).pop().ok_or_else(no_answer)??;
+        page.is_last |= page.rows.is_empty();
+        Ok(page)
     }
 
     /// Brings rows of the new generation into agreement with those of an old bucket.
-    fn sync_all(&self, from: Partition, kind: Kind, keys: &[Slice]) -> Result<Goes> {
+    pub(super) fn sync_all(&self, from: Partition, kind: Kind, keys: &[Slice]) -> Result<Goes> {
         let mut buckets: BTreeMap<u32, Vec<&Slice>> = BTreeMap::new();
         for key in keys {
-            buckets.entry(self.to.bucket_of(key)).or_default().push(key);
+            buckets.entry(self.to.buckets.bucket_of(key)).or_default().push(key);
         }
-        for (bucket, keys) in buckets {
-            let (to, mut left) = (self.to.partition(bucket), &keys[..]);
-            let mut backoff = Backoff::of(TRIES);
-            while !left.is_empty() {
-                let most = self.ground.sizes.fitting(READ_BYTES).min(ROWS);
-                match self.sync((from, to), kind, &left[..left.len().min(most)])? {
-                    Attempt::Done(count) => {
-                        left = &left[count..];
-                        backoff = Backoff::of(TRIES);
-                    }
-                    Attempt::Again if backoff.again() => {}
-                    Attempt::Again => return Err(self.disturbed(to)),
-                    Attempt::NotOn => return Ok(Goes::NotOn),
+        let has_ended = AtomicBool::new(false);
+        let sync = |(bucket, keys): (u32, Vec<&Slice>)| -> Result<()> {
+            if self.sync_bucket((from, bucket), kind, &keys)? == Goes::NotOn {
+                has_ended.store(true, Ordering::Relaxed);
+            }
+            Ok(())
+        };
+        if self.from.buckets.are_ranges() && !self.to.buckets.are_ranges() {
+            // No other part is copied meanwhile.
+            side_by_side(buckets.into_iter().collect(), sync)?;
+        } else {
+            buckets.into_iter().try_for_each(sync)?;
+        }
+        Ok(if has_ended.into_inner() { Goes::NotOn } else { Goes::On })
+    }
+
+    /// As [`Copy::sync_all`], of rows for one new bucket.
+    fn sync_bucket(
+        &self,
+        (from, bucket): (Partition, u32),
+        kind: Kind,
+        keys: &[&Slice],
+    ) -> Result<Goes> {
+        let (to, mut left) = (self.to.partition(bucket), keys);
+        let mut backoff = Backoff::of(TRIES);
+        while !left.is_empty() {
+            let most = self.ground.sizes.fitting(READ_BYTES).min(ROWS);
+            match self.sync((from, to), kind, &left[..left.len().min(most)])? {
+                Attempt::Done(count) => {
+                    left = &left[count..];
+                    backoff = Backoff::of(TRIES);
                 }
+                Attempt::Again if backoff.again() => {}
+                Attempt::Again => return Err(self.disturbed(to)),
+                Attempt::NotOn => return Ok(Goes::NotOn),
             }
         }
         Ok(Goes::On)
     }
 
-    /// As [`Copy::sync_all`], of rows for one new bucket, by one batch.
+    /// As [`Copy::sync_bucket`], of the first of these rows, by one batch.
     fn sync(
         &self,
         (from, to): (Partition, Partition),
@@ -335,42 +325,9 @@ impl<'g> Copy<'g> {
     }
 
     /// Reads rows in the order of the batches.
-    fn rows(&self, partition: Partition, keys: Vec<RowKey>) -> Result<Rows> {
+    pub(super) fn rows(&self, partition: Partition, keys: Vec<RowKey>) -> Result<Rows> {
         let request = RowsRequest { partition, keys, freshness: Freshness::Serial };
         self.ground.store.rows(&[request]).pop().ok_or_else(no_answer)?
-    }
-
-    /// Reads up to which document a bucket is copied into this generation.
-    fn progress(&self, from: Partition) -> Result<Option<Slice>> {
-        let key = RowKey { kind: Kind::COPIES, key: Slice::copy_of(PROGRESS) };
-        let row = self.rows(from, vec![key])?.rows.pop().flatten();
-        Ok(row.and_then(|row| {
-            let mut decoder = Decoder::new(&row.value);
-            let generation = decoder.varint_u32("a generation").ok();
-            let is_this = generation.is_some_and(|number| number == self.to.number as u32);
-            is_this.then(|| Slice::copy_of(decoder.rest()))
-        }))
-    }
-
-    /// Notes how far a bucket is copied. If it is not noted, or late, more is compared again.
-    fn note_progress(&self, from: Partition, last: &Slice) -> Result<Goes> {
-        let mut value = Vec::new();
-        put_varint(&mut value, self.to.number as u64);
-        value.extend_from_slice(last);
-        let row = row_of(Slice::copy_of(PROGRESS), value.into());
-        let changes = vec![Change::Set { kind: Kind::COPIES, row }];
-        let (epoch, conditions) = (self.ground.view().note.epoch, Vec::new());
-        let written =
-            self.ground.store.batch(&Batch { partition: from, epoch, conditions, changes });
-        match written {
-            Err(error) if error.kind() != ErrorKind::Unknown => Err(error),
-            Ok(Outcome::Refused) => {
-                // Another call has raised the epoch, or has given the copy up.
-                let is_this = self.ground.reload(Freshness::Serial)?.note.next() == Some(self.to);
-                Ok(if is_this { Goes::On } else { Goes::NotOn })
-            }
-            _ => Ok(Goes::On),
-        }
     }
 
     #[cold]
@@ -386,9 +343,6 @@ impl<'g> Copy<'g> {
 
 /// The key of the row in a new bucket whose token is that of the last copy.
 const LAST: &[u8] = b"last";
-/// The key of the row in an old bucket that says how far it is copied.
-const PROGRESS: &[u8] = b"progress";
-
-fn row_of(key: Slice, value: Slice) -> StoredRow {
+pub(super) fn row_of(key: Slice, value: Slice) -> StoredRow {
     StoredRow { key, value, token: None, expiry: None }
 }

@@ -2,7 +2,9 @@
 
 use crate::catalog::{self, Generation, Note};
 use crate::sizes::Sizes;
-use crate::store::{Change, Freshness, Partition, RowKey, RowsRequest, Store, StoredRow, Token};
+use crate::store::{
+    Change, Freshness, Partition, Record, RowKey, RowsRequest, Store, StoredRow, Token,
+};
 use flagstone::remote::{Catalog, RemoteIndex};
 use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_env::Clock;
@@ -40,7 +42,7 @@ impl View {
 
     /// Returns the number of the bucket of a document.
     pub(crate) fn bucket_of(&self, key: &[u8]) -> u32 {
-        self.note.rows.bucket_of(key)
+        self.note.rows.buckets.bucket_of(key)
     }
 
     pub(crate) const fn partition(&self, bucket: u32) -> Partition {
@@ -91,7 +93,15 @@ impl Ground {
     /// # Errors
     /// InvalidInput if the collection was dropped.
     pub(crate) fn reload(&self, freshness: Freshness) -> Result<Arc<View>> {
-        self.install(catalog::read(&*self.store, &self.name, freshness)?)
+        let (record, known) = (self.store.note(&self.name, freshness)?, self.view());
+        // Queries ask each time. Bounds of buckets take long to decode.
+        if record.as_ref().is_some_and(|record| record.version <= known.version) {
+            return Ok(known);
+        }
+        let decode = |record: Record| -> Result<_> {
+            Ok((record.version, Note::decode(&self.name, &record.note)?))
+        };
+        self.install(record.map(decode).transpose()?)
     }
 
     /// Changes the note as [`catalog::alter`] does. `change` returns whether it has changed it.
@@ -118,10 +128,14 @@ impl Ground {
 
     fn install(&self, read: Option<(i64, Note)>) -> Result<Arc<View>> {
         let version = read.as_ref().map_or(0, |(version, _)| *version);
-        let note = self.mine(read.map(|(_, note)| note))?;
+        let mut note = self.mine(read.map(|(_, note)| note))?;
         let known = self.view();
         if version <= known.version {
             return Ok(known);
+        }
+        if note.rows.buckets == known.note.rows.buckets {
+            // So that they are found equal without a look at their bounds.
+            note.rows.buckets = known.note.rows.buckets.clone();
         }
         let view = Arc::new(View::new(version, note)?);
         let mut newest = self.newest.write().unwrap_or_else(PoisonError::into_inner);
@@ -150,7 +164,7 @@ impl Ground {
 
     /// Returns the generation of the claims of a collection that has a unique index.
     pub(crate) fn claims(&self, view: &View) -> Result<Generation> {
-        view.note.claims.ok_or_else(|| {
+        view.note.claims.clone().ok_or_else(|| {
             let (name, text) = (&self.name, "has a unique index and no place for its values");
             Error::new(ErrorKind::Corruption, format!("collection {name:?} (table catalog) {text}"))
         })

@@ -228,7 +228,7 @@ impl<'g> Entries<'g> {
         let claims = self.ground.claims(&self.view)?;
         let mut buckets: BTreeMap<Partition, Vec<RowKey>> = BTreeMap::new();
         for row in values {
-            let partition = claims.partition(claims.bucket_of(&row.key));
+            let partition = claims.partition(claims.buckets.bucket_of(&row.key));
             buckets.entry(partition).or_default().push(row.clone());
         }
         let found = self.rows(buckets)?;

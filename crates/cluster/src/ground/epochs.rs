@@ -3,6 +3,7 @@
 use super::core::{Ground, View, epoch_of, place};
 use super::generations::pass_fence;
 use crate::backoff::Backoff;
+use crate::catalog::Buckets;
 use crate::side_by_side::side_by_side;
 use crate::store::Freshness;
 use flagstone_base::{Error, ErrorKind, Result};
@@ -12,12 +13,12 @@ use std::sync::Arc;
 const TRIES: u32 = 100;
 
 /// Brings the epoch of a bucket and what is known of the catalog into agreement: raises the epoch,
-/// or reads the catalog again. Returns what is known then. If the collection does not have so many
+/// or reads the catalog again. Returns what is known then. If the collection does not have these
 /// `buckets`, nothing is done.
 ///
 /// # Errors
 /// InvalidInput if the collection was dropped; those of the store.
-pub(crate) fn settle(ground: &Ground, (bucket, buckets): (u32, u32)) -> Result<Arc<View>> {
+pub(crate) fn settle(ground: &Ground, (bucket, buckets): (u32, &Buckets)) -> Result<Arc<View>> {
     let mut backoff = Backoff::of(TRIES);
     let mut last_error = None;
     loop {
@@ -38,9 +39,9 @@ pub(crate) fn settle(ground: &Ground, (bucket, buckets): (u32, u32)) -> Result<A
 }
 
 /// One attempt. Returns what is known if it agrees with the bucket.
-fn step(ground: &Ground, (bucket, buckets): (u32, u32)) -> Result<Option<Arc<View>>> {
+fn step(ground: &Ground, (bucket, buckets): (u32, &Buckets)) -> Result<Option<Arc<View>>> {
     let view = ground.view();
-    if view.note.rows.buckets != buckets {
+    if view.note.rows.buckets != *buckets {
         return Ok(Some(view));
     }
     let partition = view.partition(bucket);
@@ -61,6 +62,8 @@ fn step(ground: &Ground, (bucket, buckets): (u32, u32)) -> Result<Option<Arc<Vie
 /// # Errors
 /// As [`settle`].
 pub(crate) fn raise_all(ground: &Ground) -> Result<()> {
-    let buckets = ground.view().note.rows.buckets;
-    side_by_side((0..buckets).collect(), |bucket| settle(ground, (bucket, buckets)).map(drop))
+    let view = ground.view();
+    let buckets = &view.note.rows.buckets;
+    let all = (0..buckets.count()).collect();
+    side_by_side(all, |bucket| settle(ground, (bucket, buckets)).map(drop))
 }

@@ -3,9 +3,9 @@
 use super::copy::Copy;
 use super::core::{Ground, View, epoch_of, place};
 use crate::backoff::Backoff;
-use crate::catalog::{Generation, State, next_number};
+use crate::catalog::{Generation, Replaced, State, next_number};
 use crate::side_by_side::side_by_side;
-use crate::store::{Freshness, Partition, Store};
+use crate::store::{Freshness, Store};
 use flagstone_base::{Error, ErrorKind, Result};
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -38,15 +38,16 @@ pub(crate) fn pass_fence(ground: &Ground, fenced: i32) -> Result<Arc<View>> {
 pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
     let _alone = ground.completing.lock().unwrap_or_else(PoisonError::into_inner);
     let view = ground.reload(Freshness::Serial)?;
-    let (begun, ending, claims) = (view.note.state, view.note.rows, view.note.claims);
-    let next = match begun {
-        State::Clearing(number) => Generation { number, ..ending },
-        State::Switching(next) => next,
+    let (begun, claims) = (view.note.state.clone(), view.note.claims.clone());
+    let ending = view.note.rows.replaced();
+    let next = match &begun {
+        State::Clearing(number) => Generation { number: *number, ..view.note.rows.clone() },
+        State::Switching(next) => next.clone(),
         _ => return Ok(view),
     };
     fence(&*ground.store, &ground.name, ending)?;
     if matches!(begun, State::Switching(_)) {
-        let rest = Copy::new(ground, &view, next).again(noted(&view), false)?;
+        let rest = Copy::new(ground, &view, &next).again(noted(&view), false)?;
         let now = if rest.is_some() { view } else { ground.reload(Freshness::Serial)? };
         if rest.is_none() && now.note.state == begun {
             let name = &ground.name;
@@ -55,7 +56,7 @@ pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
         }
     }
     // Documents that are not there any more claim nothing.
-    let claims = match (begun, claims) {
+    let claims = match (&begun, claims) {
         (State::Clearing(_), Some(claims)) => {
             Some(Generation { number: next_number(&*ground.store)?, ..claims })
         }
@@ -67,15 +68,15 @@ pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
             if begun == State::Clearing(next.number) {
                 note.cleared = next.number;
                 if claims.is_some() {
-                    note.replaced.extend(note.claims);
-                    note.claims = claims;
+                    note.replaced.extend(note.claims.as_ref().map(Generation::replaced));
+                    note.claims.clone_from(&claims);
                 }
             } else {
                 // Nothing is copied into it any more as soon as its buckets have this epoch.
                 note.epoch += 1;
             }
             note.state = State::Live;
-            note.rows = next;
+            note.rows = next.clone();
             note.replaced.push(ending);
             note.dropped_indexes.clear();
         }
@@ -92,18 +93,14 @@ pub(super) fn noted(view: &View) -> Range<i32> {
 ///
 /// # Errors
 /// Those of the store: then some rows may be left.
-pub(crate) fn drop_rows(store: &dyn Store, name: &str, generation: Generation) -> Result<()> {
+pub(crate) fn drop_rows(store: &dyn Store, name: &str, generation: Replaced) -> Result<()> {
     fence(store, name, generation)?;
-    side_by_side(partitions(generation), |partition| store.remove_rows(partition))
-}
-
-fn partitions(generation: Generation) -> Vec<Partition> {
-    (0..generation.buckets).map(|bucket| generation.partition(bucket)).collect()
+    side_by_side(generation.partitions().collect(), |partition| store.remove_rows(partition))
 }
 
 /// Sets a fence in each bucket: no batch is applied there any more.
-fn fence(store: &dyn Store, name: &str, generation: Generation) -> Result<()> {
-    side_by_side(partitions(generation), |partition| {
+fn fence(store: &dyn Store, name: &str, generation: Replaced) -> Result<()> {
+    side_by_side(generation.partitions().collect(), |partition| {
         let mut backoff = Backoff::of(TRIES);
         loop {
             let set = epoch_of(store, partition).and_then(|epoch| match epoch {

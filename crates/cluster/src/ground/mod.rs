@@ -19,6 +19,8 @@ mod core;
 mod entries;
 mod epochs;
 mod generations;
+mod parts;
+mod sample;
 
 mod clear;
 mod rebalance;

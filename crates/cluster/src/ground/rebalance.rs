@@ -1,11 +1,14 @@
-//! A collection gets another number of buckets while others read and write it.
+//! A collection gets another layout while others read and write it.
 
 use super::clear::sweep;
-use super::copy::{Bucket, Copy, Goes};
+use super::copy::{Copy, Goes};
 use super::core::{Ground, View};
 use super::epochs::raise_all;
 use super::generations::{complete, noted};
-use crate::catalog::{Generation, Note, State, next_number};
+use super::parts::Part;
+use super::sample::{Divided, ranges};
+use crate::catalog::{Buckets, Generation, Note, State, next_number};
+use crate::layout::Layout;
 use crate::side_by_side::side_by_side;
 use crate::store::Freshness;
 use flagstone::remote::RemoteIndex;
@@ -13,7 +16,7 @@ use flagstone_base::{Error, ErrorKind, Result};
 use std::ops::{ControlFlow, Range};
 use std::sync::Mutex;
 
-/// The buckets of which pages are copied side by side.
+/// The parts of which pages are copied side by side.
 const SIDE_BY_SIDE: usize = 8;
 /// All wait while the last rows are copied: so many may be left ..
 const FEW: u64 = 200;
@@ -23,43 +26,56 @@ const MANY: u64 = 5_000;
 const ROUNDS: u32 = 20;
 
 /// Called with the number of documents that are copied; ends the call by `Break`.
-type Watch<'w> = &'w mut dyn FnMut(u64) -> ControlFlow<()>;
+pub(super) type Watch<'w> = &'w mut dyn FnMut(u64) -> ControlFlow<()>;
 
-/// Divides the collection into so many buckets. A call that was cut short is continued by the next
-/// one with the same number. One with the number that the collection has gives it up.
+/// Gives the collection another layout. A call that was cut short is continued by the next one with
+/// the same layout. One with the layout that the collection has gives it up. Ranges of keys that
+/// are not about equal any more are made anew.
 ///
 /// # Errors
-/// InvalidInput if the collection was dropped; Busy while an index is being built, another number
-/// of buckets is being made, or documents are written as fast as they are copied; Conflict if
-/// another call has given it up; those of the store.
+/// InvalidInput if the collection was dropped, or has too few keys for so many ranges; Busy while
+/// an index is being built, another layout is being made, or documents are written as fast as they
+/// are copied; Conflict if another call has given it up; those of the store.
 pub(crate) fn rebalance(
     ground: &Ground,
-    buckets: u32,
+    wanted: Layout,
     watch: Watch<'_>,
 ) -> Result<ControlFlow<()>> {
-    // The move of which this call was a part, and the generation from which it moves.
+    // The generation to which this call has moved, and the one from which.
     let mut joined = None;
     loop {
         let view = ground.reload(Freshness::Serial)?;
-        let rows = view.note.rows;
-        match view.note.state {
-            State::Moving(next) if next.buckets == buckets => {
-                joined = Some((next, rows.number));
+        let rows = &view.note.rows;
+        let has_it = rows.buckets.layout() == wanted;
+        match &view.note.state {
+            State::Moving(next) if next.buckets.layout() == wanted => {
+                joined = Some((next.number, rows.number));
                 if copy(ground, &view, next, watch)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            State::Live if rows.buckets == buckets => {
-                // What cannot be removed now, the next call removes.
-                let _rest = sweep(ground);
-                return Ok(ControlFlow::Continue(()));
-            }
             State::Live if joined.is_some_and(|(_, from)| from == rows.number) => {
-                return Err(given_up(ground, buckets));
+                return Err(given_up(ground, wanted));
             }
-            State::Live => begin(ground, buckets)?,
-            State::Moving(next) if rows.buckets == buckets => give_up(ground, next)?,
-            State::Moving(next) => return Err(is_moving(ground, next, rows, "divide it again")),
+            State::Live => {
+                let is_done = has_it && !rows.buckets.are_ranges()
+                    || joined.is_some_and(|(next, _)| next == rows.number);
+                let begins =
+                    if is_done { Begins::NotNeeded } else { begin(ground, &view, wanted, watch)? };
+                match begins {
+                    Begins::Perhaps => {}
+                    Begins::NotNeeded => {
+                        // What cannot be removed now, the next call removes.
+                        let _rest = sweep(ground);
+                        return Ok(ControlFlow::Continue(()));
+                    }
+                    Begins::Stopped => return Ok(ControlFlow::Break(())),
+                }
+            }
+            State::Moving(next) if has_it => give_up(ground, next)?,
+            State::Moving(next) => {
+                return Err(is_moving(ground, (next, rows), "divide it again"));
+            }
             State::Switching(next) => {
                 // If nobody has set a fence yet, there may be much.
                 Copy::new(ground, &view, next).again(noted(&view), false)?;
@@ -70,34 +86,52 @@ pub(crate) fn rebalance(
     }
 }
 
-/// Begins to move the collection.
-fn begin(ground: &Ground, buckets: u32) -> Result<()> {
+/// What became of the begin of a move.
+enum Begins {
+    /// It has begun, or the collection has changed.
+    Perhaps,
+    /// The collection is divided as it is wanted.
+    NotNeeded,
+    /// The watcher has ended the call.
+    Stopped,
+}
+
+/// Begins to move the collection, if it is still what `view` says.
+fn begin(ground: &Ground, view: &View, wanted: Layout, watch: Watch<'_>) -> Result<Begins> {
+    check_complete(ground, &view.note)?;
+    let buckets = match wanted {
+        Layout::Hash(count) => Buckets::Hash(count),
+        Layout::Ranges(count) => match ranges(ground, view, count, watch)? {
+            Divided::Into(buckets) => buckets,
+            Divided::AsItIs => return Ok(Begins::NotNeeded),
+            Divided::Stopped => return Ok(Begins::Stopped),
+        },
+    };
     let next = Generation { number: next_number(&*ground.store)?, buckets };
-    let mut epoch = None;
     ground.alter(&mut |note| {
         // Who begins raises the epoch: so this number is not used twice, though an answer was lost
         // and others have given up what was begun.
-        let is_same = *epoch.get_or_insert(note.epoch) == note.epoch;
+        let is_same = (note.epoch, note.rows.number) == (view.note.epoch, view.note.rows.number);
         let begins = is_same && note.state == State::Live;
         if begins {
             check_complete(ground, note)?;
-            note.state = State::Moving(next);
+            note.state = State::Moving(next.clone());
             note.epoch += 1;
             (note.copy_epoch, note.noted_since) = (note.epoch, note.epoch);
         }
         Ok(begins)
     })?;
-    Ok(())
+    Ok(Begins::Perhaps)
 }
 
 /// Ends a move without a new generation.
-fn give_up(ground: &Ground, next: Generation) -> Result<()> {
+fn give_up(ground: &Ground, next: &Generation) -> Result<()> {
     let mut noted = 0..0;
     let view = ground.alter(&mut |note| {
-        let is_moving = note.state == State::Moving(next);
+        let is_moving = note.is_moving_to(next.number);
         if is_moving {
             noted = note.noted_since..note.epoch + 1;
-            note.replaced.push(next);
+            note.replaced.push(next.replaced());
             note.state = State::Live;
             note.epoch += 1;
         }
@@ -109,10 +143,9 @@ fn give_up(ground: &Ground, next: Generation) -> Result<()> {
 
 /// The error of a call whose move another one has given up.
 #[cold]
-fn given_up(ground: &Ground, buckets: u32) -> Error {
+fn given_up(ground: &Ground, wanted: Layout) -> Error {
     let text = format!(
-        "another call has given up to divide collection {:?} into {buckets} buckets: nothing has \
-         changed",
+        "another call has given up to divide collection {:?} into {wanted}: nothing has changed",
         ground.name
     );
     Error::new(ErrorKind::Conflict, text)
@@ -140,18 +173,20 @@ fn check_complete(ground: &Ground, note: &Note) -> Result<()> {
 /// Busy.
 pub(crate) fn refuse_while_moving(ground: &Ground, note: &Note) -> Result<()> {
     match note.next() {
-        Some(next) => Err(is_moving(ground, next, note.rows, "change its indexes")),
+        Some(next) => Err(is_moving(ground, (next, &note.rows), "change its indexes")),
         None => Ok(()),
     }
 }
 
 #[cold]
-fn is_moving(ground: &Ground, next: Generation, rows: Generation, what: &str) -> Error {
-    let (buckets, name, now) = (next.buckets, &ground.name, rows.buckets);
+fn is_moving(ground: &Ground, (next, rows): (&Generation, &Generation), what: &str) -> Error {
+    let [next, now] = [next, rows].map(|of| of.buckets.layout());
+    let (name, completes, gives_up) = (&ground.name, next.options(), now.options());
+    let gives_up =
+        if next == now { String::new() } else { format!(", and with {gives_up} gives it up") };
     let text = format!(
-        "collection {name:?} is being divided into {buckets} buckets: {what} afterwards. If that \
-         was cut short, flagstone rebalance with --buckets {buckets} completes it, and with \
-         --buckets {now} gives it up"
+        "collection {name:?} is being divided into {next}: {what} afterwards. If that was cut \
+         short, flagstone rebalance with {completes} completes it{gives_up}"
     );
     Error::new(ErrorKind::Busy, text)
 }
@@ -160,27 +195,27 @@ fn is_moving(ground: &Ground, next: Generation, rows: Generation, what: &str) ->
 fn copy(
     ground: &Ground,
     view: &View,
-    next: Generation,
+    next: &Generation,
     watch: Watch<'_>,
 ) -> Result<ControlFlow<()>> {
     // From here on each writer notes what it writes.
     raise_all(ground)?;
     let copy = Copy::new(ground, view, next);
     copy.found()?;
-    let mut buckets = copy.buckets();
+    let mut parts = copy.parts();
     loop {
-        let mut some: Vec<&mut Bucket> = Vec::with_capacity(SIDE_BY_SIDE);
-        for bucket in buckets.iter_mut().filter(|bucket| !bucket.is_done) {
-            if some.len() < SIDE_BY_SIDE && !some.iter().any(|one| copy.share(one, bucket)) {
-                some.push(bucket);
+        let mut some: Vec<&mut Part> = Vec::with_capacity(SIDE_BY_SIDE);
+        for part in parts.iter_mut().filter(|part| !part.is_done) {
+            if some.len() < SIDE_BY_SIDE && !some.iter().any(|one| copy.share(one, part)) {
+                some.push(part);
             }
         }
         if some.is_empty() {
             break;
         }
         let goes = Mutex::new(Goes::On);
-        side_by_side(some, |bucket| {
-            if copy.page(bucket)? == Goes::NotOn {
+        side_by_side(some, |part| {
+            if copy.page(part)? == Goes::NotOn {
                 *goes.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Goes::NotOn;
             }
             Ok(())
@@ -188,7 +223,7 @@ fn copy(
         if goes.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) == Goes::NotOn {
             return Ok(ControlFlow::Continue(()));
         }
-        if watch(buckets.iter().map(|bucket| bucket.documents).sum()).is_break() {
+        if watch(parts.iter().map(|part| part.documents).sum()).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
@@ -208,9 +243,9 @@ fn copy(
         last = written;
     }
     ground.alter(&mut |note| {
-        let is_moving = note.state == State::Moving(next);
+        let is_moving = note.is_moving_to(next.number);
         if is_moving {
-            note.state = State::Switching(next);
+            note.state = State::Switching(next.clone());
         }
         Ok(is_moving)
     })?;
@@ -220,21 +255,21 @@ fn copy(
 
 /// Lets writers note what they write under a new epoch. Returns the epochs before it, under which
 /// nothing is written any more; `None` if the collection is not moved any more.
-fn end_notes(ground: &Ground, next: Generation) -> Result<Option<Range<i32>>> {
+fn end_notes(ground: &Ground, next: &Generation) -> Result<Option<Range<i32>>> {
     let view = ground.alter(&mut |note| {
-        let is_moving = note.state == State::Moving(next);
+        let is_moving = note.is_moving_to(next.number);
         note.epoch += i32::from(is_moving);
         Ok(is_moving)
     })?;
     raise_all(ground)?;
     let note = &view.note;
-    Ok((note.state == State::Moving(next)).then_some(note.noted_since..note.epoch))
+    Ok(note.is_moving_to(next.number).then_some(note.noted_since..note.epoch))
 }
 
 /// Notes that nothing is left of what was noted under the epochs before this one.
-fn forgotten(ground: &Ground, next: Generation, before: i32) -> Result<()> {
+fn forgotten(ground: &Ground, next: &Generation, before: i32) -> Result<()> {
     ground.alter(&mut |note| {
-        let is_new = note.state == State::Moving(next) && note.noted_since < before;
+        let is_new = note.is_moving_to(next.number) && note.noted_since < before;
         if is_new {
             note.noted_since = before;
         }

@@ -26,6 +26,7 @@ pub struct Mem {
     planned: Mutex<VecDeque<Fate>>,
     dice: Dice,
     batches: AtomicU64,
+    pages: AtomicU64,
     largest_read: AtomicU64,
     hook: Mutex<Option<Hook>>,
 }
@@ -47,6 +48,7 @@ impl Mem {
             planned: Mutex::default(),
             dice: Dice::new(seed),
             batches: AtomicU64::new(0),
+            pages: AtomicU64::new(0),
             largest_read: AtomicU64::new(0),
             hook: Mutex::default(),
         }
@@ -65,6 +67,11 @@ impl Mem {
     /// Returns how many batches were sent.
     pub fn batches(&self) -> u64 {
         self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many pages were asked for.
+    pub fn pages_read(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
     }
 
     /// Returns how many bytes of values the largest answer had.
@@ -198,6 +205,7 @@ impl Store for Mem {
     }
 
     fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
+        self.pages.fetch_add(requests.len() as u64, Ordering::Relaxed);
         let read = |request| self.read(|state| state.page(request));
         let answers: Vec<Result<Page>> = requests.iter().map(read).collect();
         self.note_read(answers.iter().flatten().flat_map(|page| &page.rows));

@@ -1,6 +1,6 @@
 //! How many rows there are.
 
-use super::pages::{Pages, Request};
+use super::pages::{Bucket, First, Pages, Request};
 use super::rows::Scan;
 use crate::ground::Ground;
 use flagstone::remote::{Area, RemoteScan, ScanOrder};
@@ -13,7 +13,7 @@ const SAMPLE: usize = 100;
 const MEASURED: usize = 20;
 /// What Cassandra stores beside the key and the value of a row, about.
 const ROW_BYTES: usize = 40;
-/// The rows of the first bucket that an estimate counts if there are more.
+/// The rows of one bucket that an estimate counts if there are more.
 const COUNTED_MAX: usize = 20_000;
 
 /// Returns the number of rows of a range.
@@ -28,29 +28,38 @@ pub(crate) fn count(ground: &Arc<Ground>, area: Area, range: &KeyRange) -> Resul
     Ok(rows)
 }
 
-/// Returns about how many rows there are: exactly if they are few, else by those of one bucket.
+/// Returns about how many rows there are: exactly if they are few, else by those of one bucket. Of
+/// ranges of keys, the last one may have many more than the others.
 pub(crate) fn about(ground: &Arc<Ground>, area: Area) -> Result<u64> {
-    let first = Some(SAMPLE);
+    let first = First::Rows(SAMPLE);
     let (range, is_reversed, keys_only) = (KeyRange::ALL, false, true);
     let is_ordered = false;
     let request = Request { area, range, is_ordered, is_reversed, keys_only, first };
     let mut pages = Pages::new(ground, request)?;
-    let all = 0..pages.buckets.len();
+    let (all, are_ranges) = (0..pages.buckets.len(), pages.are_in_order());
     pages.read_some(all.clone(), |_bucket| true)?;
     let found: usize = pages.buckets.iter().map(|bucket| bucket.rows.len()).sum();
     if pages.buckets.iter().all(|bucket| bucket.is_done) {
         return Ok(found as u64);
     }
-    while !pages.buckets[0].is_done && pages.buckets[0].rows.len() < COUNTED_MAX {
-        pages.read(&[0])?;
-    }
-    Ok(pages.buckets[0].rows.len().max(found / all.len()) as u64 * all.len() as u64)
+    let mut count = |bucket: usize| -> Result<usize> {
+        // Others may take their place.
+        let has_more = |it: &Bucket| !it.is_done && it.rows.len() < COUNTED_MAX;
+        while pages.buckets.get(bucket).is_some_and(has_more) {
+            pages.read(&[bucket])?;
+        }
+        Ok(pages.buckets.get(bucket).map_or(0, |bucket| bucket.rows.len()))
+    };
+    let last = if are_ranges { count(all.len() - 1)? } else { 0 };
+    let like_first = all.len() - usize::from(are_ranges);
+    let rows = count(0)? * like_first + last;
+    Ok(rows.max(found) as u64)
 }
 
 /// Returns about how many bytes a row has, by the first of each bucket.
 pub(crate) fn mean_bytes(ground: &Arc<Ground>, area: Area) -> Result<u64> {
     let (range, is_reversed, keys_only) = (KeyRange::ALL, false, false);
-    let (is_ordered, first) = (false, Some(MEASURED));
+    let (is_ordered, first) = (false, First::Rows(MEASURED));
     let request = Request { area, range, is_ordered, is_reversed, keys_only, first };
     let mut pages = Pages::new(ground, request)?;
     pages.read_some(0..pages.buckets.len(), |_bucket| true)?;

@@ -1,4 +1,4 @@
-//! Reads of ranges: pages of all buckets, merged in the order of their keys or one after another.
+//! Reads of ranges: pages of buckets, merged in the order of their keys or one after another.
 
 mod count;
 mod pages;

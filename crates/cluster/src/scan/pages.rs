@@ -5,13 +5,13 @@
 //! know, or that is not told, makes it look at the catalog, before any row of the page is used. The
 //! epoch rises before rows are removed, and the catalog before the epoch.
 //!
-//! A generation with another number of buckets is read behind the rows that were read of the old
-//! one: in an order, behind the last one; else behind those of each old bucket.
+//! A generation with another layout is read behind the rows that were read of the old one: in an
+//! order, behind the last one; else behind those of each old bucket.
 
+use crate::catalog::Buckets;
 use crate::ground::{Ground, View, no_answer, pass_fence, place};
 use crate::store::{Freshness, Kind, PageRequest, StoredRow};
 use flagstone::remote::{Area, Shard, shown_key};
-use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, KeyRange, Result, Slice, interrupt};
 use std::collections::VecDeque;
 use std::ops::{Bound, Range};
@@ -29,12 +29,20 @@ const BYTES: usize = 8 << 20;
 pub(super) struct Request {
     pub(super) area: Area,
     pub(super) range: KeyRange,
-    /// Whether the rows of all buckets are merged in the order of their keys.
+    /// Whether the rows come in the order of their keys.
     pub(super) is_ordered: bool,
     pub(super) is_reversed: bool,
     pub(super) keys_only: bool,
     /// The rows of the first page, if known.
-    pub(super) first: Option<usize>,
+    pub(super) first: First,
+}
+
+/// The rows of the first page of each bucket.
+#[derive(Clone, Copy)]
+pub(super) enum First {
+    Rows(usize),
+    /// So many will be taken in all, if that is known.
+    Of(Option<u64>),
 }
 
 /// The rows of a range that were read ahead, by buckets.
@@ -47,12 +55,18 @@ pub(super) struct Pages {
     limit: usize,
     /// In an order, the key of the last row that the scan has returned.
     pub(super) returned: Option<Slice>,
-    /// Without an order, where old buckets have ended of which several are one now.
-    passed: Vec<Vec<Bucket>>,
+    /// Without an order, where old buckets have ended whose rows may be read again.
+    passed: Vec<Passed>,
     /// Whether there are other buckets than the scan knows.
     are_others: bool,
     /// Only buckets are read that documents of this shard can be in.
     shard: Option<Shard>,
+}
+
+/// Buckets of which a scan has read some.
+struct Passed {
+    of: Buckets,
+    buckets: Vec<Bucket>,
 }
 
 #[derive(Default)]
@@ -83,13 +97,36 @@ impl Pages {
             view = ground.reload(Freshness::Settled)?;
             check(ground, &view, request.area)?;
         }
-        let is_done = request.range.is_empty();
-        let bucket = |_| Bucket { is_done, ..Bucket::default() };
-        let buckets = (0..view.note.rows.buckets).map(bucket).collect();
-        let limit = request.first.unwrap_or(FIRST_ROWS).clamp(1, ROWS_MAX);
         let (ground, returned, passed) = (Arc::clone(ground), None, Vec::new());
-        let (are_others, shard) = (false, None);
-        Ok(Self { ground, request, buckets, view, limit, returned, passed, are_others, shard })
+        let (are_others, shard, limit, buckets) = (false, None, 1, Vec::new());
+        let mut pages =
+            Self { ground, request, buckets, view, limit, returned, passed, are_others, shard };
+        pages.buckets.resize_with(pages.of().count() as usize, Bucket::default);
+        pages.leave_out();
+        pages.limit = pages.first().clamp(1, ROWS_MAX);
+        Ok(pages)
+    }
+
+    fn of(&self) -> &Buckets {
+        &self.view.note.rows.buckets
+    }
+
+    /// Returns whether the rows of each bucket come before those of the next one, in the order of
+    /// the scan or in the reverse.
+    pub(super) fn are_in_order(&self) -> bool {
+        self.request.area == Area::Documents && self.of().are_ranges()
+    }
+
+    fn first(&self) -> usize {
+        let most = match self.request.first {
+            First::Rows(rows) => return rows,
+            First::Of(None) => return FIRST_ROWS,
+            First::Of(Some(most)) => most,
+        };
+        let is_merged = self.request.is_ordered && !self.are_in_order();
+        // Twice the share of a bucket is seldom too little.
+        let share = |most: u64| most.saturating_mul(2) / u64::from(self.of().count()) + 6;
+        usize::try_from(if is_merged { share(most) } else { most }).unwrap_or(usize::MAX)
     }
 
     /// Returns, once, whether there are other buckets since the last reading. Then it has read
@@ -106,14 +143,25 @@ impl Pages {
     /// Reads none of the buckets that no document of the shard is in.
     pub(super) fn of_shard(&mut self, shard: Option<Shard>) {
         self.shard = shard;
-        self.leave_to_others();
+        self.leave_out();
     }
 
-    fn leave_to_others(&mut self) {
-        let Some(shard) = self.shard else { return };
-        let all = self.buckets.len() as u32;
+    /// Leaves out the buckets that none of the rows is in.
+    fn leave_out(&mut self) {
+        let (of, left) = (self.of(), self.behind(self.returned.as_ref()));
+        let met = match self.request.area {
+            _ if left.is_empty() => 0..0,
+            Area::Documents => of.meeting(&left),
+            Area::Index(_) => 0..of.count(),
+        };
+        let shard = match of {
+            Buckets::Hash(all) => self.shard.map(|shard| (shard, *all)),
+            // The keys of a range are in all shards.
+            Buckets::Ranges(_) => None,
+        };
         for (number, bucket) in (0..).zip(&mut self.buckets) {
-            bucket.is_done |= !shard.may_be_in(number, all);
+            let is_of = shard.is_none_or(|(shard, all)| shard.may_be_in(number, all));
+            bucket.is_done |= !is_of || !met.contains(&number);
         }
     }
 
@@ -149,13 +197,14 @@ impl Pages {
             let fenced = pages.iter().any(|page| page.epoch.is_some_and(|epoch| epoch < 0));
             // An epoch that lags behind is not yet raised: its rows are all there.
             if fenced || pages.iter().any(|page| page.epoch.is_none() || page.epoch > known) {
-                let generation = self.view.note.rows;
+                let before = Arc::clone(&self.view);
                 self.look(fenced)?;
-                if self.view.note.rows.buckets != generation.buckets {
-                    self.divide();
+                let (before, now) = (&before.note.rows, &self.view.note.rows);
+                if now.buckets != before.buckets {
+                    self.divide(&before.buckets);
                     return Ok(());
                 }
-                if self.view.note.rows != generation {
+                if now.number != before.number {
                     continue;
                 }
             }
@@ -189,49 +238,54 @@ impl Pages {
     }
 
     fn request_of(&self, bucket: usize) -> PageRequest {
-        let Request { area, range, is_reversed, keys_only, .. } = &self.request;
-        let mut range = range.clone();
-        if let Some(last) = &self.buckets[bucket].last {
-            let side = if *is_reversed { &mut range.end } else { &mut range.start };
-            *side = Bound::Excluded(last.to_vec());
-        }
+        let Request { area, is_reversed, keys_only, .. } = self.request;
         PageRequest {
             partition: self.view.partition(bucket as u32),
-            kind: kind_of(*area),
-            range,
-            is_reversed: *is_reversed,
+            kind: kind_of(area),
+            range: self.behind(self.buckets[bucket].last.as_ref()),
+            is_reversed,
             limit: self.limit,
-            keys_only: *keys_only,
+            keys_only,
         }
     }
 
-    /// Goes on in a generation with another number of buckets.
-    fn divide(&mut self) {
+    /// Returns the part of the range behind a key.
+    fn behind(&self, last: Option<&Slice>) -> KeyRange {
+        let mut range = self.request.range.clone();
+        if let Some(last) = last {
+            let is_reversed = self.request.is_reversed;
+            let side = if is_reversed { &mut range.end } else { &mut range.start };
+            *side = Bound::Excluded(last.to_vec());
+        }
+        range
+    }
+
+    /// Goes on in a generation with another layout than `old`.
+    fn divide(&mut self, old: &Buckets) {
         self.are_others = true;
-        let now = self.view.note.rows.buckets as usize;
-        let mut before = std::mem::take(&mut self.buckets);
+        let (view, mut before) = (Arc::clone(&self.view), std::mem::take(&mut self.buckets));
+        let new = &view.note.rows.buckets;
         if self.request.is_ordered {
             let last = self.returned.clone();
-            self.buckets.resize_with(now, || Bucket { last: last.clone(), ..Bucket::default() });
-            self.leave_to_others();
-            return;
+            let bucket = || Bucket { last: last.clone(), ..Bucket::default() };
+            self.buckets.resize_with(new.count() as usize, bucket);
+        } else {
+            let is_sorted = self.request.area == Area::Documents && old.are_ranges();
+            for number in 0..new.count() {
+                let parents = parents(old, &before, (new, number));
+                self.buckets.push(begun(&parents, is_sorted));
+            }
+            let now = self.buckets.len();
+            for (at, bucket) in before.iter_mut().enumerate() {
+                self.buckets[at % now].rows.append(&mut bucket.rows);
+            }
+            let are_by_hash = !old.are_ranges() && !new.are_ranges();
+            // Then each new bucket begins where its only parent has ended.
+            if !are_by_hash || new.count() < old.count() {
+                self.passed.push(Passed { of: old.clone(), buckets: before });
+            }
         }
-        // An old bucket has the rows of the new ones whose numbers have the same remainder.
-        let few = before.len().min(now);
-        for at in 0..now {
-            let parents = || before.iter().skip(at % few).step_by(few);
-            let left = || parents().filter(|parent| !parent.is_done);
-            let last = left().map(|parent| parent.last.clone()).min().flatten();
-            let is_done = left().next().is_none();
-            self.buckets.push(Bucket { last, is_done, ..Bucket::default() });
-        }
-        for (at, bucket) in before.iter_mut().enumerate() {
-            self.buckets[at % now].rows.append(&mut bucket.rows);
-        }
-        if now < before.len() {
-            self.passed.push(before);
-        }
-        self.leave_to_others();
+        self.leave_out();
     }
 
     /// Looks at the catalog. The scan goes on in a new generation behind the rows it has read.
@@ -251,13 +305,44 @@ impl Pages {
     }
 }
 
+/// Returns the old buckets that can have had rows of a new one.
+fn parents<'b>(
+    old: &Buckets,
+    before: &'b [Bucket],
+    (new, number): (&Buckets, u32),
+) -> Vec<&'b Bucket> {
+    let (first, step, end) = match (old, new) {
+        // The numbers of both have the same remainder.
+        (Buckets::Hash(old), Buckets::Hash(new)) => {
+            let few = (*old).min(*new);
+            (number % few, few, *old)
+        }
+        (Buckets::Ranges(_), Buckets::Ranges(_)) => {
+            let met = old.meeting(&new.range_of(number));
+            (met.start, 1, met.end)
+        }
+        _ => (0, 1, old.count()),
+    };
+    before[..end as usize].iter().skip(first as usize).step_by(step as usize).collect()
+}
+
+/// Returns a new bucket that begins where none of the rows before it is missed: what was read of
+/// it is left out later. `is_sorted` if the rows of each parent come before those of the next one.
+fn begun(parents: &[&Bucket], is_sorted: bool) -> Bucket {
+    let is_done = parents.iter().all(|parent| parent.is_done);
+    let last = if is_sorted {
+        // Up to the first one that is not read to its end.
+        let end = parents.iter().position(|parent| !parent.is_done).unwrap_or(parents.len());
+        parents.iter().take(end + 1).rev().find_map(|parent| parent.last.clone())
+    } else {
+        let left = parents.iter().filter(|parent| !parent.is_done);
+        left.map(|parent| parent.last.clone()).min().flatten()
+    };
+    Bucket { last, is_done, ..Bucket::default() }
+}
+
 /// Returns whether a row is one that was read of an old bucket.
-fn has_passed(
-    view: &View,
-    request: &Request,
-    passed: &[Vec<Bucket>],
-    row: &StoredRow,
-) -> Result<bool> {
+fn has_passed(view: &View, request: &Request, passed: &[Passed], row: &StoredRow) -> Result<bool> {
     let of_entry;
     let key = match request.area {
         Area::Documents => &row.key[..],
@@ -269,8 +354,8 @@ fn has_passed(
             &of_entry[..]
         }
     };
-    Ok(passed.iter().any(|buckets| {
-        let bucket = &buckets[key_hash(key, 0) as usize % buckets.len()];
+    Ok(passed.iter().any(|Passed { of, buckets }| {
+        let bucket = &buckets[of.bucket_of(key) as usize];
         bucket.is_done || bucket.last.as_ref().is_some_and(|last| row.key <= *last)
     }))
 }

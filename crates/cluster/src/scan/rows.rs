@@ -1,6 +1,6 @@
 //! The rows of a range, one after another.
 
-use super::pages::{Pages, Request};
+use super::pages::{First, Pages, Request};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::Ground;
 use crate::store::StoredRow;
@@ -27,8 +27,18 @@ pub(crate) struct Scan {
 enum Next {
     /// The first rows of the buckets, in their order. One whose rows are used up is not in it.
     Merged(BinaryHeap<Head>),
-    /// This bucket's, and then those behind it, but at most [`WINDOW`] are read at once.
+    /// This bucket's, and then those of the buckets that come behind it in the scan. Without an
+    /// order, [`WINDOW`] of them are read at once.
     Bucket(usize),
+}
+
+/// What became of a look for the next row.
+enum Found {
+    /// It is of this bucket.
+    Row(usize, StoredRow),
+    End,
+    /// There are other buckets now.
+    Others,
 }
 
 /// The first row of a bucket.
@@ -72,23 +82,12 @@ impl Scan {
         most: Option<u64>,
         keys_only: bool,
     ) -> Result<Self> {
-        let buckets = u64::from(ground.view().note.rows.buckets);
-        let first = |most: u64| match order {
-            // Twice the share of a bucket is seldom too little.
-            ScanOrder::Ascending | ScanOrder::Descending => {
-                most.saturating_mul(2) / buckets.max(1) + 6
-            }
-            ScanOrder::Any => most,
-        };
-        let first = most.map(|most| usize::try_from(first(most)).unwrap_or(usize::MAX));
         let is_reversed = order == ScanOrder::Descending;
         let (range, is_ordered) = (range.clone(), order != ScanOrder::Any);
+        let first = First::Of(most);
         let request = Request { area, range, is_ordered, is_reversed, keys_only, first };
-        let next = match order {
-            ScanOrder::Any => Next::Bucket(0),
-            _ => Next::Merged(BinaryHeap::new()),
-        };
         let (pages, now) = (Pages::new(ground, request)?, ground.now());
+        let next = Next::of(&pages);
         Ok(Self { pages, next, now, key: Slice::EMPTY, value: Slice::EMPTY, expiry: None })
     }
 
@@ -99,23 +98,33 @@ impl Scan {
     }
 
     fn next_row(&mut self) -> Result<Option<(usize, StoredRow)>> {
-        if matches!(self.next, Next::Merged(_)) { self.next_merged() } else { self.next_any() }
+        loop {
+            let found = match self.next {
+                Next::Merged(_) => self.next_merged()?,
+                Next::Bucket(at) => self.next_in_turn(at)?,
+            };
+            match found {
+                Found::Row(bucket, row) => return Ok(Some((bucket, row))),
+                Found::End => return Ok(None),
+                Found::Others => self.next = Next::of(&self.pages),
+            }
+        }
     }
 
-    fn next_merged(&mut self) -> Result<Option<(usize, StoredRow)>> {
-        let Next::Merged(heads) = &mut self.next else { return Ok(None) };
+    fn next_merged(&mut self) -> Result<Found> {
+        let Next::Merged(heads) = &mut self.next else { return Ok(Found::Others) };
         let is_reversed = self.pages.request.is_reversed;
         if heads.is_empty() {
-            // The first call, or the end, or there are other buckets now.
+            // The first call, or the end.
             self.pages.read_all(|bucket| bucket.rows.is_empty())?;
-            while self.pages.are_others() {
-                self.pages.read_all(|bucket| bucket.rows.is_empty())?;
+            if self.pages.are_others() {
+                return Ok(Found::Others);
             }
             for (bucket, of) in self.pages.buckets.iter_mut().enumerate() {
                 heads.extend(of.rows.pop_front().map(|row| Head { row, bucket, is_reversed }));
             }
         }
-        let Some(Head { row, bucket, .. }) = heads.pop() else { return Ok(None) };
+        let Some(Head { row, bucket, .. }) = heads.pop() else { return Ok(Found::End) };
         self.pages.returned = Some(row.key.clone());
         if self.pages.buckets[bucket].rows.is_empty() {
             // Others will soon be used up, too.
@@ -124,32 +133,52 @@ impl Scan {
                 self.pages.read_all(|bucket| bucket.rows.len() <= few)?;
             }
             if self.pages.are_others() {
-                heads.clear();
-                return Ok(Some((bucket, row)));
+                self.next = Next::of(&self.pages);
+                return Ok(Found::Row(bucket, row));
             }
         }
         let next = self.pages.buckets[bucket].rows.pop_front();
         heads.extend(next.map(|row| Head { row, bucket, is_reversed }));
-        Ok(Some((bucket, row)))
+        Ok(Found::Row(bucket, row))
     }
 
-    fn next_any(&mut self) -> Result<Option<(usize, StoredRow)>> {
-        let Next::Bucket(at) = &mut self.next else { return Ok(None) };
-        while let Some(bucket) = self.pages.buckets.get_mut(*at) {
+    /// Returns the next row of the bucket `at`, or of those behind it.
+    fn next_in_turn(&mut self, mut at: usize) -> Result<Found> {
+        let Request { is_ordered, is_reversed, .. } = self.pages.request;
+        let all = self.pages.buckets.len();
+        while at < all {
+            self.next = Next::Bucket(at);
+            let number = if is_reversed { all - 1 - at } else { at };
+            let bucket = &mut self.pages.buckets[number];
             if let Some(row) = bucket.rows.pop_front() {
-                return Ok(Some((*at, row)));
+                if is_ordered {
+                    self.pages.returned = Some(row.key.clone());
+                }
+                return Ok(Found::Row(number, row));
             }
             if bucket.is_done {
-                *at += 1;
+                at += 1;
                 continue;
             }
-            let window = *at..(*at + WINDOW).min(self.pages.buckets.len());
+            let window = if is_ordered { 1 } else { WINDOW };
+            let window = number..(number + window).min(all);
             self.pages.read_some(window, |bucket| bucket.rows.is_empty())?;
             if self.pages.are_others() {
-                *at = 0;
+                return Ok(Found::Others);
             }
         }
-        Ok(None)
+        Ok(Found::End)
+    }
+}
+
+impl Next {
+    /// Where a scan begins, or goes on behind the last row that it has returned.
+    fn of(pages: &Pages) -> Self {
+        if pages.request.is_ordered && !pages.are_in_order() {
+            Self::Merged(BinaryHeap::new())
+        } else {
+            Self::Bucket(0)
+        }
     }
 }
 

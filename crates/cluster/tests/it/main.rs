@@ -16,6 +16,7 @@ mod model;
 mod nodes;
 mod outcomes;
 mod plans;
+mod ranges;
 mod rebalances;
 mod scans;
 mod shards;

@@ -1,15 +1,15 @@
-//! Random writes, changes of indexes and of the number of buckets, clears and restarts of processes
-//! by several threads of two processes, over a store with faults, compared with what the threads
-//! know of their own documents.
+//! Random writes, changes of indexes and of the layout, clears and restarts of processes by several
+//! threads of two processes, over a store with faults, compared with what the threads know of their
+//! own documents.
 //!
 //! Each document of `owned` is written by one thread, which knows what may be stored: the last
 //! acknowledged state, and those of unknown writes since. Those of `counted` are incremented by all
 //! threads and never cleared.
 
-use crate::support::{by_n, calm, connect, keys_of, random_document};
+use crate::support::{by_n, calm, connect, is_too_few, keys_of, random_document};
 use flagstone::{Collection, Database, DocumentMut, ErrorKind, Index, Json, Patch, Space, Value};
-use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Faults, Mem};
+use flagstone_cluster::{Cluster, Layout};
 use flagstone_testkit::{Rng, rounds, seed};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -201,15 +201,20 @@ impl Writer<'_> {
 
     /// Divides a collection, or stops on the way.
     fn rebalance(&mut self) {
-        let (name, buckets) = (*self.rng.pick(&["owned", "counted"]), 1 << self.rng.below(6));
+        let (name, power) = (*self.rng.pick(&["owned", "counted"]), self.rng.below(6));
+        let layout = match self.rng.below(2) {
+            0 => Layout::Hash(1 << power),
+            _ => Layout::Ranges(1 + power as u32),
+        };
         let mut pages = self.rng.below(30);
-        let divided = self.cluster.rebalance(name, buckets, |_| {
+        let divided = self.cluster.rebalance(name, layout, |_| {
             pages = pages.saturating_sub(1);
             if pages == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        // An index may be incomplete.
+        // An index may be incomplete, or the documents few.
         if let Err(error) = divided {
-            assert!(error.kind() == ErrorKind::Busy || outcome::<()>(Err(error)) != Some(true));
+            let is_refused = error.kind() == ErrorKind::Busy || is_too_few(&error);
+            assert!(is_refused || outcome::<()>(Err(error)) != Some(true));
         }
     }
 
@@ -332,9 +337,10 @@ fn round(seed: u64, steps: u64) {
         }
         // A build that was cut short may be in the way.
         let watch = |_| ControlFlow::Continue(());
-        match cluster.rebalance("owned", [8, 32][turn], watch).map_err(|error| error.kind()) {
+        let layout = [Layout::Hash(8), Layout::Ranges(3)][turn];
+        match cluster.rebalance("owned", layout, watch) {
             Ok(done) => assert!(done.is_continue()),
-            Err(kind) => assert_eq!(kind, ErrorKind::Busy),
+            Err(error) => assert!(error.kind() == ErrorKind::Busy || is_too_few(&error), "{error}"),
         }
     }
 }

@@ -1,12 +1,15 @@
-//! Collections that get another number of buckets while they are read and written.
+//! Collections that get another layout while they are read and written.
 
 use crate::support::{
     Hooked, Hooks, Meanwhile, by_n, calm, collection, connect, fill, found, keys_of, n_of,
-    rebalance,
+    rebalance, stored_key,
 };
 use flagstone::query::Hint;
+use flagstone::remote::{Area, ScanOrder};
 use flagstone::{Collection, DocumentMut, Error, ErrorKind, Index, Json, Space, internal};
+use flagstone_base::KeyRange;
 use flagstone_cluster::Cluster;
+use flagstone_cluster::Layout::{self, Hash, Ranges};
 use flagstone_cluster::mem::{Fate, Faults, Mem};
 use flagstone_cluster::store::{Batch, Change, Kind, Partition};
 use flagstone_testkit::{Rng, rounds, seed};
@@ -27,12 +30,18 @@ fn generations(mem: &Mem) -> BTreeMap<i32, usize> {
     generations
 }
 
+const fn count_of(layout: Layout) -> usize {
+    match layout {
+        Hash(buckets) | Ranges(buckets) => buckets as usize,
+    }
+}
+
 fn tags(key: u64) -> Json<String> {
     Json(format!(r#"{{"n":{key},"tags":["a{}","b"]}}"#, key % 7))
 }
 
 #[test]
-fn all_processes_go_on_with_another_number_of_buckets() {
+fn all_processes_go_on_with_another_layout() {
     let mem = Arc::new(Mem::new());
     let ((a, documents), (_b, other)) = (collection(&mem), collection(&mem));
     (0..700).for_each(|key| documents.put(key, tags(key)).unwrap());
@@ -42,16 +51,26 @@ fn all_processes_go_on_with_another_number_of_buckets() {
     internal::remote_of(&documents).unwrap().put_marks(vec![mark]).unwrap();
     let page = documents.find("{}").sort("-n").page(300).unwrap();
     let mut count = 700;
-    for buckets in [64, 4, 4, 1, 32] {
+    for layout in [
+        Hash(64),
+        Ranges(5),
+        Hash(4),
+        Hash(4),
+        Ranges(64),
+        Ranges(7),
+        Ranges(7),
+        Hash(1),
+        Ranges(1),
+        Hash(32),
+    ] {
         let mut seen = Vec::new();
         let watch = |copied| {
             seen.push(copied);
             ControlFlow::Continue(())
         };
-        assert!(a.rebalance("c", buckets, watch).unwrap().is_continue());
+        assert!(a.rebalance("c", layout, watch).unwrap().is_continue());
         assert!(seen.is_sorted());
-        let generations = generations(&mem);
-        assert_eq!(generations.values().copied().collect::<Vec<_>>(), [buckets as usize]);
+        assert_eq!(generations(&mem).into_values().collect::<Vec<_>>(), [count_of(layout)]);
         for documents in [&other, &documents, &collection(&mem).1] {
             documents.put(count, tags(count)).unwrap();
             assert!(documents.update(count, |it: &mut DocumentMut| it.inc("m", 1)).unwrap());
@@ -76,37 +95,57 @@ fn all_processes_go_on_with_another_number_of_buckets() {
 fn what_cannot_be_is_refused() {
     let mem = Arc::new(Mem::new());
     let (cluster, _documents) = collection(&mem);
-    for buckets in [0, 3, 1 << 13] {
-        let refused = rebalance(&cluster, buckets).unwrap_err();
+    let power = "a collection cannot have {} buckets: expected a power of two up to 4096";
+    let any = "a collection cannot have {} ranges of keys: expected 1 to 4096";
+    let few = "collection \"c\" cannot be divided into {} ranges of keys: 0 keys that differ in \
+               their first 256 bytes were found. Ask for fewer ranges";
+    for (layout, text) in [
+        (Hash(0), power),
+        (Hash(3), power),
+        (Hash(1 << 13), power),
+        (Ranges(0), any),
+        (Ranges(4097), any),
+        (Ranges(2), few),
+    ] {
+        let refused = rebalance(&cluster, layout).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-        assert!(refused.to_string().contains("a power of two up to 4096"), "{refused}");
+        assert_eq!(refused.to_string(), text.replace("{}", &count_of(layout).to_string()));
     }
-    let refused = cluster.rebalance("d", 16, |_| ControlFlow::Continue(())).unwrap_err();
+    let refused = cluster.rebalance("d", Hash(16), |_| ControlFlow::Continue(())).unwrap_err();
     assert!(refused.to_string().contains("there is no collection \"d\""), "{refused}");
     assert_eq!(cluster.collections().unwrap(), ["c"]);
 }
 
-/// Returns a collection of so many buckets.
-fn sized(mem: &Arc<Mem>, buckets: u32) -> (Cluster, Collection) {
+/// Returns a collection of this layout, with the documents `0..count`.
+fn laid_out(mem: &Arc<Mem>, layout: Layout, count: u64) -> (Cluster, Collection) {
     let (cluster, documents) = collection(mem);
-    rebalance(&cluster, buckets).unwrap();
+    fill(&documents, count);
+    rebalance(&cluster, layout).unwrap();
     (cluster, documents)
 }
+
+/// From each kind of layout into each.
+const MOVES: [(Layout, Layout); 5] = [
+    (Hash(2), Hash(4)),
+    (Hash(4), Hash(1)),
+    (Hash(2), Ranges(3)),
+    (Ranges(3), Hash(2)),
+    (Ranges(3), Ranges(5)),
+];
 
 /// Whichever changes fail, one of both layouts is whole, and the next call completes or gives up.
 #[test]
 fn a_rebalance_that_was_cut_short_leaves_the_old_or_the_new_one() {
-    for (from, to) in [(2, 4), (4, 1)] {
+    for (from, to) in MOVES {
         let (mut ends, mut complete) = (BTreeSet::new(), 0);
         for done in 0.. {
             let mem = Arc::new(Mem::new());
-            let (cluster, documents) = sized(&mem, from);
+            let (cluster, documents) = laid_out(&mem, from, 30);
             documents.create_index("by n", by_n()).unwrap();
             let indexes = 1 + done as u64 % 2;
             if indexes == 2 {
                 documents.create_index("unique", by_n().unique()).unwrap();
             }
-            fill(&documents, 30);
             let mut plan = vec![Fate::Answered; done];
             plan.resize(done + 100, Fate::Unavailable);
             mem.plan(&plan);
@@ -120,12 +159,12 @@ fn a_rebalance_that_was_cut_short_leaves_the_old_or_the_new_one() {
                 handle.put(5, Json(r#"{"n":-5}"#)).unwrap();
             }
             assert!(there.remove(4).unwrap());
-            // By the number that it has it is given up, by another one it begins anew.
-            let next = [to, from, 8][done % 3];
+            // By the layout that it has it is given up, by another one it begins anew.
+            let next = [to, from, Hash(8)][done % 3];
             if let Err(busy) = rebalance(&other, next) {
                 let text = busy.to_string();
-                assert!(next == 8 && busy.kind() == ErrorKind::Busy, "{text}");
-                assert!(text.contains(&format!("divided into {to} buckets: divide")), "{text}");
+                assert!(next == Hash(8) && busy.kind() == ErrorKind::Busy, "{text}");
+                assert!(text.contains(&format!("divided into {to}: divide it again")), "{text}");
                 rebalance(&other, from).unwrap();
                 rebalance(&other, next).unwrap();
             }
@@ -147,47 +186,55 @@ fn a_rebalance_that_was_cut_short_leaves_the_old_or_the_new_one() {
 /// The same, when the answers are lost although the changes are made.
 #[test]
 fn a_rebalance_goes_on_without_answers() {
-    for at in 0..60 {
+    for ((from, to), at) in MOVES.into_iter().flat_map(|of| (0..60).map(move |at| (of, at))) {
         let mem = Arc::new(Mem::new());
-        let (cluster, documents) = sized(&mem, 2);
+        let (cluster, documents) = laid_out(&mem, from, 30);
         documents.create_index("by n", by_n()).unwrap();
         let indexes = 1 + at as u64 % 2;
         if indexes == 2 {
             documents.create_index("unique", by_n().unique()).unwrap();
         }
-        fill(&documents, 30);
         let mut plan = vec![Fate::Answered; at];
         plan.extend([[Fate::Unanswered, Fate::Late, Fate::Unfinished][at % 3]; 3]);
         mem.plan(&plan);
-        let _done = rebalance(&cluster, 8);
+        let _done = rebalance(&cluster, to);
         mem.plan(&[]);
         assert!(documents.remove(4).unwrap());
         mem.deliver();
-        rebalance(&cluster, 8).unwrap();
+        rebalance(&cluster, to).unwrap();
         mem.deliver();
         assert_eq!((documents.count().unwrap(), n_of(&documents, 4)), (29, None));
         assert_eq!(documents.verify_indexes().unwrap().entries, indexes * 29);
     }
 }
 
-/// The rows that it read last may be removed already because the copy is complete: they are not
-/// removed from the copy, too.
 #[test]
 fn a_process_that_copies_slowly_spoils_no_complete_copy() {
-    for (done, removes) in (0..32).flat_map(|done| [(done, true), (done, false)]) {
+    copy_slowly((0..32).map(|done| (Hash(2), Hash(1), done)));
+}
+
+#[test]
+fn a_process_that_copies_slowly_spoils_no_complete_copy_of_ranges() {
+    let moves = [(Hash(2), Ranges(2)), (Ranges(2), Hash(1))].into_iter();
+    copy_slowly(moves.flat_map(|(from, to)| (0..40).step_by(9).map(move |done| (from, to, done))));
+}
+
+/// The rows that it read last may be removed already because the copy is complete: they are not
+/// removed from the copy, too.
+fn copy_slowly(moves: impl Iterator<Item = (Layout, Layout, usize)>) {
+    for ((from, to, done), removes) in moves.flat_map(|one| [(one, true), (one, false)]) {
         for at in 0.. {
             let mem = Arc::new(Mem::new());
-            let (cluster, documents) = sized(&mem, 2);
+            let (cluster, documents) = laid_out(&mem, from, 6);
             let index = if done % 4 == 0 { by_n().unique() } else { by_n() };
             documents.create_index("by n", index).unwrap();
-            fill(&documents, 6);
-            begun(&cluster, 1);
+            begun(&cluster, to);
             documents.put(3, Json(r#"{"n":33}"#)).unwrap();
             if removes {
                 assert!(documents.remove(4).unwrap());
             }
             mem.plan(&[vec![Fate::Answered; done], vec![Fate::Unavailable; 100]].concat());
-            let cut_short = rebalance(&cluster, 1).is_err();
+            let cut_short = rebalance(&cluster, to).is_err();
             mem.plan(&[]);
             let has_happened = Arc::new(AtomicBool::new(false));
             let happens = {
@@ -195,7 +242,7 @@ fn a_process_that_copies_slowly_spoils_no_complete_copy() {
                     (collection(&mem), Arc::clone(&has_happened));
                 Box::new(move || {
                     happened.store(true, Ordering::SeqCst);
-                    rebalance(&cluster, 1).unwrap();
+                    rebalance(&cluster, to).unwrap();
                     if removes {
                         documents.put(7, Json(r#"{"n":7}"#)).unwrap();
                         assert!(documents.remove(2).unwrap());
@@ -205,7 +252,7 @@ fn a_process_that_copies_slowly_spoils_no_complete_copy() {
             let slow = Meanwhile { left: AtomicU64::new(at), happens };
             let slow = Cluster::over(Hooked::over(Arc::clone(&mem) as _, slow)).unwrap();
             let [before, after] = [(); 2].map(|()| {
-                let _given_up = rebalance(&slow, 1);
+                let _given_up = rebalance(&slow, to);
                 found(&documents, "{}")
             });
             let count = if removes { 5 } else { 6 };
@@ -229,58 +276,70 @@ fn a_process_that_copies_slowly_spoils_no_complete_copy() {
 /// A copy that was sent by a process that ended, and comes when its document is removed.
 #[test]
 fn a_late_copy_does_not_bring_a_document_back() {
-    let mut came = 0;
-    for done in 0..40 {
-        let mem = Arc::new(Mem::new());
-        let (cluster, documents) = sized(&mem, 1);
-        documents.put(1, Json(r#"{"n":1}"#)).unwrap();
-        begun_late(&mem, &cluster);
-        assert!(documents.remove(1).unwrap());
-        mem.plan(&[vec![Fate::Answered; done], vec![Fate::Unavailable; 100]].concat());
-        came += u32::from(rebalance(&connect(&mem), 2).is_ok());
-        mem.plan(&[]);
-        mem.deliver();
-        for turn in 0..2 {
-            assert_eq!(documents.count().unwrap(), 0, "cut after {done}, {turn}");
-            rebalance(&connect(&mem), 2).unwrap();
+    for (from, to) in [(Hash(1), Hash(2)), (Hash(1), Ranges(1)), (Ranges(1), Hash(2))] {
+        let mut came = 0;
+        for done in 0..40 {
+            let mem = Arc::new(Mem::new());
+            let (cluster, documents) = laid_out(&mem, from, 1);
+            begun_late(&mem, &cluster, to);
+            assert!(documents.remove(0).unwrap());
+            mem.plan(&[vec![Fate::Answered; done], vec![Fate::Unavailable; 100]].concat());
+            came += u32::from(rebalance(&connect(&mem), to).is_ok());
+            mem.plan(&[]);
+            mem.deliver();
+            for turn in 0..2 {
+                assert_eq!(documents.count().unwrap(), 0, "cut after {done}, {turn}");
+                rebalance(&connect(&mem), to).unwrap();
+            }
         }
+        assert!(came > 0);
     }
-    assert!(came > 0);
 }
 
 /// Begins a rebalance, whose first copy comes late, and of which nothing is answered then.
-fn begun_late(mem: &Mem, cluster: &Cluster) {
+fn begun_late(mem: &Mem, cluster: &Cluster, to: Layout) {
     let before = mem.batches();
     mem.before_batches(move |mem, number| {
         if number == before {
             mem.plan(&[vec![Fate::Late], vec![Fate::Unavailable; 100]].concat());
         }
     });
-    rebalance(cluster, 2).unwrap_err();
+    rebalance(cluster, to).unwrap_err();
     mem.plan(&[]);
 }
 
 /// A rebalance that stops behind the first pages.
-fn begun(cluster: &Cluster, buckets: u32) {
-    let stopped = cluster.rebalance("c", buckets, |_| ControlFlow::Break(()));
+fn begun(cluster: &Cluster, to: Layout) {
+    let stopped = cluster.rebalance("c", to, |copied| {
+        // Before, it reads keys to choose ranges.
+        if copied > 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
     assert!(stopped.unwrap().is_break());
+}
+
+/// How a move from 16 buckets to 64 ends.
+const fn ends(to: Layout) -> &'static str {
+    match to {
+        Hash(_) => "with --buckets 64 completes it, and with --buckets 16 gives it up",
+        Ranges(_) => "with --buckets 64 --ranges completes it, and with --buckets 16 gives it up",
+    }
 }
 
 /// It began again, and the other one did, too.
 #[test]
 fn a_call_whose_move_was_given_up_ends() {
-    for at in [1, 3] {
+    for (at, to) in [(1, Hash(64)), (2, Hash(64)), (1, Ranges(64)), (9, Ranges(64))] {
         let mem = Arc::new(Mem::new());
         let ((a, documents), (b, _)) = (collection(&mem), collection(&mem));
         fill(&documents, 1_000);
         let mut pages = 0;
-        let ended = a.rebalance("c", 64, |_| {
-            pages += 1;
+        let ended = a.rebalance("c", to, |copied| {
+            pages += u32::from(copied > 0);
             if pages == at {
-                let busy = rebalance(&b, 32).unwrap_err();
+                let busy = rebalance(&b, Hash(32)).unwrap_err();
                 assert_eq!(busy.kind(), ErrorKind::Busy);
-                assert!(busy.to_string().contains("with --buckets 64 completes it"), "{busy}");
-                rebalance(&b, 16).unwrap();
+                assert!(busy.to_string().contains(ends(to)), "{busy}");
+                rebalance(&b, Hash(16)).unwrap();
             }
             ControlFlow::Continue(())
         });
@@ -289,7 +348,7 @@ fn a_call_whose_move_was_given_up_ends() {
         assert!(ended.to_string().contains("given up to divide collection \"c\" into 64"));
         assert_eq!(generations(&mem).into_values().collect::<Vec<_>>(), [16]);
         assert_eq!(documents.count().unwrap(), 1_000);
-        rebalance(&a, 64).unwrap();
+        rebalance(&a, to).unwrap();
         assert_eq!((documents.count().unwrap(), generations(&mem).len()), (1_000, 1));
     }
 }
@@ -309,56 +368,61 @@ impl Hooks for Deletes {
 /// Each row that is deleted alone leaves a tombstone: Cassandra reads no more than 100,000 of them.
 #[test]
 fn what_writers_note_is_not_deleted_row_by_row() {
-    let mem = Arc::new(Mem::new());
-    let (_a, documents) = collection(&mem);
-    fill(&documents, 2_000);
-    let deletes = Deletes::default();
-    let cluster = Hooked::over(Arc::clone(&mem) as _, deletes.clone());
-    let cluster = Cluster::over(cluster).unwrap();
-    let mut turns = 0;
-    let watch = |_| {
-        turns += 1;
-        if turns == 1 {
-            (0..2_000).for_each(|key| documents.put(key, Json(r#"{"n":-1}"#)).unwrap());
-        }
-        ControlFlow::Continue(())
-    };
-    assert!(cluster.rebalance("c", 4, watch).unwrap().is_continue());
-    assert_eq!(found(&documents, r#"{"n":-1}"#).len(), 2_000);
-    assert_eq!(deletes.0.load(Ordering::Relaxed), 0);
+    for to in [Hash(4), Ranges(4)] {
+        let mem = Arc::new(Mem::new());
+        let (_a, documents) = collection(&mem);
+        fill(&documents, 2_000);
+        let deletes = Deletes::default();
+        let cluster = Hooked::over(Arc::clone(&mem) as _, deletes.clone());
+        let cluster = Cluster::over(cluster).unwrap();
+        let mut turns = 0;
+        let watch = |copied| {
+            turns += u32::from(copied > 0);
+            if turns == 1 {
+                (0..2_000).for_each(|key| documents.put(key, Json(r#"{"n":-1}"#)).unwrap());
+            }
+            ControlFlow::Continue(())
+        };
+        assert!(cluster.rebalance("c", to, watch).unwrap().is_continue());
+        assert_eq!(found(&documents, r#"{"n":-1}"#).len(), 2_000);
+        assert_eq!(deletes.0.load(Ordering::Relaxed), 0);
+    }
 }
 
 #[test]
 fn indexes_are_not_changed_meanwhile() {
+    [Hash(64), Ranges(64)].into_iter().for_each(change_indexes_meanwhile);
+}
+
+fn change_indexes_meanwhile(to: Layout) {
     let mem = Arc::new(Mem::new());
     let ((cluster, documents), (_b, other)) = (collection(&mem), collection(&mem));
     fill(&documents, 100);
     documents.create_index("by n", by_n()).unwrap();
-    begun(&cluster, 64);
+    begun(&cluster, to);
     for documents in [&documents, &other] {
         let busy = documents.create_index("by m", Index::on("$.m")).unwrap_err();
         assert_eq!(busy.kind(), ErrorKind::Busy);
-        let text = busy.to_string();
-        assert!(text.contains("with --buckets 64 completes it") && text.contains("--buckets 16"));
+        assert!(busy.to_string().contains(ends(to)), "{busy}");
         assert_eq!(documents.drop_index("by n").unwrap_err().kind(), ErrorKind::Busy);
         documents.create_index("by n", by_n()).unwrap();
         fill(documents, 120);
     }
-    rebalance(&cluster, 16).unwrap();
+    rebalance(&cluster, Hash(16)).unwrap();
     let rows = mem.partitions().into_iter().flat_map(|place| mem.all_rows(place));
     assert!(rows.into_iter().all(|(kind, _)| kind.0 > -5), "nothing is noted any more");
     documents.create_index("by m", Index::on("$.m")).unwrap();
     assert_eq!(other.verify_indexes().unwrap().entries, 240);
-    rebalance(&cluster, 64).unwrap();
+    rebalance(&cluster, to).unwrap();
     assert_eq!(other.verify_indexes().unwrap().entries, 240);
     // The copies of a build that goes on would lack entries.
     mem.plan(&[vec![Fate::Answered; 20], vec![Fate::Unavailable; 60]].concat());
     documents.create_index("by x", Index::on("$.x")).unwrap_err();
     mem.plan(&[]);
-    let busy = rebalance(&cluster, 8).unwrap_err();
+    let busy = rebalance(&cluster, Hash(8)).unwrap_err();
     assert!(busy.kind() == ErrorKind::Busy && busy.to_string().contains("\"by x\""), "{busy}");
     assert!(documents.drop_index("by x").unwrap());
-    rebalance(&cluster, 8).unwrap();
+    rebalance(&cluster, Hash(8)).unwrap();
     assert_eq!(other.verify_indexes().unwrap().entries, 240);
 }
 
@@ -369,46 +433,57 @@ fn marks_of_loads_that_are_set_meanwhile_are_kept() {
     let remote = internal::remote_of(&documents).unwrap();
     let mark = |key: &[u8], value: Option<&[u8]>| (key.to_vec(), value.map(<[u8]>::to_vec));
     remote.put_marks(vec![mark(b"a", Some(b"1")), mark(b"b", Some(b"1"))]).unwrap();
-    let mut turns = 0;
-    let watch = |_| {
-        turns += 1;
-        let even = (turns % 2 == 0).then_some(&b"2"[..]);
-        remote.put_marks(vec![mark(b"a", Some(&[turns])), mark(b"b", even)]).unwrap();
-        ControlFlow::Continue(())
-    };
-    assert!(cluster.rebalance("c", 4, watch).unwrap().is_continue());
-    assert_eq!(remote.mark(b"a").unwrap().as_deref(), Some(&[turns][..]));
-    assert_eq!(remote.mark(b"b").unwrap().is_some(), turns % 2 == 0);
+    // Some of them are between the documents.
+    fill(&documents, 300);
+    let between = mark(&stored_key(170), Some(b"m"));
+    remote.put_marks(vec![between.clone()]).unwrap();
+    for to in [Hash(4), Ranges(4), Ranges(9), Hash(8)] {
+        let mut turns = 0;
+        let watch = |_| {
+            turns += 1;
+            let even = (turns % 2 == 0).then_some(&b"2"[..]);
+            remote.put_marks(vec![mark(b"a", Some(&[turns])), mark(b"b", even)]).unwrap();
+            ControlFlow::Continue(())
+        };
+        assert!(cluster.rebalance("c", to, watch).unwrap().is_continue());
+        assert_eq!(remote.mark(b"a").unwrap().as_deref(), Some(&[turns][..]));
+        assert_eq!(remote.mark(b"b").unwrap().is_some(), turns % 2 == 0);
+        assert_eq!(remote.mark(&between.0).unwrap().as_deref(), Some(&b"m"[..]));
+    }
+    remote.end_loads().unwrap();
+    assert_eq!(remote.mark(&between.0).unwrap(), None);
 }
 
 #[test]
 fn a_collection_that_is_moved_can_be_cleared_and_dropped() {
-    let mem = Arc::new(Mem::new());
-    let ((cluster, documents), (other, there)) = (collection(&mem), collection(&mem));
-    fill(&documents, 100);
-    begun(&cluster, 64);
-    there.clear().unwrap();
-    fill(&there, 5);
-    rebalance(&cluster, 64).unwrap();
-    assert_eq!((documents.count().unwrap(), generations(&mem).len()), (5, 1));
-    fill(&documents, 50);
-    begun(&cluster, 4);
-    assert_eq!(generations(&mem).len(), 2);
-    assert!(other.drop_collection("c").unwrap());
-    assert!(mem.partitions().is_empty());
-    assert_eq!(rebalance(&cluster, 4).unwrap_err().kind(), ErrorKind::InvalidInput);
+    for (to, then) in [(Hash(64), Hash(4)), (Ranges(4), Hash(4)), (Ranges(4), Ranges(9))] {
+        let mem = Arc::new(Mem::new());
+        let ((cluster, documents), (other, there)) = (collection(&mem), collection(&mem));
+        fill(&documents, 100);
+        begun(&cluster, to);
+        there.clear().unwrap();
+        fill(&there, 5);
+        rebalance(&cluster, to).unwrap();
+        assert_eq!((documents.count().unwrap(), generations(&mem).len()), (5, 1));
+        fill(&documents, 50);
+        begun(&cluster, then);
+        assert_eq!(generations(&mem).len(), 2);
+        assert!(other.drop_collection("c").unwrap());
+        assert!(mem.partitions().is_empty());
+        assert_eq!(rebalance(&cluster, then).unwrap_err().kind(), ErrorKind::InvalidInput);
+    }
 }
 
 /// A clear that drew its number before a rebalance is none of those that are complete.
 #[test]
 fn a_clear_and_a_rebalance_of_two_processes_are_both_done() {
-    for done in 0..40 {
+    for (done, to) in (0..40).flat_map(|done| [(done, Hash(2)), (done, Ranges(2))]) {
         let mem = Arc::new(Mem::new());
         let ((cluster, documents), (other, there)) = (collection(&mem), collection(&mem));
         fill(&documents, 20);
         let fates = [vec![Fate::Answered; done], vec![Fate::Unavailable; 100]].concat();
         mem.plan(&fates);
-        let _cut_short = rebalance(&cluster, 2);
+        let _cut_short = rebalance(&cluster, to);
         mem.plan(&[]);
         there.clear().unwrap();
         assert_eq!(documents.count().unwrap(), 0, "{done}");
@@ -416,7 +491,7 @@ fn a_clear_and_a_rebalance_of_two_processes_are_both_done() {
         mem.plan(&fates);
         let _cut_short = documents.clear();
         mem.plan(&[]);
-        rebalance(&other, 32).unwrap();
+        rebalance(&other, Hash(32)).unwrap();
         assert!([0, 20].contains(&there.count().unwrap()));
         documents.put(1, Json(r#"{"n":1}"#)).unwrap();
         documents.clear().unwrap();
@@ -460,7 +535,7 @@ fn a_clear_that_has_its_number_is_done_after_a_rebalance() {
     let (_a, documents) = collection(&mem);
     fill(&documents, 20);
     let numbers = ("\u{1}numbers", true);
-    let clears = behind(&mem, numbers, |other| rebalance(other, 4).unwrap());
+    let clears = behind(&mem, numbers, |other| rebalance(other, Hash(4)).unwrap());
     clears.collection("c").unwrap().clear().unwrap();
     assert_eq!(documents.count().unwrap(), 0);
     fill(&documents, 3);
@@ -473,8 +548,8 @@ fn a_rebalance_that_was_given_up_before_it_was_answered_is_begun_with_another_nu
     let mem = Arc::new(Mem::new());
     let (_a, documents) = collection(&mem);
     fill(&documents, 20);
-    let begins = behind(&mem, ("c", false), |other| rebalance(other, 16).unwrap());
-    rebalance(&begins, 4).unwrap();
+    let begins = behind(&mem, ("c", false), |other| rebalance(other, Hash(16)).unwrap());
+    rebalance(&begins, Hash(4)).unwrap();
     assert_eq!((documents.count().unwrap(), generations(&mem).into_values().next()), (20, Some(4)));
 }
 
@@ -489,39 +564,67 @@ fn scans_go_on_in_other_buckets_behind_what_they_have_read() {
     let ((cluster, documents), (_b, there)) = (collection(&mem), collection(&mem));
     (0..2500).for_each(|key| documents.put(key, tags(key)).unwrap());
     documents.create_index("by n", by_n()).unwrap();
-    let all: Vec<u64> = (0..2500).collect();
-    for sizes in [[64, 16], [2, 16], [256, 8], [4, 128], [1, 2]] {
-        let mut scans = [there.scan(..), there.scan(..).rev(), there.scan(..).unordered()];
+    documents.create_index("by -n", Index::on("-$.n")).unwrap();
+    let (all, some): (Vec<u64>, Vec<u64>) = ((0..2500).collect(), (300..2200).collect());
+    for layouts in [
+        [Hash(64), Hash(16)],
+        [Hash(2), Hash(16)],
+        [Hash(256), Hash(8)],
+        [Hash(4), Hash(128)],
+        [Hash(1), Hash(2)],
+        [Ranges(9), Hash(16)],
+        [Ranges(40), Ranges(7)],
+        [Hash(8), Ranges(64)],
+        [Ranges(3), Ranges(300)],
+        [Hash(64), Hash(4)],
+        [Ranges(30), Ranges(31)],
+        [Hash(2), Ranges(2)],
+    ] {
+        let scan = || there.scan(..);
+        let part = || there.scan(300..2200);
+        let mut scans =
+            [scan(), scan().rev(), scan().unordered(), part(), part().rev(), part().unordered()];
         let find = there.find(r#"{"n":{"$gte":0}}"#).sort("-n").hint(Hint::index("by n"));
         let (mut cursor, mut by_index) = (find.run().unwrap(), Vec::new());
-        let mut keys: [Vec<u64>; 3] = Default::default();
+        let remote = internal::remote_of(&there).unwrap();
+        let entries = Area::Index(remote.catalog().indexes()[1].id);
+        let any = remote.scan(entries, &KeyRange::ALL, ScanOrder::Any, None);
+        let (mut any, mut entries) = (any.unwrap(), Vec::new());
+        let mut keys: [Vec<u64>; 6] = Default::default();
         for (turn, most) in [130, 900, usize::MAX].into_iter().enumerate() {
             for (scan, keys) in scans.iter_mut().zip(&mut keys) {
                 keys.extend(scanned(scan, most));
             }
-            for _ in 0..most {
-                if !cursor.advance().unwrap() {
-                    break;
-                }
+            while by_index.len() < most && cursor.advance().unwrap() {
                 by_index.push(cursor.key().unwrap().as_i64().unwrap() as u64);
             }
-            if let Some(buckets) = sizes.get(turn) {
-                rebalance(&cluster, *buckets).unwrap();
+            while entries.len() < most && any.advance().unwrap() {
+                entries.push(any.key().to_vec());
+            }
+            if let Some(layout) = layouts.get(turn) {
+                rebalance(&cluster, *layout).unwrap();
             }
         }
-        let [ascending, mut descending, mut any] = keys;
-        assert!(ascending == all, "{sizes:?}");
-        descending.reverse();
-        assert!(descending == all, "{sizes:?}");
-        any.sort_unstable();
-        assert_eq!(any.len(), all.len(), "{sizes:?}: each once");
-        assert!(any == all, "{sizes:?}");
+        for (at, keys) in keys.iter_mut().enumerate() {
+            let wanted = if at < 3 { &all } else { &some };
+            assert_eq!(keys.len(), wanted.len(), "{layouts:?}, scan {at}: each once");
+            match at % 3 {
+                0 => {}
+                1 => keys.reverse(),
+                _ => keys.sort_unstable(),
+            }
+            assert!(keys == wanted, "{layouts:?}, scan {at}");
+        }
         by_index.reverse();
-        assert!(by_index == all, "{sizes:?}");
+        assert!(by_index == all, "{layouts:?}");
+        assert_eq!(entries.len(), all.len(), "{layouts:?}: each once");
+        entries.sort_unstable();
+        entries.dedup();
+        assert_eq!(entries.len(), all.len(), "{layouts:?}");
     }
 }
 
-/// Counts and finds of several threads while another one changes the number of buckets.
+/// Counts and finds of several threads while another one changes the layout.
 #[test]
 fn readers_see_all_documents_at_any_time() {
     let mem = Arc::new(Mem::with_faults(1, Faults { pauses: 300, ..Faults::default() }));
@@ -538,12 +641,24 @@ fn readers_see_all_documents_at_any_time() {
                     let find = documents.find(r#"{"n":{"$lt":500}}"#).hint(Hint::index("by n"));
                     assert_eq!(find.count().unwrap(), 500);
                     assert_eq!(keys_of(&find.sort("n").skip(90).limit(3)), [90, 91, 92]);
+                    let by_key = documents.find("{}").sort("-$key").skip(90).limit(3);
+                    assert_eq!(keys_of(&by_key), [509, 508, 507]);
                     assert_eq!(n_of(documents, 77), Some(77));
                 }
             });
         }
-        for buckets in [64, 2, 32, 4, 16, 1, 8] {
-            rebalance(&cluster, buckets).unwrap();
+        for layout in [
+            Hash(64),
+            Ranges(3),
+            Hash(32),
+            Ranges(20),
+            Ranges(8),
+            Hash(4),
+            Hash(16),
+            Ranges(1),
+            Hash(8),
+        ] {
+            rebalance(&cluster, layout).unwrap();
         }
         is_over.store(true, Ordering::Relaxed);
     });
@@ -552,6 +667,8 @@ fn readers_see_all_documents_at_any_time() {
 /// The documents that each writer puts and removes, and counters that all increment.
 const OWNED: u64 = 60;
 const COUNTERS: u64 = 3;
+/// The most ranges into which they are divided.
+const RANGES: u64 = 9;
 
 #[derive(Default)]
 struct Counter {
@@ -601,7 +718,7 @@ fn beside_writers(seed: u64) {
     documents.create_index("by n", by_n()).unwrap();
     (0..COUNTERS).for_each(|key| documents.put(key, Json(r#"{"n":0}"#)).unwrap());
     (1000..1150).for_each(|key| documents.put(key, Json(format!(r#"{{"n":{key}}}"#))).unwrap());
-    rebalance(&cluster, 4).unwrap();
+    rebalance(&cluster, Hash(4)).unwrap();
     let counters: [Counter; COUNTERS as usize] = Default::default();
     let (switched, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
     // Those that divide the collection do not write to it.
@@ -628,10 +745,11 @@ fn beside_writers(seed: u64) {
             let (mut rng, mut tries) = (Rng::new(seed ^ (process as u64 + 77)), 0);
             while switched.load(Ordering::Relaxed) < 4 && tries < 3000 {
                 tries += 1;
-                let buckets = 1 << rng.below(5);
-                // Another process may want another number.
+                let (few, power) = (1 + rng.below(RANGES) as u32, 1 << rng.below(5));
+                let layout = if rng.percent(50) { Ranges(few) } else { Hash(power) };
+                // Another process may want another layout.
                 let mut pages = 0;
-                let done = processes[process].rebalance("c", buckets, |_| {
+                let done = processes[process].rebalance("c", layout, |_| {
                     pages += 1;
                     if pages > 200 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 });
@@ -682,9 +800,12 @@ fn beside_writers(seed: u64) {
         mem.deliver();
         if turn == 0 {
             // What was cut short is completed, or given up.
-            assert!((0..5).any(|power| rebalance(process, 1 << power).is_ok()));
+            let by_hash = (0..5).map(|power| Hash(1 << power));
+            let mut all = by_hash.chain((1..=RANGES as u32).map(Ranges));
+            assert!(all.any(|layout| rebalance(process, layout).is_ok()));
         }
-        rebalance(process, [8, 2, 16, 1, 4][turn]).unwrap();
+        let layout = [Hash(8), Ranges(11), Hash(16), Ranges(2), Hash(1)][turn];
+        rebalance(process, layout).unwrap();
     }
     assert_eq!(generations(&mem).len(), 1);
 }

@@ -1,14 +1,14 @@
 //! Queries of shards, on a cluster and on a directory.
 
-use crate::support::{by_n, collection, fill, keys_of, stored_key};
+use crate::support::{by_n, collection, fill, keys_of, rebalance, stored_key};
 use flagstone::internal::{Shard, remote_of, sharded};
 use flagstone::query::Hint;
 use flagstone::remote::{Area, ScanOrder};
 use flagstone::{Collection, Database, Find, Group};
 use flagstone_base::KeyRange;
 use flagstone_base::hash::key_hash;
+use flagstone_cluster::Layout::{Hash, Ranges};
 use flagstone_cluster::mem::Mem;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const COUNT: u64 = 1_000;
@@ -42,6 +42,10 @@ fn check(query: &Find<'static>) {
 fn check_all(documents: &Collection) {
     fill(documents, COUNT);
     documents.create_index("by n", by_n()).unwrap();
+    check_shards(documents);
+}
+
+fn check_shards(documents: &Collection) {
     let (everything, some) = ("{}", r#"{"n":{"$gte":300}}"#);
     for filter in [everything, some] {
         check(&documents.find(filter));
@@ -63,7 +67,11 @@ fn check_all(documents: &Collection) {
 
 #[test]
 fn each_document_of_a_cluster_is_found_by_the_query_of_one_shard() {
-    check_all(&collection(&Arc::new(Mem::new())).1);
+    let (cluster, documents) = collection(&Arc::new(Mem::new()));
+    check_all(&documents);
+    // Keys decide the shard, whatever the layout.
+    rebalance(&cluster, Ranges(12)).unwrap();
+    check_shards(&documents);
 }
 
 #[test]
@@ -98,7 +106,8 @@ fn a_shard_is_read_from_the_buckets_that_it_is_in() {
 fn a_shard_has_each_document_once_while_its_buckets_are_divided_and_united() {
     let (cluster, documents) = collection(&Arc::new(Mem::new()));
     fill(&documents, COUNT);
-    let mut numbers = [64, 16, 256, 32].into_iter().cycle();
+    let layouts = [Hash(64), Hash(16), Ranges(10), Hash(256), Ranges(64), Ranges(5), Hash(32)];
+    let mut layouts = layouts.into_iter().cycle();
     for order in [ScanOrder::Any, ScanOrder::Ascending, ScanOrder::Descending] {
         for of in [2, 3, 4] {
             let mut found = Vec::new();
@@ -107,9 +116,7 @@ fn a_shard_has_each_document_once_while_its_buckets_are_divided_and_united() {
                 let mut scan = part.scan(Area::Documents, &KeyRange::ALL, order, None).unwrap();
                 for read in 0.. {
                     if read == 40 {
-                        let buckets = numbers.next().unwrap();
-                        let done = cluster.rebalance("c", buckets, |_| ControlFlow::Continue(()));
-                        assert!(done.unwrap().is_continue());
+                        rebalance(&cluster, layouts.next().unwrap()).unwrap();
                     }
                     if !scan.advance().unwrap() {
                         break;

@@ -1,11 +1,11 @@
 //! What the tests share.
 
-use flagstone::{Collection, ErrorKind, Find, Index, Json, Result, Space, Value, doc};
-use flagstone_cluster::Cluster;
+use flagstone::{Collection, Error, ErrorKind, Find, Index, Json, Result, Space, Value, doc};
 use flagstone_cluster::mem::{Faults, Mem};
 use flagstone_cluster::store::{
     Batch, Freshness, Kind, Outcome, Page, PageRequest, Partition, Record, Rows, RowsRequest, Store,
 };
+use flagstone_cluster::{Cluster, Layout};
 use flagstone_doc::{Direction, sort_key};
 use flagstone_testkit::Rng;
 use std::ops::ControlFlow;
@@ -22,6 +22,19 @@ pub(crate) fn collection(mem: &Arc<Mem>) -> (Cluster, Collection) {
     let cluster = connect(mem);
     let collection = cluster.collection("c").unwrap();
     (cluster, collection)
+}
+
+/// Gives a collection `c` another layout.
+pub(crate) fn rebalance(cluster: &Cluster, layout: Layout) -> Result<()> {
+    let done = cluster.rebalance("c", layout, |_| ControlFlow::Continue(()))?;
+    assert!(done.is_continue());
+    Ok(())
+}
+
+/// Returns whether a collection has too few keys for so many ranges.
+pub(crate) fn is_too_few(error: &Error) -> bool {
+    let text = "Ask for fewer ranges";
+    error.kind() == ErrorKind::InvalidInput && error.to_string().contains(text)
 }
 
 /// Ends all faults, and lets everything that is late come.
@@ -68,13 +81,6 @@ pub(crate) fn random_document(rng: &mut Rng) -> Value {
     let tags: Value = (0..rng.below(3)).map(|_| format!("t{}", rng.below(6))).collect();
     let text = "x".repeat(rng.index(300));
     doc!({ "n": (rng.below(20)), "a": (rng.below(5)), "tags": (tags), "text": (text) })
-}
-
-/// Divides the collection.
-pub(crate) fn rebalance(cluster: &Cluster, buckets: u32) -> Result<()> {
-    let done = cluster.rebalance("c", buckets, |_| ControlFlow::Continue(()))?;
-    assert!(done.is_continue());
-    Ok(())
 }
 
 /// Checks that a write is refused because another document has the value.

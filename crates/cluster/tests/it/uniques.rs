@@ -4,8 +4,8 @@
 #[cfg(feature = "cql")]
 use crate::support::keys_of;
 use crate::support::{
-    Hooked, Hooks, Meanwhile, by_n, calm, collection, connect, found, n_of, rebalance, refused,
-    stored_key,
+    Hooked, Hooks, Meanwhile, by_n, calm, collection, connect, found, is_too_few, n_of, rebalance,
+    refused, stored_key,
 };
 use flagstone::admin::Environment;
 use flagstone::remote::Row;
@@ -13,12 +13,12 @@ use flagstone::{
     Collection, DocumentMut, ErrorKind, Expires, Index, Json, Patch, Result, Space, doc,
 };
 use flagstone_base::{Moment, Slice};
-use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Fate, Faults, Mem};
 use flagstone_cluster::store::{
     Batch, Change, Freshness, Kind, Outcome, Partition, RowKey, RowsRequest, Store, StoredRow,
     Token,
 };
+use flagstone_cluster::{Cluster, Layout};
 use flagstone_doc::Encoder;
 use flagstone_env::{Clock, ManualClock};
 use flagstone_testkit::{Rng, rounds, seed};
@@ -116,7 +116,12 @@ fn encoded(pairs: &[(u64, i64)]) -> Vec<(Vec<u8>, Row)> {
 fn documents_of_one_call_are_judged_one_after_another() {
     let mem = Arc::new(Mem::new());
     let (cluster, documents) = collection(&mem);
-    assert!(cluster.rebalance("c", 1, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    assert!(
+        cluster
+            .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_continue()
+    );
     documents.create_index("by n", by_n().unique()).unwrap();
     let remote = flagstone::internal::remote_of(&documents).unwrap();
     remote.put_many(encoded(&[(1, 1), (2, 2), (3, 3)])).unwrap();
@@ -142,7 +147,12 @@ fn documents_of_one_call_are_judged_one_after_another() {
 fn a_refused_write_does_not_undo_one_of_its_group() {
     let mem = Arc::new(Mem::new());
     let (cluster, documents) = collection(&mem);
-    assert!(cluster.rebalance("c", 1, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    assert!(
+        cluster
+            .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_continue()
+    );
     documents.create_index("by n", by_n().unique()).unwrap();
     put(&documents, 5, 5).unwrap();
     documents.put(1, Json(r#"{"n":1,"m":0}"#)).unwrap();
@@ -219,7 +229,12 @@ fn a_document_that_has_expired_gives_its_value_up() {
     assert!(documents.drop_index("by n").unwrap());
     documents.create_index("all", Index::on("$.x")).unwrap();
     assert_eq!(documents.verify_indexes().unwrap().entries, 2);
-    assert!(cluster.rebalance("c", 2, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    assert!(
+        cluster
+            .rebalance("c", Layout::Hash(2), |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_continue()
+    );
     assert_eq!(documents.verify_indexes().unwrap().entries, 2);
     assert_eq!(n_of(&documents, 2), Some(1));
 }
@@ -303,7 +318,12 @@ fn a_value_is_taken_without_a_change_of_the_document_that_claimed_it() {
 fn a_document_that_goes_during_a_build_leaves_the_entry_of_who_has_got_its_value() {
     let mem = Arc::new(Mem::new());
     let ((cluster, documents), (_b, other)) = (collection(&mem), collection(&mem));
-    assert!(cluster.rebalance("c", 1, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    assert!(
+        cluster
+            .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_continue()
+    );
     (0..400).for_each(|key| put(&documents, key, key as i64).unwrap());
     let mut is_given = false;
     let built = documents.create_index_with("by n", by_n().unique(), |_| {
@@ -329,6 +349,8 @@ struct Shared {
 
 const VALUES: u64 = 12;
 const OWNED: u64 = 5;
+/// The most ranges of keys.
+const RANGES: u64 = 5;
 
 struct Owner<'a> {
     documents: Collection,
@@ -441,15 +463,22 @@ fn divide(mem: &Arc<Mem>, seed: u64, is_over: &AtomicBool, divided: &AtomicU64) 
     let mut rng = Rng::new(seed ^ 77);
     while !is_over.load(Ordering::Relaxed) {
         let mut pages = 1 + rng.below(40);
-        let done = connect(mem).rebalance("c", 1 << rng.below(4), |_| {
+        let layout = match rng.below(2) {
+            0 => Layout::Hash(1 << rng.below(4)),
+            _ => Layout::Ranges(1 + rng.below(RANGES) as u32),
+        };
+        let done = connect(mem).rebalance("c", layout, |_| {
             pages -= 1;
             if pages == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
-        match done.map_err(|error| error.kind()) {
+        match done {
             Ok(done) => drop(divided.fetch_add(done.is_continue().into(), Ordering::Relaxed)),
-            Err(ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Conflict) => {}
-            Err(ErrorKind::Busy) => {}
-            Err(kind) => panic!("{kind}"),
+            Err(error) if is_too_few(&error) => {}
+            Err(error) => match error.kind() {
+                ErrorKind::Unavailable | ErrorKind::Unknown | ErrorKind::Conflict => {}
+                ErrorKind::Busy => {}
+                _ => panic!("{error}"),
+            },
         }
     }
 }
@@ -463,7 +492,7 @@ fn race(seed: u64, steps: u64, is_divided: bool) {
     if is_divided || !seed.is_multiple_of(3) {
         // The calls of a process often meet in one group.
         let watch = |_| ControlFlow::Continue(());
-        assert!(cluster.rebalance("c", 1, watch).unwrap().is_continue());
+        assert!(cluster.rebalance("c", Layout::Hash(1), watch).unwrap().is_continue());
     }
     if is_first {
         documents.create_index("by n", by_n().unique()).unwrap();
@@ -522,8 +551,10 @@ fn race(seed: u64, steps: u64, is_divided: bool) {
     calm(&mem);
     if is_divided {
         // What was cut short is completed, or given up.
-        assert!((0..4).any(|power| rebalance(&cluster, 1 << power).is_ok()), "seed {seed}");
-        rebalance(&cluster, 1 << (seed % 5)).unwrap();
+        let by_hash = (0..4).map(|power| Layout::Hash(1 << power));
+        let mut all = by_hash.chain((1..=RANGES as u32).map(Layout::Ranges));
+        assert!(all.any(|layout| rebalance(&cluster, layout).is_ok()), "seed {seed}");
+        rebalance(&cluster, Layout::Hash(1 << (seed % 5))).unwrap();
     }
     for counter in counters {
         let own = || owners.iter().filter(|owner| owner.counter == counter);
@@ -595,7 +626,7 @@ fn a_verification_looks_whose_the_entries_are() {
         let mem = Arc::new(Mem::new());
         let (cluster, documents) = one_bucket(&mem);
         (0..30).for_each(|key| put(&documents, key, key as i64).unwrap());
-        rebalance(&cluster, 2).unwrap();
+        rebalance(&cluster, Layout::Hash(2)).unwrap();
         assert_eq!(documents.verify_indexes().unwrap().entries, 30);
         let (entries, rows) = (stored(&mem, Kind(1)), stored(&mem, Kind::DOCUMENTS));
         let in_bucket = |bucket| entries.iter().find(|(at, _)| at.bucket == bucket).unwrap();
@@ -804,7 +835,12 @@ fn change(mem: &Mem, partition: Partition, change: Change) {
 /// A collection of one bucket with the index.
 fn one_bucket(mem: &Arc<Mem>) -> (Cluster, Collection) {
     let (cluster, documents) = collection(mem);
-    assert!(cluster.rebalance("c", 1, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    assert!(
+        cluster
+            .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_continue()
+    );
     documents.create_index("by n", by_n().unique()).unwrap();
     (cluster, documents)
 }
@@ -901,7 +937,12 @@ fn a_build_goes_on_when_a_value_is_given_to_another_document() {
     for to in [0, 7] {
         let mem = Arc::new(Mem::new());
         let (cluster, documents) = collection(&mem);
-        assert!(cluster.rebalance("c", 1, |_| ControlFlow::Continue(())).unwrap().is_continue());
+        assert!(
+            cluster
+                .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
+                .unwrap()
+                .is_continue()
+        );
         put(&documents, 1, 1).unwrap();
         let given = Given { documents: documents.clone(), state: AtomicU64::new(0), to };
         let store = Hooked::over(Arc::clone(&mem) as _, given);
@@ -1004,7 +1045,12 @@ fn claims_go_with_the_last_unique_index() {
     set_row(&mem, before[0], Kind(1), row);
     assert!(documents.drop_index("by m").unwrap());
     assert_eq!(claims(&mem), 0);
-    assert!(cluster.rebalance("c", 4, |_| ControlFlow::Continue(())).unwrap().is_continue());
+    assert!(
+        cluster
+            .rebalance("c", Layout::Hash(4), |_| ControlFlow::Continue(()))
+            .unwrap()
+            .is_continue()
+    );
     documents.create_index("by n", by_n().unique()).unwrap();
     assert_eq!((buckets().len(), claims(&mem)), (4, 50));
     refused(put(&documents, 99, 7), "has the value 7 of key 7");
@@ -1070,7 +1116,12 @@ fn of_several_writers_of_one_value_exactly_one_wins_in_cassandra() {
         });
         for buckets in [4, 32, 2] {
             let watch = |_| ControlFlow::Continue(());
-            assert!(clusters[0].rebalance("unique", buckets, watch).unwrap().is_continue());
+            assert!(
+                clusters[0]
+                    .rebalance("unique", Layout::Hash(buckets), watch)
+                    .unwrap()
+                    .is_continue()
+            );
         }
         is_over.store(true, Ordering::Relaxed);
         assert!(swaps.join().unwrap() > 15);

@@ -1,13 +1,13 @@
 //! The verbs of collections, in random order on a cluster and on an embedded database: they return
 //! the same, and store the same.
 
-use crate::support::random_document;
+use crate::support::{is_too_few, random_document};
 use flagstone::{
     Collection, Database, Document, DocumentMut, Find, Group, Index, Json, Patch, Space, Value,
 };
-use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::Mem;
 use flagstone_cluster::store::Store;
+use flagstone_cluster::{Cluster, Layout};
 use flagstone_testkit::{Rng, seed};
 use std::fmt::Debug;
 use std::ops::ControlFlow;
@@ -47,9 +47,15 @@ fn run(store: Arc<dyn Store>, steps: u64) {
         write(&mut rng, [&model, &remote]);
         read(&mut rng, [&model, &remote]);
         if step % 100 == 60 {
-            let buckets = 1 << rng.below(7);
-            let done = cluster.rebalance("verbs", buckets, |_| ControlFlow::Continue(()));
-            assert!(done.unwrap().is_continue());
+            let layout = match rng.below(2) {
+                0 => Layout::Hash(1 << rng.below(7)),
+                _ => Layout::Ranges(1 + rng.below(12) as u32),
+            };
+            match cluster.rebalance("verbs", layout, |_| ControlFlow::Continue(())) {
+                Ok(done) => assert!(done.is_continue()),
+                // There are few documents.
+                Err(error) => assert!(is_too_few(&error), "{error}"),
+            }
         }
         if step % 100 == 99 {
             let all = |documents: &Collection| shown(documents.scan(..));
