@@ -7,11 +7,12 @@ mod raw;
 
 use flagstone::load::DocumentParser;
 use flagstone::{Collection, DocumentMut, Error, Index, Json, Space, doc::JsonOptions};
-use flagstone_cluster::Cluster;
+use flagstone_cluster::{Cluster, Layout};
 use flagstone_comments::Comments;
 use flagstone_testkit::cassandra::{CommitLog, Nodes, Setup};
 use raw::{Document, Raw};
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,9 @@ const CALLERS: [u64; 2] = [1, 16];
 /// The threads of a load, and the documents of each of its batches.
 const LOADERS: u64 = 8;
 const BATCH: u64 = 2_000;
+/// The layouts of which scans by key are measured.
+const LAYOUTS: [Layout; 4] =
+    [Layout::Hash(16), Layout::Ranges(16), Layout::Hash(256), Layout::Ranges(256)];
 /// The documents of a bucket that the driver gets at once.
 const GROUP: usize = 200;
 
@@ -147,9 +151,11 @@ impl Bench<'_> {
             rows.push(self.update(&plain, callers)?);
         }
         rows.push(self.find(&indexed)?);
-        rows.push(self.scan(&plain)?);
         rows.push(self.count(&plain)?);
         rows.push(self.export(&plain)?);
+        for layout in LAYOUTS {
+            rows.push(self.scan(&plain, layout)?);
+        }
         Ok(rows)
     }
 
@@ -291,8 +297,11 @@ impl Bench<'_> {
         })
     }
 
-    fn scan(&self, of: &Collection) -> Result<Row> {
-        self.own("scan of 100 from a key on", 1.0, |number| {
+    /// Scans the collection in another layout, which it keeps.
+    fn scan(&self, of: &Collection, layout: Layout) -> Result<Row> {
+        let done = self.cluster.rebalance("plain", layout, |_| ControlFlow::Continue(()))?;
+        assert!(done.is_continue());
+        self.own(&format!("scan of 100 by key, {layout}"), 1.0, |number| {
             for row in of.scan(self.any(number)..).take(100) {
                 row?;
             }
