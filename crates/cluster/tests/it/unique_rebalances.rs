@@ -434,12 +434,24 @@ fn a_document_that_has_expired_is_copied_again_when_its_value_is_taken() {
 struct At {
     left: AtomicU64,
     happens: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Sees what this process completes: its threads that are not at the call go on.
+    seen: Option<(Arc<Mem>, Witness)>,
 }
 
 impl At {
     fn over(mem: &Arc<Mem>, at: u64, happens: impl FnOnce() + Send + 'static) -> Cluster {
+        Self::seen_over(mem, at, None, happens)
+    }
+
+    fn seen_over(
+        mem: &Arc<Mem>,
+        at: u64,
+        witness: Option<&Witness>,
+        happens: impl FnOnce() + Send + 'static,
+    ) -> Cluster {
         let happens = Mutex::new(Some(Box::new(happens) as _));
-        let hooks = Self { left: AtomicU64::new(at), happens };
+        let seen = witness.map(|witness| (Arc::clone(mem), witness.clone()));
+        let hooks = Self { left: AtomicU64::new(at), happens, seen };
         Cluster::over(Hooked::over(Arc::clone(mem) as _, hooks)).unwrap()
     }
 
@@ -459,6 +471,13 @@ impl Hooks for At {
 
     fn before_batch(&self, _batch: &Batch) {
         self.call();
+    }
+
+    fn after_note(&self, name: &str) -> Result<()> {
+        if let Some((mem, witness)) = self.seen.as_ref().filter(|_| name == "c") {
+            witness.see(mem);
+        }
+        Ok(())
     }
 }
 
@@ -493,7 +512,7 @@ fn a_slow_copy_of_values_changes_nothing_of_a_complete_one() {
             let (there, turns) = (Arc::clone(&mem), Arc::new(AtomicU64::new(1)));
             let (writes, other, turned) =
                 (seen(Ends::Never), seen(Ends::Behind), Arc::clone(&turns));
-            let slow = At::over(&mem, at, move || {
+            let slow = At::seen_over(&mem, at, Some(&witness), move || {
                 // Unless it has completed it itself.
                 if current(&there) == old {
                     rotate(&writes.collection("c").unwrap(), COUNT);
