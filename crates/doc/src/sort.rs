@@ -174,7 +174,7 @@ impl fmt::Display for SortSpec {
         f.write_char('{')?;
         for (i, (path, direction)) in self.parts.iter().enumerate() {
             f.write_str(if i > 0 { "," } else { "" })?;
-            quoted(f, &path.to_string())?;
+            quoted(f, &path.text())?;
             f.write_str(if *direction == Direction::Ascending { ":1" } else { ":-1" })?;
         }
         f.write_char('}')

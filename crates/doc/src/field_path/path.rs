@@ -267,6 +267,14 @@ impl FieldPath {
     }
 }
 
+impl FieldPath {
+    /// Returns the text of a path where an empty one is none, as in a projection.
+    pub(crate) fn text(&self) -> String {
+        let text = self.to_string();
+        if text.is_empty() { format!("{self:#}") } else { text }
+    }
+}
+
 impl fmt::Display for FieldPath {
     /// Writes the dotted form if the path has one, and a JSONPath if not. `{:#}` writes a JSONPath.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

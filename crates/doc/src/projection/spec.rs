@@ -194,7 +194,7 @@ impl fmt::Display for Projection {
         f.write_char('{')?;
         for (i, path) in self.paths.iter().enumerate() {
             f.write_str(if i > 0 { "," } else { "" })?;
-            quoted(f, &path.to_string())?;
+            quoted(f, &path.text())?;
             f.write_str(if self.is_inclusion { ":1" } else { ":0" })?;
         }
         f.write_char('}')

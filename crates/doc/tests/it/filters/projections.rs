@@ -3,7 +3,8 @@
 use super::both;
 use crate::random::check;
 use flagstone_doc::{
-    Document, FieldPath, JsonMode, Names, Projection, Projector, Value, View, doc, validate,
+    Document, FieldPath, JsonMode, Names, Projection, Projector, SortSpec, Value, View, doc,
+    validate,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -183,4 +184,15 @@ fn a_projection_agrees_with_one_in_memory() {
         let expected = reference(&document, &steps, keeps).unwrap();
         assert_eq!(projected(&text, &document.to_string()), expected.to_string());
     });
+}
+
+/// The name without a character was printed as no path.
+#[test]
+fn projections_and_sorts_by_the_empty_name_come_back_from_their_text() {
+    for text in ["$['']", "a,$['']", "$[''].b"] {
+        let projection = Projection::parse(text).unwrap().to_string();
+        assert_eq!(Projection::parse(&projection).unwrap().to_string(), projection);
+        let sort = SortSpec::parse(text).unwrap();
+        assert_eq!(SortSpec::parse(&sort.to_string()), Ok(sort));
+    }
 }

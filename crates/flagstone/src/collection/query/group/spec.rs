@@ -294,7 +294,11 @@ fn text_of(path: &FieldPath) -> String {
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, path) in self.by.iter().enumerate() {
-            write!(f, "{}{}", if i > 0 { ", " } else { "" }, text_of(path))?;
+            let mut text = text_of(path);
+            if self.accumulators.is_empty() && is_accumulator(&text) {
+                text = format!("{path:#}");
+            }
+            write!(f, "{}{text}", if i > 0 { ", " } else { "" })?;
         }
         for (i, Accumulator { name, kind, path }) in self.accumulators.iter().enumerate() {
             let before = match (i, self.by.len()) {
@@ -342,6 +346,17 @@ mod tests {
             "a b: sum(a as b), max(c[d]) as (e",
         ] {
             assert_eq!(Group::parse(text).unwrap().to_string(), text);
+        }
+        // Alone, these would be what is computed.
+        for name in ["count", "sum(n)", "n as m"] {
+            let group = Group::by(name);
+            assert_eq!(
+                group.to_string(),
+                FieldPath::parse(name).map(|it| format!("{it:#}")).unwrap()
+            );
+            assert_eq!(Group::parse(&group.to_string()).unwrap().by, group.by);
+            assert!(Group::parse(name).is_err());
+            assert_eq!(Group::parse(&format!("{name}: count as c")).unwrap().by, group.by);
         }
         let paths = |group: Group| group.by.iter().map(FieldPath::to_string).collect::<Vec<_>>();
         assert_eq!(paths(Group::parse("$['a,b'], c").unwrap()), ["a,b", "c"]);
