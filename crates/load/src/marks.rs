@@ -91,8 +91,9 @@ pub struct Marks {
     place: MarkPlace,
     /// Of which a load is.
     shard: Option<Shard>,
-    /// What the first key said of a complete load, in whose place these are.
-    replaced: Option<String>,
+    /// What the first key said of a complete load, in whose place these are, and the one of its
+    /// copies.
+    replaced: Option<(String, Option<Vec<u8>>)>,
     /// The keys of the marks begin with it: the id of the collection, and the shard.
     prefix: Vec<u8>,
     load: LoadId,
@@ -316,15 +317,30 @@ impl Marks {
         Ok(database.commit(batch)?)
     }
 
-    /// Ends a load that has come to no document: a complete one that it has replaced counts again.
-    ///
-    /// # Errors
-    /// Those of the database.
-    pub fn end_without_any(&self, database: &Database) -> Result<(), LoadError> {
-        let Some(head) = &self.replaced else { return Ok(()) };
-        let mut batch = database.batch();
-        self.place.put(&mut batch, self.prefix.clone(), head.clone())?;
-        Ok(database.commit(batch)?)
+    /// Ends a load that has come to no document: a complete one that it has replaced counts again,
+    /// unless the marks are of another one meanwhile. If that fails, the next load begins at the
+    /// start.
+    pub fn end_without_any(&self, database: &Database) {
+        let Some((head, copies)) = &self.replaced else { return };
+        let is_own = |head: &[u8]| {
+            let own = format!(" {:016x} ", self.load.number);
+            head.split(|byte| *byte == b'\n')
+                .next()
+                .is_some_and(|first| String::from_utf8_lossy(first).contains(&own))
+        };
+        let put = || -> Result<(), LoadError> {
+            if !self.place.get(&self.prefix)?.is_some_and(|head| is_own(&head)) {
+                return Ok(());
+            }
+            let mut batch = database.batch();
+            self.place.put(&mut batch, self.prefix.clone(), head.clone())?;
+            if let Some(copies) = copies {
+                let copies = String::from_utf8_lossy(copies).into_owned();
+                self.place.put(&mut batch, self.copies_key(), copies)?;
+            }
+            Ok(database.commit(batch)?)
+        };
+        let _stays_replaced = put();
     }
 
     /// Puts into `batch` that the load is complete: all text of the inputs before `end` is loaded.
@@ -344,7 +360,7 @@ impl Marks {
     /// Those of the database.
     pub fn complete(&self, database: &Database, collection: &Collection) -> Result<(), LoadError> {
         if may_expire(database, collection) {
-            return remove(database, collection, self.shard);
+            return remove_at_end(database, collection, self.shard);
         }
         let mut batch = database.batch();
         self.put_end(&mut batch, database, Mark::default())?;
@@ -414,10 +430,9 @@ impl Marks {
         let end = self.end();
         let is_complete = complete == Some(end);
         if known != self.settings {
-            // One that has come to nothing hinders no other.
-            let has_come = end.place > Position::default() || self.copied()?.is_some();
-            if is_complete || !has_come {
-                self.replaced = is_complete.then(|| head.to_owned());
+            if is_complete {
+                let copies = self.place.get(&self.copies_key())?.map(|copies| copies.to_vec());
+                self.replaced = Some((head.to_owned(), copies));
                 return Ok(false);
             }
             return Err(LoadError::Usage(format!(
@@ -569,7 +584,7 @@ impl Marks {
         is_repeatable: bool,
     ) -> Result<(), LoadError> {
         if !is_repeatable || may_expire(database, collection) {
-            return remove(database, collection, self.shard);
+            return remove_at_end(database, collection, self.shard);
         }
         let mut batch = database.batch();
         self.put_end(&mut batch, database, Mark { place, sum })?;
@@ -705,6 +720,24 @@ pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
     }
     let name = collection.name();
     database.keyspaces().iter().any(|info| info.name == name && info.expires)
+}
+
+/// Removes the marks of a load that is complete. If the nodes of a cluster do not answer, some stay:
+/// the same load goes on there, finds its documents, and is complete.
+pub(crate) fn remove_at_end(
+    database: &Database,
+    collection: &Collection,
+    shard: Option<Shard>,
+) -> Result<(), LoadError> {
+    let is_away = |error: &flagstone::Error| {
+        matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
+    };
+    match remove(database, collection, shard) {
+        Err(LoadError::Engine(error)) if remote_of(collection).is_some() && is_away(&error) => {
+            Ok(())
+        }
+        removed => removed,
+    }
 }
 
 /// Removes the marks of loads into `collection`: the next load begins at the start. Of a shard,

@@ -144,8 +144,12 @@ impl Plan {
         let start = marks.as_ref().map_or(Position::default(), Marks::start);
         let is_continued = |marks: &Marks| marks.continue_one() || marks.are_complete();
         let continues = marks.as_ref().is_some_and(is_continued);
-        check_lengths(&inputs, marks.as_ref().map_or(start, |marks| marks.end().place))?;
-        self.begin_copies(marks.as_ref())?;
+        let ready = check_lengths(&inputs, marks.as_ref().map_or(start, |marks| marks.end().place))
+            .and_then(|()| self.begin_copies(marks.as_ref()));
+        if let (Err(_), Some(marks)) = (&ready, &marks) {
+            marks.end_without_any(&self.database);
+        }
+        ready?;
         let reading = match reading {
             Some(reading) => reading,
             None => self.read(&inputs, marks.as_ref())?,
@@ -186,7 +190,7 @@ impl Plan {
         } else if let Some(marks) =
             job.marks.as_ref().filter(|_| count.has_nothing() && !job.bad.are_copied())
         {
-            marks.end_without_any(&job.database)?;
+            marks.end_without_any(&job.database);
         }
         Ok(Outcome { count, took, is_interrupted, failure, resumed_at, was_complete: false })
     }
@@ -239,7 +243,7 @@ impl Plan {
     }
 
     /// Opens the marks of the load that is continued, or removes those of an earlier one.
-    pub(crate) fn marks(&self, inputs: &[Input]) -> Result<Option<Marks>, LoadError> {
+    fn marks(&self, inputs: &[Input]) -> Result<Option<Marks>, LoadError> {
         if !self.resumes {
             marks::remove(&self.database, &self.collection, self.shard)?;
             return Ok(None);
@@ -288,7 +292,7 @@ fn complete(job: &Job, reading: &Reading) -> Result<(), LoadError> {
     let (Some(marks), Some(end)) = (&job.marks, reading.end()) else { return Ok(()) };
     let is_repeatable = job.inputs.iter().all(Input::is_repeatable);
     if !is_repeatable || marks::may_expire(&job.database, &job.collection) {
-        return marks::remove(&job.database, &job.collection, job.shard);
+        return marks::remove_at_end(&job.database, &job.collection, job.shard);
     }
     let mut batch = job.database.batch();
     marks.put_end(&mut batch, &job.database, end)?;

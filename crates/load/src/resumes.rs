@@ -98,7 +98,7 @@ fn marks_end_with_the_documents_that_they_count() {
     }
 }
 
-/// A load with a mistaken key came to nothing, and took the place of a complete one: that was
+/// A load with a mistaken key came to nothing, and took the place of a complete one, which was
 /// refused then, and began at the start without --resume.
 #[test]
 fn a_load_that_comes_to_nothing_hinders_no_other() {
@@ -118,13 +118,6 @@ fn a_load_that_comes_to_nothing_hinders_no_other() {
         let again = stopped.resume().unwrap();
         assert!(again.was_complete && again.count.has_nothing(), "{again:?}");
     }
-    // The process was killed before it put its marks back.
-    let inputs = vec![Input::open(&stopped.dir.path().join("in.jsonl")).unwrap()];
-    let other = plan((&stopped.database, &stopped.collection), inputs, (1, 1, 2));
-    let other = Plan { resumes: true, key: Key::parse("n"), ..other };
-    let killed = other.marks(&other.inputs).unwrap().unwrap();
-    assert!(!killed.are_complete());
-    assert_eq!(stopped.resume().unwrap().count.documents, 3);
 }
 
 /// A file without text had all that was expected of it.

@@ -24,7 +24,7 @@ use flagstone::changes::{
 };
 use flagstone::doc::{DateTime, Map};
 use flagstone::internal::{change_at, interrupt_check};
-use flagstone::{Database, Document, ErrorKind, Value};
+use flagstone::{Collection, Database, Document, ErrorKind, Value};
 use flagstone_pipeline::{RowStages, is_same};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet};
@@ -138,6 +138,7 @@ impl Ahead {
 
 /// The events of a stream.
 pub(crate) struct Stream {
+    db: Database,
     changes: Changes,
     wanted: Wanted,
     /// Tells whether the client may read a database.
@@ -158,6 +159,14 @@ pub(crate) struct Stream {
 
 /// How many changes are looked at that give no event, after the time of a call.
 const LOOKED_MAX: usize = 10_000;
+
+/// Returns whether there is such a collection, and it keeps no documents before changes.
+fn keeps_none(db: &Database, namespace: &Namespace) -> bool {
+    let look = || db.space(&namespace.keyspace()).existing().collection().ok().flatten();
+    let keeps_none = |collection: Collection| !collection.keeps_old_documents();
+    // One that was dropped meanwhile says so, too.
+    look().is_some_and(keeps_none) && look().is_some_and(keeps_none)
+}
 
 /// The failure of a stream of a collection whose changes do not tell what was there before.
 #[cold]
@@ -272,8 +281,7 @@ impl Stream {
             }
         };
         for namespace in &watched {
-            let collection = service.existing(namespace)?;
-            if collection.is_some_and(|collection| !collection.keeps_old_documents()) {
+            if keeps_none(db, namespace) {
                 return Err(keeps_no_old(namespace));
             }
         }
@@ -300,6 +308,7 @@ impl Stream {
         let mark = clock::mark_at(db, changes.token().seqno().get())?;
         let (ahead, current, has_ended, deadline) = (None, None, false, Instant::now());
         let mut stream = Self {
+            db: db.clone(),
             changes,
             wanted,
             may_read: Box::new(service.reader(client)),
@@ -546,10 +555,13 @@ impl Stream {
             // A patch, of which the new document is not kept.
             (None, _) => return Ok(Some(self.invalidate())),
             // Whether it is new is not known.
-            (Some(_), None) if !change.has_old() => return Err(keeps_no_old(&namespace)),
+            (Some(_), None) if !change.has_old() && keeps_none(&self.db, &namespace) => {
+                return Err(keeps_no_old(&namespace));
+            }
             (Some(new), None) => {
                 more.insert("fullDocument", new.clone());
-                "insert"
+                // Without the old one it was written before the collection began to keep them.
+                if change.has_old() { "insert" } else { "replace" }
             }
             // Only its expiry has changed, or nothing.
             (Some(new), Some(old)) if is_same(old, new) => return Ok(None),
@@ -699,6 +711,21 @@ fn differ(
     }
 }
 
+impl Stream {
+    /// Makes the next event current, if what is ahead has one for the client.
+    fn next_event(&mut self) -> Outcome {
+        if let Some(event) = self.step()? {
+            let is_last = event.is_last;
+            self.has_ended |= is_last;
+            self.current = self.shown(event)?;
+            if is_last {
+                self.ahead = None;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Rows for Stream {
     fn advance(&mut self) -> Outcome<bool> {
         self.current = None;
@@ -706,13 +733,11 @@ impl Rows for Stream {
         loop {
             if self.ahead.is_some() {
                 interrupt_check()?;
-                if let Some(event) = self.step()? {
-                    self.has_ended |= event.is_last;
-                    let is_last = event.is_last;
-                    self.current = self.shown(event)?;
-                    if is_last {
-                        self.ahead = None;
-                    }
+                // A failure is behind the events before it: who begins again meets it again.
+                let (token, has_ended) = (self.token.clone(), self.has_ended);
+                if let Err(failed) = self.next_event() {
+                    (self.token, self.has_ended) = (token, has_ended);
+                    return Err(failed);
                 }
                 if self.current.is_some() {
                     return Ok(true);

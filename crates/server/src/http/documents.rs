@@ -1,6 +1,6 @@
 //! One document by its primary key: `GET`, `PUT`, `PATCH` and `DELETE`, with its version as ETag.
 
-use super::asked::{RoutedRequest, parse};
+use super::asked::{RoutedRequest, json_options, parse};
 use super::head::Head;
 use super::refusal;
 use super::response::{JSON, Response};
@@ -118,7 +118,7 @@ pub(super) fn delete<'a>(
 
 /// Reads a key, Extended JSON or text as it is: as it came, and as it is stored.
 fn parse_key(client: &mut Client, text: &str) -> Outcome<(Document, Value)> {
-    let id = match parse(text.as_bytes(), "the key") {
+    let id = match Document::from_json_with(text, json_options(true)) {
         Ok(id) => id,
         Err(_no_json) => Document::from_value(&Value::from(text))?,
     };

@@ -275,13 +275,13 @@ impl Open {
         }
         match (self.transaction, transaction) {
             (own, other) if own == other => Ok(()),
-            (Some(own), _) => {
+            (Some(own), other) => {
                 let text = format!("cursor id {id} was opened in transaction {own}: expected it");
-                refuse(50_740, text)
+                refuse(if other.is_some() { 50_741 } else { 50_740 }, text)
             }
             (None, _) => {
                 let text = format!("cursor id {id} was not opened in a transaction");
-                refuse(50_741, text)
+                refuse(50_739, text)
             }
         }
     }

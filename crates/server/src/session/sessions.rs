@@ -9,7 +9,7 @@ use crate::failure::{Code, Failure, Limit, Outcome};
 use flagstone::{Database, Expires, Keyspace, Prefix, Slice, Space, Transaction};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// The keyspace of what retried writes have done.
@@ -185,7 +185,11 @@ impl Sessions {
     pub(crate) fn end_idle(&self) -> Vec<i64> {
         let mut cursors = Vec::new();
         lock(&self.open).retain(|_key, session| {
-            let Ok(mut session) = session.try_lock() else { return true };
+            let mut session = match session.try_lock() {
+                Ok(session) => session,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => return true,
+            };
             let is_idle = |open: &OpenTransaction| open.used.elapsed() >= TRANSACTION_IDLE;
             let is_over = session.used.elapsed() >= SESSION_TIME;
             if is_over || session.transaction.as_ref().is_some_and(is_idle) {

@@ -92,7 +92,7 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
         Ok(run.marks.as_ref().map_or(Ok(()), complete)?)
     });
     let (took, count) = (run.start.elapsed(), run.count);
-    run.end(ended.is_err())?;
+    run.end(ended.is_err());
     run.progress.end(took, count);
     drop(run);
     place.leave_nothing(&database, collection, is_new_collection && ended.is_err())?;
@@ -258,12 +258,13 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Puts the marks of an earlier load back if this one has come to nothing.
-    fn end(&self, has_failed: bool) -> Result<(), LoadError> {
-        match &self.marks {
-            Some(marks) if has_failed && self.count.has_nothing() && !self.bad.are_copied() => {
-                marks.end_without_any(self.database)
-            }
-            _ => Ok(()),
+    fn end(&self, has_failed: bool) {
+        if let Some(marks) = &self.marks
+            && has_failed
+            && self.count.has_nothing()
+            && !self.bad.are_copied()
+        {
+            marks.end_without_any(self.database);
         }
     }
 

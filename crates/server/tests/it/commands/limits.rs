@@ -134,7 +134,7 @@ fn cursors_of_a_transaction_end_with_it_and_are_read_within_it() {
     // One of no transaction is not read in one.
     let plain = id(&fixture.run("shop", &format!(r#"{{"find":"c","batchSize":1,{SESSION}}}"#)));
     let begun = id(&fixture.run("shop", &find(7)));
-    assert_eq!(fixture.run("shop", &get(plain, &within(7))).int("code"), Some(50741));
+    assert_eq!(fixture.run("shop", &get(plain, &within(7))).int("code"), Some(50739));
     // The error has ended the transaction.
     assert_eq!(fixture.run("shop", &get(begun, &format!(",{SESSION}"))).int("code"), Some(43));
     let next = fixture.run("shop", &get(plain, &format!(",{SESSION}")));

@@ -71,7 +71,7 @@ fn no_write_stores_names_that_drivers_do_not_have() {
         assert_eq!(refused.status, 400, "{start} {body} {refused:?}");
         let text = match body {
             body if body.contains("[1,1]") => "names are text",
-            body if body.contains("\"c\"") => "twice",
+            body if body.contains("\"c\"") => "a name that is new in its map",
             _ => "a name without",
         };
         assert!(refused.body.contains(text), "{start} {body} {refused:?}");

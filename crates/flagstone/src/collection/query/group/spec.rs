@@ -256,8 +256,6 @@ impl Group {
     }
 }
 
-/// The error that `expected` is not at `part`, which is a part of `text`.
-#[cold]
 /// Returns whether this is the text of an accumulator rather than a path without quotes.
 fn is_accumulator(part: &str) -> bool {
     let (call, name) = match split_once_outside(part, " as ") {
@@ -270,6 +268,8 @@ fn is_accumulator(part: &str) -> bool {
     name || call == Kind::Count.name() || Kind::ALL.iter().any(is_call)
 }
 
+/// The error that `expected` is not at `part`, which is a part of `text`.
+#[cold]
 fn refuse(text: &str, part: &str, expected: &str) -> Error {
     let spaces = part.len() - part.trim_start().len();
     let at = part.as_ptr() as usize - text.as_ptr() as usize + spaces;
