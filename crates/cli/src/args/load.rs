@@ -47,7 +47,7 @@ pub(crate) struct LoadArgs {
     pub(crate) mode: ModeArg,
     /// Load only one part of the documents, such as 1/4, chosen by their keys: four commands on
     /// four machines, 1/4 to 4/4, load all of them, of the same files. Into a cluster, numbers of
-    /// parts that are powers of two are faster: no two of them write to one bucket
+    /// parts that are powers of two are faster: no two of them write to one bucket by hash
     #[arg(long, value_name = "I/N", value_parser = units::shard, conflicts_with = "drop")]
     pub(crate) shard: Option<Shard>,
     /// The format of the files [default: csv, tsv, parquet or arrow for names that end in it, else

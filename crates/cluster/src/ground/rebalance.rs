@@ -72,7 +72,15 @@ pub(crate) fn rebalance(
                     Begins::Stopped => return Ok(ControlFlow::Break(())),
                 }
             }
-            State::Moving(next) if has_it => give_up(ground, next)?,
+            State::Moving(next) if has_it => {
+                give_up(ground, next)?;
+                // Unless others have completed it meanwhile, nothing more is to be done.
+                let now = ground.reload(Freshness::Serial)?;
+                if now.note.state == State::Live && now.note.rows.buckets.layout() == wanted {
+                    let _rest = sweep(ground);
+                    return Ok(ControlFlow::Continue(()));
+                }
+            }
             State::Moving(next) => {
                 return Err(is_moving(ground, (next, rows), "divide it again"));
             }

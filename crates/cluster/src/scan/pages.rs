@@ -265,6 +265,9 @@ impl Pages {
         self.are_others = true;
         let (view, mut before) = (Arc::clone(&self.view), std::mem::take(&mut self.buckets));
         let new = &view.note.rows.buckets;
+        // As many rows of all buckets together as before.
+        let share = self.limit as u64 * u64::from(old.count()) / u64::from(new.count());
+        self.limit = usize::try_from(share).unwrap_or(ROWS_MAX).clamp(1, ROWS_MAX);
         if self.request.is_ordered {
             let last = self.returned.clone();
             let bucket = || Bucket { last: last.clone(), ..Bucket::default() };

@@ -125,7 +125,10 @@ impl Scan {
             }
         }
         let Some(Head { row, bucket, .. }) = heads.pop() else { return Ok(Found::End) };
-        self.pages.returned = Some(row.key.clone());
+        // A unique entry of an expired document may hide one that is behind a switch.
+        if row.expiry.is_none_or(|at| at > self.now) {
+            self.pages.returned = Some(row.key.clone());
+        }
         if self.pages.buckets[bucket].rows.is_empty() {
             // Others will soon be used up, too.
             let few = self.pages.limit() / 8;
