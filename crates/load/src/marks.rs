@@ -722,8 +722,8 @@ pub(crate) fn may_expire(database: &Database, collection: &Collection) -> bool {
     database.keyspaces().iter().any(|info| info.name == name && info.expires)
 }
 
-/// Removes the marks of a load that is complete. If the nodes of a cluster do not answer, some stay:
-/// the same load goes on there, finds its documents, and is complete.
+/// Removes the marks of a load that is complete. If the nodes of a cluster do not answer, some
+/// stay: the same load goes on there, finds its documents, and is complete.
 pub(crate) fn remove_at_end(
     database: &Database,
     collection: &Collection,

@@ -156,8 +156,8 @@ pub(crate) struct ExportArgs {
     #[arg(long = "type", value_name = "TYPE", visible_alias = "format")]
     pub(crate) format: Option<super::FormatArg>,
     /// Write only one part of the documents, such as 1/4, chosen by their keys: 1/4 to 4/4 are all.
-    /// Of a cluster, each reads its own buckets if the number of parts is a power of two, and all of
-    /// them if they have ranges of keys
+    /// Of a cluster, each reads its own buckets if the number of parts is a power of two, but all
+    /// of them if they have ranges of keys
     #[arg(long, value_name = "I/N", value_parser = crate::units::shard)]
     pub(crate) shard: Option<Shard>,
     /// The paths that are the columns of CSV or TSV, as in id,author.name,score; the first line has
