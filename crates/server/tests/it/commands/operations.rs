@@ -117,7 +117,9 @@ fn an_index_build_is_ended_and_leaves_nothing() {
     let of_tool = r#"{"flagstone":"createIndex","collection":"c","name":"n","fields":["n"]"#;
     let ended = fixture.run("test", &format!(r#"{of_tool},"maxTimeMS":1}}"#));
     assert_eq!(ended.int("code"), Some(50), "{ended}");
-    assert_eq!(ended.str("errmsg"), Some("stopped: there is no index n"), "{ended}");
+    // Its time may be over before it begins to build.
+    let text = ended.str("errmsg").unwrap();
+    assert!(["stopped: there is no index n", "the call was interrupted"].contains(&text), "{ended}");
     let listed = fixture.run("test", r#"{"listIndexes":"c"}"#);
     assert!(listed.get("cursor.firstBatch.1").is_none(), "{listed}");
     let created = fixture.run("test", &format!("{create}}}"));
