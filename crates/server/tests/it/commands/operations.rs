@@ -119,7 +119,10 @@ fn an_index_build_is_ended_and_leaves_nothing() {
     assert_eq!(ended.int("code"), Some(50), "{ended}");
     // Its time may be over before it begins to build.
     let text = ended.str("errmsg").unwrap();
-    assert!(["stopped: there is no index n", "the call was interrupted"].contains(&text), "{ended}");
+    assert!(
+        ["stopped: there is no index n", "the call was interrupted"].contains(&text),
+        "{ended}"
+    );
     let listed = fixture.run("test", r#"{"listIndexes":"c"}"#);
     assert!(listed.get("cursor.firstBatch.1").is_none(), "{listed}");
     let created = fixture.run("test", &format!("{create}}}"));
