@@ -225,16 +225,16 @@ impl Cluster {
     /// that the collection has gives it up. Until then each write costs a row more, and indexes
     /// cannot be changed.
     ///
-    /// The bounds of ranges are chosen when the move begins, by a sample of the keys. A collection
-    /// that has as many ranges already is divided anew if one of them has twice its part of the
-    /// documents; such a move can only be completed.
+    /// The bounds of ranges are chosen when the move begins, by a sample of the keys. If the
+    /// collection has that many ranges already, it gets new bounds only if one range has twice its
+    /// share of the documents; such a move can only be completed.
     ///
     /// # Errors
-    /// InvalidInput for a number that cannot be, a collection that is not there, or one with too
-    /// few keys for so many ranges, or too long ones: the catalog holds 128 KiB of bounds, which
-    /// have up to 256 bytes each; Busy while an index is being built, while the collection gets
-    /// another layout, and if documents are written as fast as they are copied; Conflict if another
-    /// call has given it up; Unavailable, Corruption, Closed.
+    /// InvalidInput for a number of buckets that is not allowed, for a collection that is not
+    /// there, and if the keys allow no such ranges: too few of them differ in their first 256
+    /// bytes, or the bounds exceed 128 KiB; Busy while an index is being built, while the
+    /// collection gets another layout, and if documents are written as fast as they are copied;
+    /// Conflict if another call has given it up; Unavailable, Corruption, Closed.
     pub fn rebalance(
         &self,
         name: &str,

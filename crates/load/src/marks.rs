@@ -318,8 +318,8 @@ impl Marks {
     }
 
     /// Ends a load that has come to no document: a complete one that it has replaced counts again,
-    /// unless the marks are of another one meanwhile. If that fails, the next load begins at the
-    /// start.
+    /// unless the marks are of another one meanwhile. If that fails, the marks stay those of this
+    /// load, and another one is refused until it is run without them.
     pub fn end_without_any(&self, database: &Database) {
         let Some((head, copies)) = &self.replaced else { return };
         let is_own = |head: &[u8]| {

@@ -15,7 +15,7 @@ pub(crate) const BOUNDS_BYTES_MAX: usize = 128 << 10;
 /// The buckets of a generation.
 #[derive(Clone, Debug)]
 pub(crate) enum Buckets {
-    /// By the hashes of their keys: so many, a power of two.
+    /// By the hash of the key. Their number is a power of two.
     Hash(u32),
     /// By the order of their keys: bucket `n` has the keys from bound `n - 1` on and below bound
     /// `n`. The bounds ascend. The first bucket has none below it, and the last none above.

@@ -245,12 +245,9 @@ impl<'g> Claims<'g> {
         }
         let (places, requests): (Vec<_>, Vec<_>) = requests.into_values().unzip();
         let mut found = vec![None; count];
-        let answers = self.ground.store.rows(&requests);
-        if answers.len() != requests.len() {
-            return Err(no_answer());
-        }
+        let answers = self.ground.rows_of(&requests)?;
         for ((places, request), answer) in places.into_iter().zip(&requests).zip(answers) {
-            let Rows { epoch, rows } = answer?;
+            let Rows { epoch, rows } = answer;
             match epoch {
                 Some(EPOCH) => {}
                 Some(_) => {

@@ -270,7 +270,7 @@ fn copies(replication: &HashMap<String, String>) -> BTreeMap<String, u32> {
     each.collect()
 }
 
-/// Checks that a keyspace that is created can have so many copies of each row in each data centre.
+/// Checks that each data centre has enough nodes for this many copies of each row.
 fn check_nodes(address: &Address, copies: u32, nodes: &BTreeMap<String, u32>) -> Result<()> {
     let (keyspace, shown) = (&address.keyspace, address.shown());
     if let Some(home) = &address.home

@@ -3,7 +3,7 @@
 use crate::catalog::{self, Generation, Note};
 use crate::sizes::Sizes;
 use crate::store::{
-    Change, Freshness, Partition, Record, RowKey, RowsRequest, Store, StoredRow, Token,
+    Change, Freshness, Partition, Record, RowKey, Rows, RowsRequest, Store, StoredRow, Token,
 };
 use flagstone::remote::{Catalog, RemoteIndex};
 use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
@@ -168,6 +168,15 @@ impl Ground {
             let (name, text) = (&self.name, "has a unique index and no place for its values");
             Error::new(ErrorKind::Corruption, format!("collection {name:?} (table catalog) {text}"))
         })
+    }
+
+    /// Reads rows of several partitions.
+    pub(crate) fn rows_of(&self, requests: &[RowsRequest]) -> Result<Vec<Rows>> {
+        let answers = self.store.rows(requests);
+        if answers.len() != requests.len() {
+            return Err(no_answer());
+        }
+        answers.into_iter().collect()
     }
 
     pub(crate) fn now(&self) -> Moment {

@@ -17,13 +17,13 @@
 //!   built, and has no claim. So the entry of one that expires takes the place of another one's
 //!   only if the claim is its own.
 //!
-//! At the end each document is as it is when its old bucket is closed, and so are its entries. Who
-//! takes a value from a document, and changes it for that, notes it as all writers do. A writer
-//! that has claimed values when the bucket is closed reads its documents in the new one, and claims
-//! again; one that looks into a document of the closed bucket begins anew. So also behind the
-//! switch whoever rests on a claim has read its document before.
+//! After the switch each document is as it was when its old bucket was closed, and so are its
+//! entries. A writer that takes a value changes the token of the document that had it, and notes
+//! that change as any other. A writer whose bucket was closed after it had claimed values reads the
+//! documents again, in the new bucket, and claims again. So every batch, also one behind the
+//! switch, is made from a document that was read before its values were claimed.
 
-use super::core::{Ground, View, no_answer, place};
+use super::core::{Ground, View, place};
 use crate::form::{is_nothing, unpacked};
 use crate::store::{Change, Freshness, Kind, Partition, RowKey, RowsRequest, StoredRow};
 use flagstone::remote::{Catalog, Changes, EntryChange, RemoteIndex, Row, shown_key};
@@ -245,13 +245,10 @@ impl<'g> Entries<'g> {
             RowsRequest { partition, keys, freshness }
         };
         let requests: Vec<RowsRequest> = wanted.into_iter().map(request).collect();
-        let answers = self.ground.store.rows(&requests);
-        if answers.len() != requests.len() {
-            return Err(no_answer());
-        }
+        let answers = self.ground.rows_of(&requests)?;
         let mut found = Vec::new();
         for (request, answer) in requests.into_iter().zip(answers) {
-            let rows = request.keys.into_iter().zip(answer?.rows);
+            let rows = request.keys.into_iter().zip(answer.rows);
             found.extend(rows.filter_map(|(row, stored)| Some((row, stored?))));
         }
         Ok(found)

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// The most keys of a page, where they come into many buckets.
 const PAGE_MAX: usize = 5_000;
-/// After so many documents it is noted how far a part is copied.
+/// The progress of a part is noted each time this many documents are copied.
 const NOTED: u64 = 2_000;
 /// The first bytes of the key of the row that says how far a part is copied.
 const PROGRESS: &[u8] = b"progress";

@@ -116,12 +116,7 @@ fn encoded(pairs: &[(u64, i64)]) -> Vec<(Vec<u8>, Row)> {
 fn documents_of_one_call_are_judged_one_after_another() {
     let mem = Arc::new(Mem::new());
     let (cluster, documents) = collection(&mem);
-    assert!(
-        cluster
-            .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
-            .unwrap()
-            .is_continue()
-    );
+    rebalance(&cluster, Layout::Hash(1)).unwrap();
     documents.create_index("by n", by_n().unique()).unwrap();
     let remote = flagstone::internal::remote_of(&documents).unwrap();
     remote.put_many(encoded(&[(1, 1), (2, 2), (3, 3)])).unwrap();
@@ -147,12 +142,7 @@ fn documents_of_one_call_are_judged_one_after_another() {
 fn a_refused_write_does_not_undo_one_of_its_group() {
     let mem = Arc::new(Mem::new());
     let (cluster, documents) = collection(&mem);
-    assert!(
-        cluster
-            .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
-            .unwrap()
-            .is_continue()
-    );
+    rebalance(&cluster, Layout::Hash(1)).unwrap();
     documents.create_index("by n", by_n().unique()).unwrap();
     put(&documents, 5, 5).unwrap();
     documents.put(1, Json(r#"{"n":1,"m":0}"#)).unwrap();
@@ -229,12 +219,7 @@ fn a_document_that_has_expired_gives_its_value_up() {
     assert!(documents.drop_index("by n").unwrap());
     documents.create_index("all", Index::on("$.x")).unwrap();
     assert_eq!(documents.verify_indexes().unwrap().entries, 2);
-    assert!(
-        cluster
-            .rebalance("c", Layout::Hash(2), |_| ControlFlow::Continue(()))
-            .unwrap()
-            .is_continue()
-    );
+    rebalance(&cluster, Layout::Hash(2)).unwrap();
     assert_eq!(documents.verify_indexes().unwrap().entries, 2);
     assert_eq!(n_of(&documents, 2), Some(1));
 }
@@ -318,12 +303,7 @@ fn a_value_is_taken_without_a_change_of_the_document_that_claimed_it() {
 fn a_document_that_goes_during_a_build_leaves_the_entry_of_who_has_got_its_value() {
     let mem = Arc::new(Mem::new());
     let ((cluster, documents), (_b, other)) = (collection(&mem), collection(&mem));
-    assert!(
-        cluster
-            .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
-            .unwrap()
-            .is_continue()
-    );
+    rebalance(&cluster, Layout::Hash(1)).unwrap();
     (0..400).for_each(|key| put(&documents, key, key as i64).unwrap());
     let mut is_given = false;
     let built = documents.create_index_with("by n", by_n().unique(), |_| {
@@ -491,8 +471,7 @@ fn race(seed: u64, steps: u64, is_divided: bool) {
     let is_first = seed.is_multiple_of(2);
     if is_divided || !seed.is_multiple_of(3) {
         // The calls of a process often meet in one group.
-        let watch = |_| ControlFlow::Continue(());
-        assert!(cluster.rebalance("c", Layout::Hash(1), watch).unwrap().is_continue());
+        rebalance(&cluster, Layout::Hash(1)).unwrap();
     }
     if is_first {
         documents.create_index("by n", by_n().unique()).unwrap();
@@ -835,12 +814,7 @@ fn change(mem: &Mem, partition: Partition, change: Change) {
 /// A collection of one bucket with the index.
 fn one_bucket(mem: &Arc<Mem>) -> (Cluster, Collection) {
     let (cluster, documents) = collection(mem);
-    assert!(
-        cluster
-            .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
-            .unwrap()
-            .is_continue()
-    );
+    rebalance(&cluster, Layout::Hash(1)).unwrap();
     documents.create_index("by n", by_n().unique()).unwrap();
     (cluster, documents)
 }
@@ -937,12 +911,7 @@ fn a_build_goes_on_when_a_value_is_given_to_another_document() {
     for to in [0, 7] {
         let mem = Arc::new(Mem::new());
         let (cluster, documents) = collection(&mem);
-        assert!(
-            cluster
-                .rebalance("c", Layout::Hash(1), |_| ControlFlow::Continue(()))
-                .unwrap()
-                .is_continue()
-        );
+        rebalance(&cluster, Layout::Hash(1)).unwrap();
         put(&documents, 1, 1).unwrap();
         let given = Given { documents: documents.clone(), state: AtomicU64::new(0), to };
         let store = Hooked::over(Arc::clone(&mem) as _, given);
@@ -1045,12 +1014,7 @@ fn claims_go_with_the_last_unique_index() {
     set_row(&mem, before[0], Kind(1), row);
     assert!(documents.drop_index("by m").unwrap());
     assert_eq!(claims(&mem), 0);
-    assert!(
-        cluster
-            .rebalance("c", Layout::Hash(4), |_| ControlFlow::Continue(()))
-            .unwrap()
-            .is_continue()
-    );
+    rebalance(&cluster, Layout::Hash(4)).unwrap();
     documents.create_index("by n", by_n().unique()).unwrap();
     assert_eq!((buckets().len(), claims(&mem)), (4, 50));
     refused(put(&documents, 99, 7), "has the value 7 of key 7");

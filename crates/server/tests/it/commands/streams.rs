@@ -123,6 +123,31 @@ fn a_stream_ends_when_a_collection_stops_to_keep_old_documents() {
     assert_eq!(ended.int("code"), Some(20), "{ended}");
 }
 
+/// Its token was behind the event that a stage could not take, which no client saw then.
+#[test]
+fn who_resumes_before_a_failure_meets_it_again() {
+    let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
+    let mut fixture = Fixture::with(flagstone::Options::new().change_retention(keep));
+    run(&mut fixture, r#"{"create":"s"}"#);
+    let stream = |after: &str| {
+        let stage = r#"{"$addFields":{"x":{"$divide":[1,"$fullDocument.n"]}}}"#;
+        let stream = format!(r#"{{"$changeStream":{{{after}}}}},{stage}"#);
+        format!(r#"{{"aggregate":"s","pipeline":[{stream}],"cursor":{{}}}}"#)
+    };
+    let more = |id| format!(r#"{{"getMore":{{"$numberLong":"{id}"}},"collection":"s"}}"#);
+    let id = run(&mut fixture, &stream("")).int("cursor.id").unwrap();
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1,"n":2},{"_id":2,"n":0}]}"#);
+    let batch = run(&mut fixture, &more(id));
+    assert_eq!(batch.float("cursor.nextBatch.0.x"), Some(0.5), "{batch}");
+    assert!(batch.get("cursor.nextBatch.1").is_none(), "{batch}");
+    let failed = fixture.run("test", &more(id));
+    let code = failed.int("code").unwrap_or_else(|| panic!("{failed}"));
+    let token = batch.str("cursor.postBatchResumeToken._data").unwrap();
+    let resumed = stream(&format!(r#""resumeAfter":{{"_data":{token:?}}}"#));
+    let again = fixture.run("test", &resumed);
+    assert_eq!(again.int("code"), Some(code), "{again}");
+}
+
 #[test]
 fn stages_choose_and_change_events() {
     let keep = flagstone::changes::ChangeRetention::bytes(64 << 20);
