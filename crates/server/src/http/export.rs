@@ -17,7 +17,11 @@ const BATCH: i32 = 250;
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("filter", Form::Json, "Which documents; all without it."),
     Parameter::new("fields", Form::Text, "Names with commas between them, or a projection."),
-    Parameter::new("sort", Form::Json, "The order."),
+    Parameter::new(
+        "sort",
+        Form::Text,
+        "Names with commas between them, or a document: -a or {\"a\":-1}.",
+    ),
     Parameter::new("limit", Form::Number(1, i64::MAX), "The most documents."),
 ];
 
@@ -61,14 +65,20 @@ fn command(namespace: &Namespace, parameters: &[(String, String)]) -> Outcome<Ve
     find.int("batchSize", BATCH)?;
     for (name, text) in parameters {
         match name.as_str() {
-            "filter" | "sort" => find.value(name, &parse(text.as_bytes(), name)?.root())?,
-            "fields" if text.trim_start().starts_with('{') => {
-                find.value("projection", &parse(text.as_bytes(), name)?.root())?;
-            }
-            "fields" => {
-                find.begin_document("projection")?;
+            "filter" => find.value(name, &parse(text.as_bytes(), name)?.root())?,
+            "fields" | "sort" => {
+                let argument = if name == "sort" { "sort" } else { "projection" };
+                if text.trim_start().starts_with('{') {
+                    find.value(argument, &parse(text.as_bytes(), name)?.root())?;
+                    continue;
+                }
+                find.begin_document(argument)?;
                 for field in text.split(',').map(str::trim).filter(|field| !field.is_empty()) {
-                    find.int(field, 1)?;
+                    match field.strip_prefix('-') {
+                        Some("") => return Err(wrong(name, "names of fields", text)),
+                        Some(field) if name == "sort" => find.int(field, -1)?,
+                        _ => find.int(field, 1)?,
+                    }
                 }
                 find.end()?;
             }

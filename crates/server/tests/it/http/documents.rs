@@ -220,6 +220,8 @@ fn an_export_has_all_documents_and_takes_a_query() {
     );
     let path = "/v1/shop/things/export?fields=%7B%22_id%22:0,%22n%22:1%7D&limit=1";
     assert_eq!(get(&mut connection, path), "{\"n\":0}\n");
+    let path = "/v1/shop/things/export?fields=n&sort=-n,_id&limit=2";
+    assert_eq!(get(&mut connection, path), "{\"_id\":9,\"n\":9}\n{\"_id\":19,\"n\":9}\n");
     for bad in [
         "filter=%7B",
         "limit=0",
@@ -227,7 +229,8 @@ fn an_export_has_all_documents_and_takes_a_query() {
         "limit=1&limit=2",
         "more=1",
         "filter=%7B%22$x%22:1%7D",
-        "sort=1",
+        "sort=-",
+        "sort=%7B%22n%22:%22x%22%7D",
     ] {
         let reply = connection.ask(&format!("GET /v1/shop/things/export?{bad}"), "", "");
         assert_eq!(reply.status, 400, "{bad} {reply:?}");
