@@ -53,6 +53,8 @@ pub struct LevelReport {
     pub tables: u64,
     /// The bytes of the tables.
     pub bytes: u64,
+    /// The bytes of their keys and values before compression.
+    pub raw_bytes: u64,
     /// The number of entries in the tables.
     pub entries: u64,
     /// The number of tombstones among the entries.
@@ -338,6 +340,7 @@ fn keyspace_stats(parts: &Parts, core: &KeyspaceCore) -> KeyspaceStats {
             level.level = found.level;
             level.tables += found.tables;
             level.bytes += found.bytes;
+            level.raw_bytes = level.raw_bytes.saturating_add(found.raw_bytes);
             level.entries += found.entries;
             level.deletes += found.deletes;
             level.expiring += found.expiring;

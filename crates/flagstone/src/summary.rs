@@ -178,6 +178,7 @@ fn keyspace(keyspace: &KeyspaceStats) -> Value {
             ("level", u64::from(level.level).into()),
             ("tables", level.tables.into()),
             ("bytes", level.bytes.into()),
+            ("raw_bytes", level.raw_bytes.into()),
             ("entries", level.entries.into()),
             ("deletes", level.deletes.into()),
             ("expiring", level.expiring.into()),

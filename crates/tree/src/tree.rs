@@ -65,6 +65,8 @@ pub struct LevelStats {
     pub tables: u64,
     /// Bytes of the files.
     pub bytes: u64,
+    /// Bytes of their keys and values before compression.
+    pub raw_bytes: u64,
     /// The number of puts, tombstones and merge operands.
     pub entries: u64,
     /// The number of tombstones among the entries.
@@ -564,6 +566,8 @@ impl Tree {
                 let (meta, trees) = (table.meta(), u64::from(table.holders().max(1)));
                 stats.tables += 1;
                 stats.bytes += meta.bytes / trees;
+                let raw = meta.key_bytes_raw.saturating_add(meta.value_bytes_raw);
+                stats.raw_bytes = stats.raw_bytes.saturating_add(raw / trees);
                 stats.entries += meta.entries / trees;
                 stats.deletes += meta.deletes / trees;
                 stats.expiring += meta.expiries.count / trees;

@@ -104,6 +104,7 @@ pub(in crate::command) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {
         indexes += collection.indexes().len() as u64 + 1;
         let size = sizes.get(&keyspace).copied().unwrap_or_default();
         total.documents += size.documents;
+        total.raw += size.raw;
         total.indexes += size.indexes;
     }
     let reply = &mut run.reply;
@@ -111,10 +112,10 @@ pub(in crate::command) fn db_stats(run: &mut Run<'_, '_>) -> Outcome {
     put_long(reply, "collections", n)?;
     put_long(reply, "views", 0)?;
     put_long(reply, "objects", objects)?;
-    let average = if objects == 0 { 0.0 } else { total.documents as f64 / objects as f64 };
+    let average = if objects == 0 { 0.0 } else { total.raw as f64 / objects as f64 };
     reply.double("avgObjSize", average)?;
     let both = total.documents + total.indexes;
-    put_float(reply, "dataSize", total.documents, scale)?;
+    put_float(reply, "dataSize", total.raw, scale)?;
     put_float(reply, "storageSize", total.documents, scale)?;
     if frees {
         put_float(reply, "freeStorageSize", 0, scale)?;

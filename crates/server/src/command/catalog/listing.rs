@@ -19,8 +19,7 @@ pub(in crate::command) fn collections(service: &Service) -> Outcome<Vec<(Namespa
     Ok(names.filter_map(|name| Some((Namespace::of_keyspace(&name)?, name))).collect())
 }
 
-/// Returns the bytes on disk and in memory of each collection of a database. Those of a cluster are
-/// not known.
+/// Returns the bytes of each collection of a database. Those of a cluster are not known.
 pub(super) fn sizes(service: &Service) -> BTreeMap<String, Sizes> {
     let mut sizes: BTreeMap<String, Sizes> = BTreeMap::new();
     for stats in service.db.stats().keyspaces {
@@ -28,15 +27,23 @@ pub(super) fn sizes(service: &Service) -> BTreeMap<String, Sizes> {
         let bytes = tables + stats.memtable_bytes;
         match stats.info.owner {
             Some(owner) => sizes.entry(owner).or_default().indexes += bytes,
-            None => sizes.entry(stats.info.name).or_default().documents += bytes,
+            None => {
+                let raw = stats.levels.iter().map(|level| level.raw_bytes);
+                let of = sizes.entry(stats.info.name).or_default();
+                of.documents += bytes;
+                of.raw = raw.fold(stats.memtable_bytes, u64::saturating_add);
+            }
         }
     }
     sizes
 }
 
+/// Bytes on disk and in memory.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sizes {
     pub(super) documents: u64,
+    /// Of documents, before compression.
+    pub(super) raw: u64,
     pub(super) indexes: u64,
 }
 

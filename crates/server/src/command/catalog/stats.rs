@@ -29,9 +29,9 @@ fn put_stats(
 ) -> Outcome {
     let sizes = sizes(service).get(&namespace.keyspace()).copied().unwrap_or_default();
     let count = collection.map_or(Ok(0), |one| documents_of(one, &mut { COUNTED_MAX }))?;
-    put_size(reply, "size", sizes.documents, scale)?;
+    put_size(reply, "size", sizes.raw, scale)?;
     put_count(reply, "count", count)?;
-    put_count(reply, "avgObjSize", sizes.documents.checked_div(count).unwrap_or(0))?;
+    put_count(reply, "avgObjSize", sizes.raw.checked_div(count).unwrap_or(0))?;
     put_size(reply, "storageSize", sizes.documents, scale)?;
     put_count(reply, "freeStorageSize", 0)?;
     reply.bool("capped", false)?;

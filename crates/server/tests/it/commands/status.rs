@@ -163,3 +163,23 @@ fn statistics_count_few_documents_as_they_are() {
     assert!((15_001..=15_020).contains(&about), "{about}");
     assert_eq!(run(r#"{"count":"c"}"#).int("n"), Some(15_001));
 }
+
+#[test]
+fn sizes_of_documents_are_those_before_compression() {
+    let mut fixture = Fixture::new();
+    let mut run = |command: &str| fixture.run("shop", command);
+    let text = "x".repeat(1_000);
+    let documents = vec![format!(r#"{{"t":"{text}"}}"#); 500].join(",");
+    run(&format!(r#"{{"insert":"c","documents":[{documents}]}}"#));
+    run(r#"{"compact":"c"}"#);
+    let of = |reply: &Document, name: &str| reply.get(name).unwrap().as_f64().unwrap();
+    for (stats, size, average) in [
+        (run(r#"{"collStats":"c"}"#), "size", "avgObjSize"),
+        (run(r#"{"dbStats":1}"#), "dataSize", "avgObjSize"),
+    ] {
+        assert!((1_000.0..1_100.0).contains(&of(&stats, average)), "{stats}");
+        assert!(of(&stats, size) >= 500_000.0, "{stats}");
+        let on_disk = of(&stats, "storageSize");
+        assert!((1.0..100_000.0).contains(&on_disk), "{stats}");
+    }
+}
