@@ -124,6 +124,10 @@ mod part {
             self.whole.note(&self.name(name), freshness)
         }
 
+        fn version(&self, name: &str, freshness: Freshness) -> Result<Option<i64>> {
+            self.whole.version(&self.name(name), freshness)
+        }
+
         fn notes(&self) -> Result<Vec<(String, Record)>> {
             let mine = |(name, record): (String, Record)| {
                 Some((name.strip_prefix(&self.prefix)?.to_owned(), record))

@@ -52,7 +52,6 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The reads of one call that wait for answers at the same time.
 const AT_ONCE: usize = 64;
-
 /// A keyspace of a cluster.
 pub struct Cql {
     inner: Arc<Inner>,
@@ -249,7 +248,13 @@ impl Store for Cql {
     }
 
     fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
-        self.read_all(requests, read::page)
+        let together = read::together(requests);
+        let answers = self.read_all(&together, read::pages);
+        let each = answers.into_iter().zip(&together).flat_map(|(answer, asked)| match answer {
+            Ok(pages) => pages.into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error); asked.len()],
+        });
+        each.collect()
     }
 
     fn batch(&self, batch: &Batch) -> Result<Outcome> {
@@ -270,6 +275,10 @@ impl Store for Cql {
 
     fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>> {
         self.read(|inner| read::note(inner, name.to_owned(), freshness))
+    }
+
+    fn version(&self, name: &str, freshness: Freshness) -> Result<Option<i64>> {
+        self.read(|inner| read::version(inner, name.to_owned(), freshness))
     }
 
     fn notes(&self) -> Result<Vec<(String, Record)>> {

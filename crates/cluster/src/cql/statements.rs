@@ -2,6 +2,7 @@
 
 use super::errors;
 use super::routes::{InOrder, ReadAgain};
+use crate::store::PageRequest;
 use flagstone_base::Result;
 use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
 use scylla::client::session::Session;
@@ -28,8 +29,8 @@ pub(super) struct Patience {
 /// other rows, so that the epoch is known even if none of them is there. `0x` is its key.
 pub(super) const ANCHOR: i32 = i32::MIN;
 
-/// `reversed`, then `is_bounded`, then `keys_only`.
-type Pages = [[[PreparedStatement; 2]; 2]; 2];
+/// `are_several`, then `is_reversed`, then `has_end`, then `keys_only`.
+type Pages = [[[[PreparedStatement; 2]; 2]; 2]; 2];
 
 /// All statements.
 pub(super) struct Statements {
@@ -53,6 +54,8 @@ pub(super) struct Statements {
     pub(super) remove_kind: PreparedStatement,
     pub(super) note: PreparedStatement,
     pub(super) note_serial: PreparedStatement,
+    pub(super) version: PreparedStatement,
+    pub(super) version_serial: PreparedStatement,
     pub(super) notes: PreparedStatement,
     pub(super) set_note: PreparedStatement,
 }
@@ -81,6 +84,7 @@ impl Statements {
         let row = "SELECT v, ver, exp, epoch FROM KS.rows \
                    WHERE c = ? AND b = ? AND kind = ? AND k = ?";
         let note = "SELECT note, version FROM KS.catalog WHERE name = ?";
+        let version = "SELECT version FROM KS.catalog WHERE name = ?";
         let set = "UPDATE KS.rows USING TTL ? SET v = ?, ver = ?, exp = ? \
                    WHERE c = ? AND b = ? AND kind = ? AND k = ?";
         let delete = "DELETE FROM KS.rows WHERE c = ? AND b = ? AND kind = ? AND k = ?";
@@ -93,7 +97,7 @@ impl Statements {
             row: make.read(row).await?,
             rows: make.read(rows).await?,
             rows_serial: make.read_serial(rows).await?,
-            pages: [make.pages("ASC").await?, make.pages("DESC").await?],
+            pages: [make.pages(false).await?, make.pages(true).await?],
             expect: make
                 .write("UPDATE KS.rows SET epoch = ? WHERE c = ? AND b = ? IF epoch = ?")
                 .await?,
@@ -111,6 +115,8 @@ impl Statements {
                 .await?,
             note: make.read(note).await?,
             note_serial: make.read_serial(note).await?,
+            version: make.read(version).await?,
+            version_serial: make.read_serial(version).await?,
             notes: make.read("SELECT name, note, version FROM KS.catalog").await?,
             set_note: make
                 .write("UPDATE KS.catalog SET note = ?, version = ? WHERE name = ? IF version = ?")
@@ -119,15 +125,16 @@ impl Statements {
         })
     }
 
-    /// Returns the statement that reads a page: c, b, kind, the first key, with an end the key
-    /// behind the last, and the most rows.
-    pub(super) fn page(
+    /// Returns the statement that reads pages: c, b or several of them, kind, the first key, with an
+    /// end the key behind the last, and the most rows of each.
+    pub(super) fn pages(
         &self,
-        is_reversed: bool,
+        are_several: bool,
         has_end: bool,
-        keys_only: bool,
+        request: &PageRequest,
     ) -> &PreparedStatement {
-        &self.pages[usize::from(is_reversed)][usize::from(has_end)][usize::from(keys_only)]
+        let of = &self.pages[usize::from(are_several)][usize::from(request.is_reversed)];
+        &of[usize::from(has_end)][usize::from(request.keys_only)]
     }
 }
 
@@ -177,21 +184,26 @@ impl<'s> Maker<'s> {
         Self { session, keyspace, read, read_serial, write }
     }
 
-    async fn pages(&self, order: &str) -> Result<[[PreparedStatement; 2]; 2]> {
-        let page = async |columns: &str, end: &str| {
+    async fn pages(&self, are_several: bool) -> Result<[[[PreparedStatement; 2]; 2]; 2]> {
+        let page = async |is_reversed: bool, end: &str, columns: &str| {
+            let order = if is_reversed { "ORDER BY kind DESC, k DESC " } else { "" };
+            let (buckets, limit) =
+                if are_several { ("b IN ?", "PER PARTITION LIMIT") } else { ("b = ?", "LIMIT") };
             let text = format!(
                 "SELECT {columns} FROM KS.rows \
-                 WHERE c = ? AND b = ? AND kind = ? AND k >= ?{end} \
-                 ORDER BY kind {order}, k {order} LIMIT ?"
+                 WHERE c = ? AND {buckets} AND kind = ? AND k >= ?{end} {order}{limit} ?"
             );
             self.read(&text).await
         };
-        let (all, keys) = ("k, v, ver, exp, epoch", "k, ver, exp, epoch");
-        let end = " AND k < ?";
-        Ok([
-            [page(all, "").await?, page(keys, "").await?],
-            [page(all, end).await?, page(keys, end).await?],
-        ])
+        let (all, keys) = ("b, k, v, ver, exp, epoch", "b, k, ver, exp, epoch");
+        let ended = async |is_reversed: bool| -> Result<[[PreparedStatement; 2]; 2]> {
+            let (open, end) = ("", " AND k < ?");
+            Ok([
+                [page(is_reversed, open, all).await?, page(is_reversed, open, keys).await?],
+                [page(is_reversed, end, all).await?, page(is_reversed, end, keys).await?],
+            ])
+        };
+        Ok([ended(false).await?, ended(true).await?])
     }
 
     async fn read(&self, text: &str) -> Result<PreparedStatement> {
