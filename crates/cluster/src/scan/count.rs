@@ -28,20 +28,21 @@ pub(crate) fn count(ground: &Arc<Ground>, area: Area, range: &KeyRange) -> Resul
     Ok(rows)
 }
 
-/// Returns about how many rows there are: exactly if they are few, else by those of one bucket. Of
-/// ranges of keys, the last one may have many more than the others.
+/// Returns about how many rows there are: exactly if they are few, else by those of one bucket that
+/// has many. Of ranges of keys, the last one may have many more than the others.
 pub(crate) fn about(ground: &Arc<Ground>, area: Area) -> Result<u64> {
     let first = First::Rows(SAMPLE);
     let (range, is_reversed, keys_only) = (KeyRange::ALL, false, true);
     let is_ordered = false;
     let request = Request { area, range, is_ordered, is_reversed, keys_only, first };
     let mut pages = Pages::new(ground, request)?;
-    let (all, are_ranges) = (0..pages.buckets.len(), pages.are_in_order());
-    pages.read_some(all.clone(), |_bucket| true)?;
+    let (last, are_ranges) = (pages.buckets.len() - 1, pages.are_in_order());
+    pages.read_all(|_bucket| true)?;
     let found: usize = pages.buckets.iter().map(|bucket| bucket.rows.len()).sum();
-    if pages.buckets.iter().all(|bucket| bucket.is_done) {
-        return Ok(found as u64);
-    }
+    let is_large = |at: &usize| pages.buckets.get(*at).is_some_and(|bucket| !bucket.is_done);
+    let mut large: Vec<usize> = (0..=last).filter(is_large).collect();
+    let few = pages.buckets.iter().filter(|bucket| bucket.is_done);
+    let mut rows: usize = few.map(|bucket| bucket.rows.len()).sum();
     let mut count = |bucket: usize| -> Result<usize> {
         // Others may take their place.
         let has_more = |it: &Bucket| !it.is_done && it.rows.len() < COUNTED_MAX;
@@ -50,9 +51,13 @@ pub(crate) fn about(ground: &Arc<Ground>, area: Area) -> Result<u64> {
         }
         Ok(pages.buckets.get(bucket).map_or(0, |bucket| bucket.rows.len()))
     };
-    let last = if are_ranges { count(all.len() - 1)? } else { 0 };
-    let like_first = all.len() - usize::from(are_ranges);
-    let rows = count(0)? * like_first + last;
+    if are_ranges && large.last() == Some(&last) {
+        large.pop();
+        rows += count(last)?;
+    }
+    if let Some(middle) = large.get(large.len() / 2) {
+        rows += count(*middle)? * large.len();
+    }
     Ok(rows.max(found) as u64)
 }
 

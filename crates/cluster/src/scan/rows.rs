@@ -12,6 +12,8 @@ use std::sync::Arc;
 
 /// How many buckets a scan without an order reads at once.
 const WINDOW: usize = 4;
+/// How many ranges a scan in order reads at once, at most, while it finds none but empty ones.
+const EMPTY_WINDOW: usize = 16;
 
 /// A scan of a range.
 pub(crate) struct Scan {
@@ -149,6 +151,7 @@ impl Scan {
     fn next_in_turn(&mut self, mut at: usize) -> Result<Found> {
         let Request { is_ordered, is_reversed, .. } = self.pages.request;
         let all = self.pages.buckets.len();
+        let mut window = if is_ordered { 1 } else { WINDOW };
         while at < all {
             self.next = Next::Bucket(at);
             let number = if is_reversed { all - 1 - at } else { at };
@@ -163,11 +166,18 @@ impl Scan {
                 at += 1;
                 continue;
             }
-            let window = if is_ordered { 1 } else { WINDOW };
-            let window = number..(number + window).min(all);
-            self.pages.read_some(window, |bucket| bucket.rows.is_empty())?;
+            let behind = if is_reversed {
+                (number + 1).saturating_sub(window)..number + 1
+            } else {
+                number..(number + window).min(all)
+            };
+            self.pages.read_some(behind, |bucket| bucket.rows.is_empty())?;
             if self.pages.are_others() {
                 return Ok(Found::Others);
+            }
+            if is_ordered {
+                // Ranges whose keys were all removed may be many.
+                window = (2 * window).min(EMPTY_WINDOW);
             }
         }
         Ok(Found::End)

@@ -11,7 +11,7 @@ use flagstone_cluster::mem::{Fate, Mem};
 use flagstone_cluster::store::{Freshness, Kind, Store};
 use flagstone_testkit::{Rng, seed};
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -94,6 +94,50 @@ fn a_short_query_by_the_order_of_keys_reads_one_or_two_pages() {
         );
     });
     assert!((11..40).contains(&many), "{many}");
+}
+
+/// Counts the readings of pages. Each reads pages of one or several buckets.
+struct Readings(AtomicU64);
+
+impl Hooks for Arc<Readings> {
+    fn before_pages(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn ranges_without_keys_cost_few_readings_and_spoil_no_estimate() {
+    let mem = Arc::new(Mem::new());
+    let (cluster, documents) = collection(&mem);
+    fill(&documents, 3200);
+    rebalance(&cluster, Ranges(16)).unwrap();
+    assert!(sizes(&mem).iter().all(|size| (150..250).contains(size)), "{:?}", sizes(&mem));
+    let readings = Arc::new(Readings(AtomicU64::new(0)));
+    let hooked = Hooked::over(Arc::clone(&mem) as _, Arc::clone(&readings));
+    let reader = Cluster::over(hooked).unwrap();
+    let read = reader.collection("c").unwrap();
+    // What is read at once depends on the lengths of documents.
+    assert_eq!(n_of(&read, 10), Some(10));
+    for (removed, left) in [(0..2_520_u64, 680), (2_600..3_200, 80)] {
+        documents.delete_range(removed).unwrap();
+        let about = connect(&mem).collection("c").unwrap().approximate_count();
+        assert!((left * 3 / 4..=left * 4 / 3).contains(&about), "{about} instead of {left}");
+    }
+    let scans: [(Range<i64>, bool); 4] =
+        [(2_520..2_540, false), (2_580..2_600, true), (0..0, false), (0..0, true)];
+    for (expected, is_reversed) in scans {
+        let before = readings.0.load(Ordering::SeqCst);
+        let all = if expected.is_empty() { read.scan(..2_520) } else { read.scan(..) };
+        let scan = if is_reversed { all.rev() } else { all };
+        let mut found: Vec<Value> = scan.take(20).map(|row| row.unwrap().0).collect();
+        if is_reversed {
+            found.reverse();
+        }
+        assert!(found.into_iter().eq(expected.clone().map(Value::from)), "{expected:?}");
+        // 12 ranges are empty before the first key, and 3 behind the last one: 1, 2, 4, 8.
+        let now = readings.0.load(Ordering::SeqCst) - before;
+        assert!((3..=5).contains(&now), "{expected:?}, reversed {is_reversed}: {now}");
+    }
 }
 
 /// Keys of several types, of which some begin alike.
