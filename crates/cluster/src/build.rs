@@ -17,11 +17,12 @@ use crate::catalog::{Buckets, Generation, Index, next_number};
 use crate::commit::{Claimed, Claims, Wanted, has_expired};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::{
-    Ground, View, no_answer, place, raise_all, refuse_while_moving, settle, sweep_replaced,
+    Ground, View, begun, no_answer, place, raise_all, refuse_while_moving, settle, sweep_replaced,
 };
 use crate::side_by_side::side_by_side;
 use crate::store::{
-    Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, StoredRow, Token,
+    Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, STATEMENTS_FULL, StoredRow,
+    Token,
 };
 use flagstone::internal::duplicate;
 use flagstone::remote::{Catalog, NewIndex, RemoteIndex, Row};
@@ -51,8 +52,6 @@ type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 /// cannot hold; Duplicate for two with one value: then it is dropped again. Of the store: then the
 /// next call goes on.
 pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Result<ControlFlow<()>> {
-    // Drawn for the claims on its values, in case there are none of another index.
-    let number = new.is_unique.then(|| next_number(&*ground.store)).transpose()?;
     let view = ground.alter(&mut |note| {
         if let Some(index) = note.indexes.iter().find(|index| index.name == new.name) {
             RemoteIndex::new(index.id, &index.name, &index.note)?.check_same(new)?;
@@ -63,7 +62,9 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
         note.indexes.push(Index { id: note.next_index, name, note: bytes });
         note.next_index += 1;
         note.epoch += 1;
-        if let (Some(number), None) = (number, &note.claims) {
+        if new.is_unique && note.claims.is_none() {
+            // Another one each time: what an earlier attempt has created may be dropped since.
+            let number = next_number(&*ground.store)?;
             // Values are spread evenly whatever they are.
             let buckets = Buckets::Hash(note.rows.buckets.count().next_power_of_two());
             note.claims = Some(Generation { number, buckets });
@@ -82,7 +83,13 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
         // Another build of it may have completed it.
         _ => drop(remove(ground, &|one| one.id == index.id && !is_complete(one))?),
     }
-    built
+    built.map_err(|error| {
+        let text = format!(
+            "index {:?} of collection {:?} is not complete: the next creation goes on",
+            new.name, ground.name
+        );
+        begun(&text, error)
+    })
 }
 
 fn is_complete(index: &Index) -> bool {
@@ -97,12 +104,14 @@ pub(crate) fn drop_named(ground: &Ground, name: &str) -> Result<bool> {
 
 /// Drops the index that `is_it` finds.
 fn remove(ground: &Ground, is_it: &dyn Fn(&Index) -> bool) -> Result<bool> {
-    let mut was_there = false;
+    // If an answer is lost, another index may have the name before this call asks again.
+    let mut dropped = None;
     ground.alter(&mut |note| {
-        let Some(at) = note.indexes.iter().position(is_it) else { return Ok(false) };
+        let is_mine = |index: &Index| is_it(index) && dropped.is_none_or(|id| id == index.id);
+        let Some(at) = note.indexes.iter().position(is_mine) else { return Ok(false) };
         refuse_while_moving(ground, note)?;
-        was_there = true;
         let index = note.indexes.remove(at);
+        dropped = Some(index.id);
         note.dropped_indexes.push(index.id);
         note.epoch += 1;
         let mut is_needed = false;
@@ -116,7 +125,7 @@ fn remove(ground: &Ground, is_it: &dyn Fn(&Index) -> bool) -> Result<bool> {
     })?;
     // It is dropped. What cannot be removed now, the next drop of an index removes.
     let _rest = sweep(ground).and_then(|()| sweep_replaced(ground));
-    Ok(was_there)
+    Ok(dropped.is_some())
 }
 
 /// Removes the entries of indexes that were dropped.
@@ -350,7 +359,7 @@ fn entries(
         }
         part.documents += 1;
         part.last = Some(key.clone());
-        if bytes >= BATCH_BYTES {
+        if bytes >= BATCH_BYTES || part.batch.changes.len() >= STATEMENTS_FULL {
             break;
         }
     }

@@ -1,7 +1,7 @@
 //! A cluster, and its collections by name.
 
 use crate::catalog::{Generation, NUMBERS, Note, State, alter, check_name, next_number, read};
-use crate::ground::{Ground, drop_rows};
+use crate::ground::{Ground, begun, drop_rows};
 use crate::layout::{BUCKETS_MAX, Layout};
 use crate::remote::RemoteCollection;
 use crate::scratch::ScratchDir;
@@ -184,6 +184,7 @@ impl Cluster {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.environment.clock));
         let id = note.id as u32;
         let ground = Ground::new(store, clock, name, (version, note))?;
+        drop(ground.look()?);
         let mut known = self.known();
         if let Some(known) = known.get(name).filter(|known| known.id() == id) {
             return Ok(Arc::clone(known));
@@ -274,10 +275,13 @@ impl Cluster {
     /// some of its rows be left: the next call with the name removes them.
     pub fn drop_collection(&self, name: &str) -> Result<bool> {
         check_name(name)?;
-        let mut was_there = false;
+        // If an answer is lost, another collection may have the name before this call asks again.
+        let mut dropped = None;
         let altered = alter(&*self.store, name, &mut |note| {
             let Some(note) = note.filter(|note| note.is_there()) else { return Ok(None) };
-            was_there = true;
+            if *dropped.get_or_insert(note.id) != note.id {
+                return Ok(None);
+            }
             let mut dropping = note.clone();
             let others = note.next().into_iter().chain(&note.claims);
             dropping.replaced.extend(others.map(Generation::replaced));
@@ -287,10 +291,18 @@ impl Cluster {
         })?;
         self.known().remove(name);
         match altered {
-            Some((_, note)) if note.state == State::Dropping => self.end(name, &note)?,
+            Some((_, note)) if note.state == State::Dropping => {
+                self.end(name, &note).map_err(|error| {
+                    let text = format!(
+                        "collection {name:?} is dropped, and some of its rows are left: the next \
+                         call with the name removes them"
+                    );
+                    begun(&text, error)
+                })?;
+            }
             _ => {}
         }
-        Ok(was_there)
+        Ok(dropped.is_some())
     }
 
     /// Removes all rows of a collection that is being dropped.

@@ -103,7 +103,7 @@ pub struct Rows {
 }
 
 /// Asks for the next rows of a range.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageRequest {
     pub partition: Partition,
     pub kind: Kind,
@@ -143,6 +143,13 @@ pub enum Change {
     /// Removes a row, if it is there.
     Delete(RowKey),
 }
+
+/// The most changes and conditions of a batch. Each is a statement, of which Cassandra's protocol
+/// counts 65,535 in a batch.
+pub const STATEMENTS_MAX: usize = 65_500;
+/// A batch that has so many changes takes no further document: one has at most 60,000, see
+/// [`Catalog::changes`](flagstone::remote::Catalog::changes).
+pub(crate) const STATEMENTS_FULL: usize = 5_000;
 
 /// Changes of one partition, which are made all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -201,6 +208,11 @@ pub trait Store: Send + Sync {
 
     /// Reads a note of the catalog.
     fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>>;
+
+    /// Reads the version of a note alone, which may be cheaper.
+    fn version(&self, name: &str, freshness: Freshness) -> Result<Option<i64>> {
+        Ok(self.note(name, freshness)?.map(|record| record.version))
+    }
 
     /// Reads all notes of the catalog, in any order.
     fn notes(&self) -> Result<Vec<(String, Record)>>;

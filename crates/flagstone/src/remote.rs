@@ -385,7 +385,8 @@ impl Catalog {
     /// Returns what changes in the indexes when the document of `key` goes from `old` to `new`.
     ///
     /// # Errors
-    /// InvalidInput if an index cannot hold `new`; Corruption if one of them is no document.
+    /// InvalidInput if an index cannot hold `new`, or the indexes together; Corruption if one of
+    /// them is no document.
     pub fn changes(&self, key: &[u8], old: Option<&Row>, new: Option<&Row>) -> Result<Changes> {
         let mut changes = Changes::default();
         if self.indexes.is_empty() {
@@ -393,6 +394,7 @@ impl Catalog {
         }
         let old_root = old.map(root).transpose()?;
         let new_root = new.map(root).transpose()?;
+        let mut entries = 0;
         for index in &self.indexes {
             let definition = &index.state.definition;
             let of = |root: &Option<View<'_>>, bytes_max| {
@@ -411,6 +413,13 @@ impl Catalog {
                 Refusal::Unfit(error) => error,
             })?;
             if let Some(after) = &after {
+                entries += after.iter().len();
+                if entries > ENTRIES_MAX {
+                    return Err(Error::invalid(format!(
+                        "the document has more than {ENTRIES_MAX} entries in the indexes of the \
+                         collection: one batch of a cluster writes them all"
+                    )));
+                }
                 let (known, seen) = (index.state.seen(), index.state.seen().with(after.seen));
                 if seen != known {
                     let status = Status { seen, ..index.status() };
@@ -437,8 +446,10 @@ impl Catalog {
     }
 }
 
-/// The most bytes of the entries of one document: a batch of a cluster takes them all.
+/// The most bytes of the entries of one document in an index, and its most entries in all indexes:
+/// a batch of a cluster takes them all, and may remove as many.
 const ENTRY_BYTES_MAX: u64 = 4 << 20;
+const ENTRIES_MAX: usize = 30_000;
 
 fn root(row: &Row) -> Result<View<'_>> {
     View::of(&row.document, None).map_err(corrupt)

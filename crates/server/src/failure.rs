@@ -290,7 +290,7 @@ impl Failure {
 const PARALLEL_ARRAYS: &str = "cannot hold a document with arrays at both";
 
 /// What the library says of a document that is longer than a collection takes.
-const TOO_LARGE: &str = "(option document_bytes_max)";
+const TOO_LARGE: [&str; 2] = ["(option document_bytes_max)", "(a row of a cluster)"];
 
 /// What the library says of the options of a regular expression, and of one that is none; and the
 /// numbers that drivers expect.
@@ -310,6 +310,11 @@ fn is_of_dropped(error: &flagstone::Error) -> bool {
     error.kind() == ErrorKind::InvalidInput && error.to_string().ends_with(DROPPED)
 }
 
+fn is_too_large(error: &flagstone::Error) -> bool {
+    let text = error.to_string();
+    TOO_LARGE.iter().any(|said| text.contains(said))
+}
+
 impl From<flagstone::Error> for Failure {
     #[cold]
     fn from(error: flagstone::Error) -> Self {
@@ -323,9 +328,7 @@ impl From<flagstone::Error> for Failure {
             ErrorKind::InvalidInput if error.to_string().contains(PARALLEL_ARRAYS) => {
                 Code::CannotIndexParallelArrays
             }
-            ErrorKind::InvalidInput if error.to_string().contains(TOO_LARGE) => {
-                Code::BsonObjectTooLarge
-            }
+            ErrorKind::InvalidInput if is_too_large(&error) => Code::BsonObjectTooLarge,
             ErrorKind::InvalidInput if is_of_dropped(&error) => {
                 let text = error.to_string();
                 return Self { is_of_dropped: true, ..Self::new(Code::NamespaceNotFound, text) };

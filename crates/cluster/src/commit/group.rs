@@ -9,7 +9,8 @@ use crate::catalog::Buckets;
 use crate::form::{is_nothing, packed, unpacked};
 use crate::ground::{Ground, View, no_answer, place, settle};
 use crate::store::{
-    Batch, Change, Condition, Freshness, Kind, Outcome, RowKey, RowsRequest, StoredRow, Token,
+    Batch, Change, Condition, Freshness, Kind, Outcome, RowKey, RowsRequest, STATEMENTS_FULL,
+    StoredRow, Token,
 };
 use flagstone::remote::{Changes, EntryChange, Row, Write, shown_key};
 use flagstone_base::{Error, ErrorKind, Result, Slice};
@@ -168,13 +169,13 @@ type Ask<'a> = &'a mut dyn FnMut(usize, Option<Row>) -> Result<Write>;
 
 impl Group<'_> {
     fn round(&mut self, left: &[(usize, &Item)], ask: Ask<'_>) -> Result<Round> {
-        let view = self.ground.view();
+        let view = self.ground.look()?;
         if view.note.rows.buckets != *self.bucket.1 {
             return Ok(Round::Left);
         }
         let left = &left[..left.len().min(GROUP_MAX)];
         let Some(mut documents) = self.read(&view, left)? else { return Ok(Round::Again) };
-        let (mut results, mut bytes) = (Vec::new(), 0);
+        let (mut results, mut bytes, mut statements) = (Vec::new(), 0, 0);
         let mut values = has_unique(&view).then(|| Values::new(&view));
         for (at, item) in left {
             let Some(document) = documents.get_mut(&item.row) else { break };
@@ -185,6 +186,7 @@ impl Group<'_> {
             let result = self.decide(&view, document, item, &mut |row| ask(*at, row));
             if matches!(result, Ok(true)) {
                 bytes += size(document);
+                statements += document.changes.entries.len();
                 if let Some(values) = &mut values
                     && !values.add(results.len(), &item.row, document)
                 {
@@ -194,7 +196,7 @@ impl Group<'_> {
             }
             // A result that rests on an earlier write of the round is one only with its batch.
             results.push((result, was_written));
-            if bytes >= BATCH_BYTES {
+            if bytes >= BATCH_BYTES || statements >= STATEMENTS_FULL {
                 break;
             }
         }

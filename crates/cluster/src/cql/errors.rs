@@ -10,6 +10,15 @@ use scylla::frame::types::Consistency;
 /// What to do when nodes do not answer.
 const LOOK: &str = ". Are enough of its nodes up? nodetool status shows them: try again then";
 
+/// What to do when a read meets too many tombstones.
+const TOMBSTONES: &str = ". Removed documents leave tombstones until gc_grace_seconds are over: \
+                          wait for it and compact the table, or copy the collection by flagstone \
+                          rebalance";
+
+/// What Cassandra must allow.
+const CONDITIONAL: &str = ". flagstone changes rows by conditional updates (lightweight \
+                           transactions) alone: the cluster must allow them";
+
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -28,8 +37,13 @@ pub(super) fn of_read(what: &str, error: &ExecutionError) -> Error {
         Fate::Refused(kind) => kind,
         Fate::NotBegun | Fate::Unanswered => ErrorKind::Unavailable,
     };
-    let look = if kind == ErrorKind::Unavailable { LOOK } else { "" };
-    Error::new(kind, format!("{what}: {}{look}", text(error)))
+    let text = text(error);
+    let look = match kind {
+        ErrorKind::Unavailable if text.contains("TOMBSTONES") => TOMBSTONES,
+        ErrorKind::Unavailable => LOOK,
+        _ => "",
+    };
+    Error::new(kind, format!("{what}: {text}{look}"))
 }
 
 /// Returns the error of a write.
@@ -40,7 +54,11 @@ pub(super) fn of_write(what: &str, error: &ExecutionError) -> Error {
         Fate::Refused(kind) => kind,
         Fate::Unanswered => ErrorKind::Unknown,
     };
-    let look = if kind == ErrorKind::Unavailable { LOOK } else { "" };
+    let look = match kind {
+        ErrorKind::Unavailable => LOOK,
+        ErrorKind::Unsupported => CONDITIONAL,
+        _ => "",
+    };
     Error::new(kind, format!("{what}: {}{look}", text(error)))
 }
 
@@ -170,6 +188,21 @@ mod tests {
             assert_eq!(of_write("x", &error).kind(), write, "{error}");
             assert_eq!(of_read("x", &error).kind(), read, "{error}");
         }
+        // What to do.
+        let failure = DbError::ReadFailure {
+            consistency,
+            received: 0,
+            required: 1,
+            numfailures: 1,
+            data_present: false,
+        };
+        let words = "1 failures: READ_TOO_MANY_TOMBSTONES from /10.0.0.1:7000".to_owned();
+        let error = of_read("x", &RequestAttemptError::DbError(failure, words).into()).to_string();
+        assert!(error.contains("gc_grace_seconds") && !error.contains("nodetool"), "{error}");
+        let error = of_write("x", &answer(DbError::Invalid)).to_string();
+        assert!(error.contains("(lightweight transactions)"), "{error}");
+        let error = of_read("x", &answer(DbError::Overloaded)).to_string();
+        assert!(error.ends_with("nodetool status shows them: try again then"), "{error}");
         let error = of_read("table a.rows", &answer(DbError::Invalid)).to_string();
         assert!(error.starts_with("table a.rows: Cassandra answered: "), "{error}");
         assert!(error.ends_with(": words"), "{error}");

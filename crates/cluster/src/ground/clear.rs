@@ -1,8 +1,12 @@
 //! A collection is cleared by another generation.
+//!
+//! A process that dies behind the first step, which is in the catalog alone, leaves a clear that
+//! writers do not meet. It must not wait until somebody meets it long after: every reading of the
+//! catalog completes it, and writers read it every few seconds.
 
 use super::core::Ground;
 use super::epochs::raise_all;
-use super::generations::{complete, drop_rows};
+use super::generations::{begun, complete, drop_rows};
 use crate::catalog::{Generation, State, next_number};
 use flagstone_base::Result;
 
@@ -26,7 +30,14 @@ pub(crate) fn clear(ground: &Ground) -> Result<()> {
             }
             Ok(begins)
         })?;
-        drop(complete(ground)?);
+        let ended = complete(ground).map_err(|error| {
+            let text = format!(
+                "the clear of collection {:?} has begun, and the next calls complete it",
+                ground.name
+            );
+            begun(&text, error)
+        })?;
+        drop(ended);
         if !matches!(view.note.state, State::Switching(_)) {
             break;
         }

@@ -18,7 +18,7 @@ use crate::catalog::{Generation, Note};
 use crate::side_by_side::side_by_side;
 use crate::store::{
     Batch, Change, Condition, Freshness, Kind, Outcome, Page, PageRequest, Partition, RowKey, Rows,
-    RowsRequest, StoredRow, Token,
+    RowsRequest, STATEMENTS_FULL, StoredRow, Token,
 };
 use flagstone_base::{Error, ErrorKind, KeyRange, Result, Slice, interrupt};
 use flagstone_env::{Random, SystemRandom};
@@ -303,7 +303,7 @@ impl<'g> Copy<'g> {
                 Some(row) => Change::Set { kind, row },
                 None => Change::Delete(row_key(key)),
             });
-            if bytes >= BATCH_BYTES {
+            if bytes >= BATCH_BYTES || entries.count() >= STATEMENTS_FULL {
                 break;
             }
         }

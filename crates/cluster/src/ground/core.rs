@@ -1,6 +1,7 @@
 //! The store of a collection, and what is known of its note.
 
-use crate::catalog::{self, Generation, Note};
+use super::generations::complete;
+use crate::catalog::{self, Generation, Note, State};
 use crate::sizes::Sizes;
 use crate::store::{
     Change, Freshness, Partition, Record, RowKey, Rows, RowsRequest, Store, StoredRow, Token,
@@ -9,6 +10,10 @@ use flagstone::remote::{Catalog, RemoteIndex};
 use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_env::Clock;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+/// After so long a writer reads the note again.
+const LOOK_AGE: Duration = Duration::from_secs(5);
 
 /// A note of a collection, decoded. Never changes: a newer one replaces it.
 pub(crate) struct View {
@@ -26,6 +31,8 @@ pub(crate) struct Ground {
     /// Of its documents.
     pub(crate) sizes: Sizes,
     newest: RwLock<Arc<View>>,
+    /// When the note was last read, by the monotonic clock.
+    looked: Mutex<Duration>,
     /// Held while a change of the generation is completed: others of this process wait for it.
     pub(super) completing: Mutex<()>,
 }
@@ -47,6 +54,10 @@ impl View {
 
     pub(crate) const fn partition(&self, bucket: u32) -> Partition {
         self.note.rows.partition(bucket)
+    }
+
+    const fn is_being_cleared(&self) -> bool {
+        matches!(self.note.state, State::Clearing(_))
     }
 
     pub(crate) fn has_index(&self, id: u32) -> bool {
@@ -80,7 +91,8 @@ impl Ground {
         let id = note.id;
         let newest = RwLock::new(Arc::new(View::new(version, note)?));
         let (name, sizes) = (name.to_owned(), Sizes::default());
-        Ok(Self { store, clock, name, id, sizes, newest, completing: Mutex::default() })
+        let looked = Mutex::new(clock.monotonic());
+        Ok(Self { store, clock, name, id, sizes, newest, looked, completing: Mutex::default() })
     }
 
     /// Returns what is known of the note.
@@ -88,14 +100,53 @@ impl Ground {
         Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Reads the note again. A clear that was cut short is completed: what others write before that
+    /// is lost with it.
+    ///
+    /// # Errors
+    /// InvalidInput if the collection was dropped; those of the store.
+    pub(crate) fn reload(&self, freshness: Freshness) -> Result<Arc<View>> {
+        let view = self.reread(freshness)?;
+        if view.is_being_cleared() { complete(self) } else { Ok(view) }
+    }
+
+    /// As [`Ground::reload`], if that was not done for a while, or there is a clear to complete:
+    /// for writers, who have no other reason to read the note.
+    pub(crate) fn look(&self) -> Result<Arc<View>> {
+        let (view, now) = (self.view(), self.clock.monotonic());
+        if view.is_being_cleared() {
+            return complete(self);
+        }
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < *looked + LOOK_AGE {
+            return Ok(view);
+        }
+        *looked = now;
+        drop(looked);
+        match self.reload(Freshness::Settled) {
+            // The bucket may be there.
+            Err(error) if error.kind() == ErrorKind::Unavailable => Ok(view),
+            read => read,
+        }
+    }
+
     /// Reads the note again.
     ///
     /// # Errors
     /// InvalidInput if the collection was dropped.
-    pub(crate) fn reload(&self, freshness: Freshness) -> Result<Arc<View>> {
-        let (record, known) = (self.store.note(&self.name, freshness)?, self.view());
-        // Queries ask each time. Bounds of buckets take long to decode.
-        if record.as_ref().is_some_and(|record| record.version <= known.version) {
+    pub(super) fn reread(&self, freshness: Freshness) -> Result<Arc<View>> {
+        let (known, now) = (self.view(), self.clock.monotonic());
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let is_known = |version: i64| version <= known.version;
+        // Queries ask each time. Bounds of buckets take long to send.
+        if known.note.rows.buckets.are_ranges()
+            && self.store.version(&self.name, freshness)?.is_some_and(is_known)
+        {
+            return Ok(known);
+        }
+        let record = self.store.note(&self.name, freshness)?;
+        // They take long to decode, too.
+        if record.as_ref().is_some_and(|record| is_known(record.version)) {
             return Ok(known);
         }
         let decode = |record: Record| -> Result<_> {

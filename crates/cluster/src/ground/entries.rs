@@ -77,6 +77,11 @@ impl<'g> Entries<'g> {
         self.unique.indexes().iter().find(|one| one.id == index)
     }
 
+    /// Returns how many there are, at most.
+    pub(super) const fn count(&self) -> usize {
+        self.changes.len() + self.has.len() + self.lost.len()
+    }
+
     /// Adds those of a document: `there` is its copy, `here` what it is now. Returns how many bytes
     /// they have, at most.
     pub(super) fn add(

@@ -37,7 +37,7 @@ pub(crate) fn pass_fence(ground: &Ground, fenced: i32) -> Result<Arc<View>> {
 /// Completes a clear, or a switch to another generation, that has begun.
 pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
     let _alone = ground.completing.lock().unwrap_or_else(PoisonError::into_inner);
-    let view = ground.reload(Freshness::Serial)?;
+    let view = ground.reread(Freshness::Serial)?;
     let (begun, claims) = (view.note.state.clone(), view.note.claims.clone());
     let ending = view.note.rows.replaced();
     let next = match &begun {
@@ -48,7 +48,7 @@ pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
     fence(&*ground.store, &ground.name, ending)?;
     if matches!(begun, State::Switching(_)) {
         let rest = Copy::new(ground, &view, &next).again(noted(&view), false)?;
-        let now = if rest.is_some() { view } else { ground.reload(Freshness::Serial)? };
+        let now = if rest.is_some() { view } else { ground.reread(Freshness::Serial)? };
         if rest.is_none() && now.note.state == begun {
             let name = &ground.name;
             let text = format!("the last documents of collection {name:?} could not be copied");
@@ -82,6 +82,16 @@ pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
         }
         Ok(is_begun)
     })
+}
+
+/// Returns the error of a call that has begun to change a collection, and cannot go on: what it has
+/// begun is done, or completed later. `what` says it.
+#[cold]
+pub(crate) fn begun(what: &str, error: Error) -> Error {
+    if error.kind() != ErrorKind::Unavailable {
+        return error;
+    }
+    Error::new(ErrorKind::Unknown, format!("{what}: {error}"))
 }
 
 /// Returns the epochs under which writers have noted what may still be there.

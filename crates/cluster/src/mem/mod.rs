@@ -9,7 +9,7 @@ mod state;
 
 use crate::store::{
     Batch, Change, Freshness, Kind, Outcome, Page, PageRequest, Partition, Record, RowKey, Rows,
-    RowsRequest, Store, StoredRow,
+    RowsRequest, STATEMENTS_MAX, Store, StoredRow,
 };
 use faults::Dice;
 pub use faults::{Fate, Faults};
@@ -183,9 +183,13 @@ fn unknown(fate: &str) -> Error {
     Error::new(ErrorKind::Unknown, format!("the store in memory drew: {fate}"))
 }
 
-/// Refuses a batch that has two changes, or two conditions, of one row: what it does would depend
-/// on their order.
-fn check_once(batch: &Batch) -> Result<()> {
+/// Refuses a batch that is too long, or has two changes, or two conditions, of one row: what it
+/// does would depend on their order.
+fn check(batch: &Batch) -> Result<()> {
+    let statements = batch.changes.len() + batch.conditions.len();
+    if statements > STATEMENTS_MAX {
+        return Err(Error::invalid(format!("a batch of {statements} changes and conditions")));
+    }
     let of = |change: &Change| match change {
         Change::Set { kind, row } => RowKey { kind: *kind, key: row.key.clone() },
         Change::Delete(row) => row.clone(),
@@ -213,7 +217,7 @@ impl Store for Mem {
     }
 
     fn batch(&self, batch: &Batch) -> Result<Outcome> {
-        check_once(batch)?;
+        check(batch)?;
         let number = self.batches.fetch_add(1, Ordering::Relaxed);
         let hook = self.hook().take();
         if let Some(mut hook) = hook {

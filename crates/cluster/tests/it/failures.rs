@@ -2,15 +2,17 @@
 //! Afterwards every acknowledged write is there, none that failed for good, and every index entry
 //! has its document.
 
+use crate::linear::history;
 use crate::nodes::{KEYSPACE, Load, PATIENCE, connect, three};
 use crate::support::{Hooked, Hooks, by_n, fill, found, n_of};
-use flagstone::{ErrorKind, Group, Json, Space, Value};
+use flagstone::{ErrorKind, Group, Index, Json, Space, Value};
 use flagstone_base::interrupt;
-use flagstone_cluster::Cluster;
 use flagstone_cluster::cql::Cql;
 use flagstone_cluster::store::Store;
+use flagstone_cluster::{Cluster, Layout};
 use flagstone_testkit::cassandra::{Ask, CommitLog, Fate, Nodes, Proxy, Setup};
 use flagstone_testkit::{Rng, seed};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -72,6 +74,76 @@ fn a_killed_and_a_paused_node_lose_no_acknowledged_write() {
     let told = load.end();
     told.check(&stores[0]);
     assert!(told.acknowledged > 200, "{told:?}");
+}
+
+/// Repeats a call until it is done.
+fn until_done<T>(mut call: impl FnMut() -> flagstone::Result<T>) -> T {
+    for _ in 0..60 {
+        match call() {
+            Ok(done) => return done,
+            Err(error) => {
+                use ErrorKind::{Busy, Conflict, Unavailable, Unknown};
+                let kind = error.kind();
+                assert!(matches!(kind, Busy | Conflict | Unavailable | Unknown), "{error}");
+                seconds(1);
+            }
+        }
+    }
+    panic!("a call was not done in 60 attempts");
+}
+
+/// Builds of indexes, also of a unique one, and copies into other layouts, beside writers.
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn a_killed_node_harms_no_build_and_no_rebalance() {
+    let mut nodes = three(CommitLog::Periodic);
+    let stores = [connect(&nodes, 3, PATIENCE), connect(&nodes, 3, PATIENCE)];
+    let load = Load::start(&stores);
+    let cluster = Cluster::over(connect(&nodes, 3, PATIENCE)).unwrap();
+    let collection = cluster.collection(load.name()).unwrap();
+    seconds(3);
+    std::thread::scope(|scope| {
+        let nodes = &mut nodes;
+        let kills = scope.spawn(move || {
+            nodes.kill(1);
+            seconds(6);
+            nodes.restart(1);
+            nodes.kill(2);
+            seconds(6);
+            nodes.restart(2);
+        });
+        let own = || Index::on("n").then("$key").unique();
+        until_done(|| collection.create_index("by n and key", own()));
+        until_done(|| collection.create_index("by count", Index::on("count")));
+        for layout in [Layout::Ranges(8), Layout::Hash(32)] {
+            let goes_on = |_| ControlFlow::Continue(());
+            assert!(until_done(|| cluster.rebalance(load.name(), layout, goes_on)).is_continue());
+        }
+        kills.join().unwrap();
+    });
+    seconds(2);
+    let told = load.end();
+    told.check(&stores[0]);
+    assert_eq!(collection.verify_indexes().unwrap().indexes, 3);
+    assert!(told.acknowledged > 100, "{told:?}");
+}
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn histories_beside_a_killed_node_are_linearizable() {
+    let mut nodes = three(CommitLog::Periodic);
+    let clusters = [(); 2].map(|()| Cluster::over(connect(&nodes, 3, PATIENCE)).unwrap());
+    clusters.iter().for_each(|cluster| drop(cluster.collection("c").unwrap()));
+    std::thread::scope(|scope| {
+        let nodes = &mut nodes;
+        let kills = scope.spawn(move || {
+            seconds(2);
+            nodes.kill(1);
+            seconds(8);
+            nodes.restart(1);
+        });
+        history(&clusters, seed("histories", 1), 300, || kills.join().unwrap());
+    });
 }
 
 /// A call that waits for a node is ended when its time is over, except where it may have written.

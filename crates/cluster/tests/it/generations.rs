@@ -1,11 +1,14 @@
 //! Processes that know an older state of the catalog, and calls that are cut short.
 
-use crate::support::{Hooked, Hooks, by_n, collection, connect, fill, found, n_of};
+use crate::support::{Hooked, Hooks, by_n, collection, connect, fill, found, n_of, rebalance};
+use flagstone::admin::Environment;
 use flagstone::{Collection, Error, ErrorKind, Json, Result, Space};
-use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Fate, Mem};
 use flagstone_cluster::store::Store;
+use flagstone_cluster::{Cluster, Layout};
+use flagstone_env::ManualClock;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 #[test]
 fn a_writer_that_does_not_know_an_index_keeps_it_nevertheless() {
@@ -81,17 +84,18 @@ fn a_clear_that_was_cut_short_is_completed_by_whoever_meets_it() {
         let mut plan = vec![Fate::Answered; 2 + fences];
         plan.resize(60, Fate::Unavailable);
         mem.plan(&plan);
-        assert_eq!(clears.clear().unwrap_err().kind(), ErrorKind::Unavailable);
+        let error = clears.clear().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unknown);
+        assert!(error.to_string().contains("has begun, and the next calls complete it"), "{error}");
         mem.plan(&[]);
         if fences == 0 {
-            assert_eq!(other.count().unwrap(), 60, "nobody can tell that it has begun");
+            assert!(found(&other, r#"{"n":{"$gte":0}}"#).is_empty(), "a query completes it");
         }
         for key in 100..160 {
             other.put(key, Json("{}")).unwrap();
         }
         if fences == 0 {
-            clears.clear().unwrap();
-            assert_eq!(other.count().unwrap(), 0);
+            assert_eq!(other.count().unwrap(), 60);
         } else {
             // Some may have been put before the first fence was met.
             let left = other.count().unwrap();
@@ -100,6 +104,45 @@ fn a_clear_that_was_cut_short_is_completed_by_whoever_meets_it() {
             assert!(other.get(159).unwrap().is_some());
         }
     }
+}
+
+/// A rebalance completed it weeks later: all that was acknowledged since was lost.
+#[test]
+fn a_clear_that_nobody_meets_is_completed_within_seconds() {
+    let cut_short = || {
+        let mem = Arc::new(Mem::new());
+        let (cluster, clears) = collection(&mem);
+        fill(&clears, 60);
+        (mem, cluster, clears)
+    };
+    let cut = |mem: &Mem, clears: &Collection| {
+        mem.plan(&[vec![Fate::Answered; 2], vec![Fate::Unavailable; 60]].concat());
+        assert_eq!(clears.clear().unwrap_err().kind(), ErrorKind::Unknown);
+        mem.plan(&[]);
+    };
+    // By a process that only writes.
+    let (mem, _cluster, clears) = cut_short();
+    let dir = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment { clock: Arc::clone(&clock) as _, ..Environment::default() };
+    let writes = Cluster::over_with(Arc::clone(&mem) as _, environment, dir.path()).unwrap();
+    let writes = writes.collection("c").unwrap();
+    cut(&mem, &clears);
+    writes.put(1, Json(r#"{"n":100}"#)).unwrap();
+    clock.advance(Duration::from_secs(5));
+    writes.put(2, Json(r#"{"n":200}"#)).unwrap();
+    assert_eq!((n_of(&writes, 1), n_of(&writes, 2)), (None, Some(200)));
+    // By the one that has begun it, by one that opens the collection, and before a rebalance.
+    let (mem, _cluster, clears) = cut_short();
+    cut(&mem, &clears);
+    clears.put(1, Json(r#"{"n":100}"#)).unwrap();
+    assert_eq!((clears.count().unwrap(), n_of(&clears, 1)), (1, Some(100)));
+    let (mem, _cluster, clears) = cut_short();
+    cut(&mem, &clears);
+    let (opens, opened) = collection(&mem);
+    opened.put(1, Json(r#"{"n":100}"#)).unwrap();
+    rebalance(&opens, Layout::Hash(4)).unwrap();
+    assert_eq!((clears.count().unwrap(), n_of(&clears, 1)), (1, Some(100)));
 }
 
 #[test]
@@ -114,6 +157,9 @@ fn a_drop_that_was_cut_short_is_completed_by_the_next_call() {
         let dropped = cluster.drop_collection("c");
         mem.plan(&[]);
         assert_eq!(dropped.is_err(), done < 34, "16 fences, 16 buckets, two notes");
+        if let Err(error) = dropped {
+            assert_eq!(error.kind(), ErrorKind::Unknown, "it may not be tried again: {error}");
+        }
         assert!(cluster.collections().unwrap().is_empty(), "nobody uses it any more");
         if done > 17 {
             assert_eq!(documents.get(1).unwrap_err().kind(), ErrorKind::InvalidInput, "fenced");
@@ -177,6 +223,47 @@ fn a_creation_that_was_undone_before_it_was_answered_is_done_with_another_number
     let documents = created.collection("c").unwrap();
     fill(&documents, 50);
     assert_eq!(connect(&mem).collection("c").unwrap().count().unwrap(), 50);
+}
+
+/// The name was another collection's then, or another index's, and that was dropped, too.
+#[test]
+fn a_drop_that_is_not_answered_drops_nothing_that_came_after() {
+    let mem = Arc::new(Mem::new());
+    let (creates, documents) = collection(&mem);
+    fill(&documents, 20);
+    let store = Unanswered::over(&mem, move || fill(&creates.collection("c").unwrap(), 5));
+    assert!(Cluster::over(store).unwrap().drop_collection("c").unwrap());
+    let (_cluster, documents) = collection(&mem);
+    assert_eq!(documents.count().unwrap(), 5);
+    for index in [by_n(), by_n().unique()] {
+        documents.create_index("by n", by_n()).unwrap();
+        let (other, again) = (documents.clone(), index.clone());
+        let store = Unanswered::over(&mem, move || other.create_index("by n", again).unwrap());
+        assert!(Cluster::over(store).unwrap().collection("c").unwrap().drop_index("by n").unwrap());
+        assert_eq!(documents.verify_indexes().unwrap().entries, 5);
+        assert!(documents.drop_index("by n").unwrap());
+    }
+}
+
+/// The claims of the second attempt had the number of the first one, whose buckets had fences: no
+/// value could be written.
+#[test]
+fn a_unique_index_that_is_dropped_before_its_creation_is_answered_works() {
+    let mem = Arc::new(Mem::new());
+    let (_a, documents) = collection(&mem);
+    fill(&documents, 20);
+    let other = documents.clone();
+    let store = Unanswered::over(&mem, move || {
+        // Another call that wants the same completes it.
+        other.create_index("by n", by_n().unique()).unwrap();
+        assert!(other.drop_index("by n").unwrap());
+    });
+    let creates = Cluster::over(store).unwrap().collection("c").unwrap();
+    creates.create_index("by n", by_n().unique()).unwrap();
+    documents.put(100, Json(r#"{"n":100}"#)).unwrap();
+    let duplicate = documents.put(101, Json(r#"{"n":100}"#)).unwrap_err();
+    assert_eq!(duplicate.kind(), ErrorKind::Duplicate, "{duplicate}");
+    assert_eq!(documents.verify_indexes().unwrap().entries, 21);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use crate::support::{calm, connect};
 use flagstone::{Collection, DocumentMut, ErrorKind, Json, Space};
+use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::{Faults, Mem};
 use flagstone_testkit::linear::{Call, Op, check};
 use flagstone_testkit::{Rng, rounds, seed};
@@ -115,11 +116,8 @@ fn seen(calls: &[Call]) -> HashSet<u64> {
     calls.iter().filter_map(value).collect()
 }
 
-fn history(seed: u64, calls: u64) {
-    let mem = Arc::new(Mem::with_faults(seed, Faults::default()));
-    let clusters = [connect(&mem), connect(&mem)];
-    clusters.iter().for_each(|cluster| drop(cluster.collection("c").unwrap()));
-    mem.set_faults(Faults::MANY);
+/// Lets four threads of two processes call, and checks what they have seen. `calm` ends all faults.
+pub(crate) fn history(clusters: &[Cluster; 2], seed: u64, calls: u64, calm: impl FnOnce()) {
     let shared = Shared::default();
     let (mut done, mut unknown) = (Vec::new(), Vec::new());
     std::thread::scope(|scope| {
@@ -144,7 +142,7 @@ fn history(seed: u64, calls: u64) {
             unknown.extend(unknown_of);
         }
     });
-    calm(&mem);
+    calm();
     let documents = clusters[0].collection("c").unwrap();
     for key in 0..KEYS {
         let from = shared.now();
@@ -178,6 +176,11 @@ fn history(seed: u64, calls: u64) {
 fn conditional_updates_of_two_processes_are_linearizable() {
     let first = seed("conditional_updates_of_two_processes_are_linearizable", 1);
     for round in 0..rounds(12, 300) {
-        history(first + round, 50);
+        let seed = first + round;
+        let mem = Arc::new(Mem::with_faults(seed, Faults::default()));
+        let clusters = [connect(&mem), connect(&mem)];
+        clusters.iter().for_each(|cluster| drop(cluster.collection("c").unwrap()));
+        mem.set_faults(Faults::MANY);
+        history(&clusters, seed, 50, || calm(&mem));
     }
 }

@@ -122,6 +122,11 @@ impl Load {
         Self { is_ended, acknowledged, threads, name }
     }
 
+    /// Returns the name of the collection.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns how many writes were acknowledged up to now.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Relaxed)

@@ -1,12 +1,14 @@
 //! Documents may have 8 MiB: what is read at once has few of long ones.
 
-use crate::support::{by_n, calm, collection, keys_of};
+use crate::support::{by_n, calm, collection, keys_of, rebalance};
 use flagstone::doc::JsonOptions;
 use flagstone::load::DocumentParser;
 use flagstone::query::Hint;
-use flagstone::{Collection, Patch, Space, doc};
+use flagstone::{Collection, ErrorKind, Index, Patch, Space, Value, doc};
+use flagstone_cluster::Layout;
 use flagstone_cluster::mem::Mem;
 use flagstone_testkit::Rng;
+use std::ops::Range;
 use std::sync::Arc;
 
 const COUNT: u64 = 150;
@@ -79,4 +81,43 @@ fn new_documents_with_entries_are_written_many_at_once() {
     assert_eq!(documents.verify_indexes().unwrap().entries, 4_000);
     let batches = mem.batches() - before;
     assert!(batches < 200, "{batches} batches, of which each of 16 buckets needs two");
+}
+
+/// Each entry is a statement of a batch, and Cassandra's protocol counts them with 16 bits. An index
+/// of these documents could not be created, nor could they be written or copied.
+#[test]
+fn documents_with_many_entries_are_written_some_at_once() {
+    let mem = Arc::new(Mem::new());
+    let (cluster, documents) = collection(&mem);
+    rebalance(&cluster, Layout::Hash(1)).unwrap();
+    let tags: Value = (0..2_000_i64).collect();
+    let many = |keys: Range<u64>| {
+        let scratch = cluster.scratch().unwrap();
+        let mut batch = scratch.batch();
+        let mut parser = DocumentParser::new(&documents, JsonOptions::new());
+        for key in keys {
+            let line = format!(r#"{{"id":{key},"t":{tags}}}"#);
+            parser.put(&mut batch, line.as_bytes(), "id").unwrap();
+        }
+        scratch.commit(batch).unwrap();
+    };
+    many(0..40);
+    documents.create_index("tags", Index::on("$.t")).unwrap();
+    many(40..80);
+    assert_eq!(documents.verify_indexes().unwrap().entries, 160_000);
+    rebalance(&cluster, Layout::Hash(2)).unwrap();
+    assert_eq!(documents.verify_indexes().unwrap().entries, 160_000);
+    // Those of all indexes are in the batch of one document.
+    for field in ["a", "b", "c"] {
+        documents.create_index(field, Index::on(field)).unwrap();
+    }
+    let ten_thousand: Value = (0..10_000_i64).collect();
+    let document = || doc!({ "a": (ten_thousand.clone()), "b": (ten_thousand.clone()) });
+    documents.put(100, document()).unwrap();
+    let more = doc!({ "a": (ten_thousand.clone()), "b": (ten_thousand.clone()),
+        "c": (ten_thousand.clone()) });
+    let error = documents.put(101, more).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("more than 30000 entries in the indexes"), "{error}");
+    assert!(documents.get(101).unwrap().is_none());
 }

@@ -203,9 +203,11 @@ impl Stored {
         if len <= limit {
             return Ok(bytes);
         }
-        Err(Error::invalid(format!(
-            "a document of {len} bytes: expected at most {limit} (option document_bytes_max)"
-        )))
+        let by = match &self.0.place {
+            Place::Keyspace(_) => "option document_bytes_max",
+            Place::Remote(_) => "a row of a cluster",
+        };
+        Err(Error::invalid(format!("a document of {len} bytes: expected at most {limit} ({by})")))
     }
 
     /// Returns the error of stored bytes that cannot be decoded. `what` names them: `a stored
