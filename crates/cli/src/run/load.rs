@@ -9,7 +9,7 @@ use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped, show_bytes};
 use flagstone::doc::JsonOptions;
 use flagstone::internal::drop_unwritten;
-use flagstone::{Collection, Database, KeyspaceOptions, Options, Routing};
+use flagstone::{Collection, Database, Durability, KeyspaceOptions, Options, Routing};
 use flagstone_load::{
     BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, TableFormat,
 };
@@ -221,12 +221,15 @@ fn bytes_of(args: &LoadArgs) -> u64 {
 
 /// Refuses what a load into a cluster cannot do.
 fn check_for_cluster(args: &LoadArgs) -> Result<(), Failure> {
-    let refused = match args {
-        LoadArgs { partitions: Some(_), .. } => "--partitions",
-        LoadArgs { memory: Some(_), .. } => "--memory",
+    let (refused, instead) = match args {
+        LoadArgs { partitions: Some(_), .. } => ("--partitions", "buckets"),
+        LoadArgs { memory: Some(_), .. } => ("--memory", "the memory of its nodes"),
+        LoadArgs { durability, .. } if *durability != Durability::Buffered => {
+            ("--durability", "commitlog_sync of its nodes")
+        }
         _ => return Ok(()),
     };
-    Err(Failure::Usage(format!("{refused} is for a directory: a load into a cluster has none")))
+    Err(Failure::Usage(format!("{refused} is for a directory: a cluster has {instead}")))
 }
 
 /// Opens the database and the collection that the documents go to. With --drop it is the old one,

@@ -4,6 +4,7 @@ use crate::run::Place;
 use flagstone_testkit::cassandra::{CommitLog, Nodes, Setup};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -84,6 +85,49 @@ fn collections_go_to_a_cluster_and_back() {
     );
     let explained = place.ok("find back comments {\"author\":\"x\"} --explain");
     assert!(explained.contains("by_author"), "{explained}");
+}
+
+/// Of a load that was killed, and of one whose node was, `--resume` loads the rest.
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn a_load_goes_on_after_a_kill_and_after_a_restart_of_the_node() {
+    let mut node = Nodes::start(Setup::of(1, CommitLog::Group));
+    let (place, to) = (Place::new(), format!("cql://{}/loads?rf=1", node.hosts()));
+    place.ok("generate comments --count 30000 --output in.jsonl");
+    let load = format!("load {to} c in.jsonl --resume");
+    let loaded = || place.run(&format!("count {to} c")).stdout.trim().parse().unwrap_or(0_u64);
+    let wait = |count: u64| {
+        let started = Instant::now();
+        while loaded() < count {
+            assert!(started.elapsed() < Duration::from_secs(120));
+        }
+    };
+    let mut child = place.command(&load).spawn().unwrap();
+    wait(1_000);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let first = loaded();
+    assert!((1_000..30_000).contains(&first), "{first}");
+    let child = place.command(&load).stderr(Stdio::piped()).spawn().unwrap();
+    wait(first + 1_000);
+    node.kill(0);
+    let failed = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&failed.stderr);
+    assert!(!failed.status.success(), "{text}");
+    assert!(text.contains("table loads.") && text.contains("nodetool status"), "{text}");
+    node.restart(0);
+    let second = loaded();
+    assert!((first + 1_000..30_000).contains(&second), "{second}");
+    let rest = place.run(&load);
+    assert_eq!(rest.code, 0, "{rest:?}");
+    // It does not begin anew, and loads what was lost with the node once more.
+    let count = |text: &str| text.replace(',', "").parse::<u64>().unwrap_or(0);
+    let new = rest.stderr.split_whitespace().map(count).find(|count| *count > 0).unwrap();
+    assert!((30_000 - second..30_000 - first / 2).contains(&new), "{new} {rest:?}");
+    assert_eq!(place.ok(&format!("count {to} c")), "30000\n");
+    let sorted = |lines: String| lines.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    place.ok("load db c in.jsonl");
+    assert_eq!(sorted(place.ok(&format!("export {to} c"))), sorted(place.ok("export db c")));
 }
 
 #[test]
