@@ -20,7 +20,7 @@ use crate::space::{Key, Space};
 use crate::spill::{self, SortOptions};
 use crate::transaction::Transaction;
 pub use flagstone_base::interrupt::{check as interrupt_check, interrupted, interruptible};
-use flagstone_base::{Error, Result, SeqNo, Slice};
+use flagstone_base::{Error, Moment, Result, SeqNo, Slice};
 use flagstone_doc::{Document, FieldPath, Filter, Value};
 pub use flagstone_doc::{is_one_path, split_paths};
 pub use flagstone_engine::QueryMemory;
@@ -350,6 +350,18 @@ pub fn extremes(find: &query::Find<'_>, path: &FieldPath) -> Result<Option<Vec<V
 /// As [`query::Find::run`].
 pub fn explain_values(find: &query::Find<'_>, paths: &[FieldPath]) -> Result<query::Explain> {
     find.explain_values(paths)
+}
+
+/// Returns when the value of `key` expires that a transaction sees.
+///
+/// # Errors
+/// As [`Transaction::get`].
+pub fn expiry_in<S: Space>(
+    transaction: &Transaction,
+    space: &S,
+    key: impl Key<S>,
+) -> Result<Option<Moment>> {
+    transaction.expiry(space, key)
 }
 
 /// Returns the number of keys that a transaction has written.

@@ -310,6 +310,9 @@ fn is_of_dropped(error: &flagstone::Error) -> bool {
     error.kind() == ErrorKind::InvalidInput && error.to_string().ends_with(DROPPED)
 }
 
+/// What the library says of a commit that takes more than its part of the memory.
+const OVER_BUDGET: &str = "(a quarter of the memory budget)";
+
 fn is_too_large(error: &flagstone::Error) -> bool {
     let text = error.to_string();
     TOO_LARGE.iter().any(|said| text.contains(said))
@@ -322,6 +325,9 @@ impl From<flagstone::Error> for Failure {
             let text = error.to_string();
             if let Some(number) = of_pattern(&text) {
                 return Self::numbered(number, text);
+            }
+            if text.contains(OVER_BUDGET) {
+                return Self::limited(Code::ExceededMemoryLimit, Limit::Memory, text);
             }
         }
         let code = match error.kind() {

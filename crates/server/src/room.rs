@@ -1,5 +1,5 @@
 //! Limits of memory that all clients share: one for long messages, from their headers to their
-//! answers, and one for parsed commands.
+//! answers, one for parsed commands, and one for long replies until they are sent.
 //!
 //! A message gets room for its whole length before it is read, so that no two clients wait for each
 //! other with half a message. Nothing is allocated by that length. One whose length is not known
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(250);
 
 /// What of each message does not count, so that short ones touch nothing that others share.
-const FREE_BYTES: usize = 64 << 10;
+pub(crate) const FREE_BYTES: usize = 64 << 10;
 
 /// Room that all clients share.
 #[derive(Debug)]
@@ -145,12 +145,22 @@ impl Held {
         has_room
     }
 
+    /// Begins to hold room of the same kind, with none.
+    pub(crate) fn other(&self) -> Self {
+        self.of.begin()
+    }
+
+    /// Returns how much room there is in all, in bytes.
+    pub(crate) fn most(&self) -> usize {
+        self.of.most()
+    }
+
     /// Gives the room back, and takes as much of that of cursors. Returns false if that has none.
     ///
     /// Cursors have as much room again as commands, so that no command waits for cursors that
     /// nobody reads from: all together take at most twice [`Room::most`]. No cursor waits for
     /// others: they may all be of the one client that waits.
-    fn keep(&mut self) -> bool {
+    pub(crate) fn keep(&mut self) -> bool {
         let mut used = self.of.used();
         if used.kept + self.bytes > self.of.most {
             return false;

@@ -5,7 +5,7 @@ use crate::collection::index::{Own, Pending};
 use crate::collection::write::{Change, Destination};
 use crate::scan::Scan;
 use crate::space::{Space, Unindexed};
-use flagstone_base::{Kind, Result};
+use flagstone_base::{Kind, Moment, Result};
 use flagstone_engine::{Durability, Engine, Expect, Isolation, VersionToken};
 use std::fmt;
 
@@ -141,6 +141,11 @@ impl Transaction {
     /// [`Expect::UnchangedSince`].
     pub fn version(&self) -> VersionToken {
         self.inner.version()
+    }
+
+    /// See [`crate::internal::expiry_in`].
+    pub(crate) fn expiry<S: Space>(&self, space: &S, key: impl Key<S>) -> Result<Option<Moment>> {
+        Ok(self.inner.get_with_expiry(space.engine_keyspace()?, key.key_bytes()?.as_ref())?.1)
     }
 
     /// See [`crate::internal::keys_written`].

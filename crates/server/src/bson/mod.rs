@@ -25,8 +25,22 @@ mod element;
 
 mod write;
 
+use flagstone::Document;
+
 pub(crate) use element::values;
 pub use element::{Element, Elements, elements};
 pub use error::BsonError;
 pub use read::{BsonReader, document_len};
 pub use write::BsonWriter;
+
+/// Documents of so many stored bytes take few enough as BSON.
+const UNMEASURED: usize = 64 << 10;
+
+/// Returns whether a document that is to be stored takes more than `most` bytes as BSON, so that no
+/// driver could read it. Numbers of one byte take up to 18 there, and names their whole length.
+pub(crate) fn is_longer(document: &Document, most: usize) -> bool {
+    let mut bson = Vec::new();
+    document.as_bytes().len() > UNMEASURED
+        && BsonWriter::new(&mut bson).document(&document.root()).is_ok()
+        && bson.len() > most
+}

@@ -5,7 +5,7 @@ use super::filter::{Fields, is_backwards};
 use super::id::ID;
 use super::name::Namespace;
 use super::output::{Output, stage};
-use super::read::{BufferedRows, FirstBatch, batch_size};
+use super::read::{BufferedRows, FirstBatch, Listed, ListedRows, batch_size};
 use super::run::{Command, Run};
 use super::service::Counters;
 use super::stream::{self, Scope};
@@ -106,13 +106,13 @@ fn put_row(row: &Document, fields: &Fields, out: &mut BsonWriter<'_>) -> Outcome
 
 /// Returns all rows of a query in a transaction: its cursor must not hold the transaction, which
 /// goes on to write.
-fn all(run: &Run<'_, '_>, rows: Aggregation<'_>, fields: &Fields) -> Outcome<BufferedRows> {
-    let mut listed = BufferedRows::kept_of(run.user());
+fn all(run: &Run<'_, '_>, rows: Aggregation<'_>, fields: &Fields) -> Outcome<ListedRows> {
+    let mut listed = Listed::new(run.service);
     for row in rows {
         let row = row.map_err(of_reading)?;
         listed.add(|out| put_row(&row, fields, out))?;
     }
-    Ok(listed)
+    listed.rows()
 }
 
 pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {

@@ -3,7 +3,7 @@
 use super::args::Args;
 use super::id;
 use super::name::Namespace;
-use super::read::{BULK_RESULTS, BufferedRows, FirstBatch, batch_size, put_count};
+use super::read::{BULK_RESULTS, BufferedRows, FirstBatch, Listed, batch_size, put_count};
 use super::run::Run;
 use super::update::{Done, Form};
 use super::variables::Variables;
@@ -11,7 +11,7 @@ use super::write::{Earlier, Failures, Inserting, Removal, is_ordered};
 use crate::access::{ADMIN, Need};
 use crate::bson::{BsonWriter, elements, kind};
 use crate::failure::{Code, Failure, Outcome};
-use crate::session::cursors::BATCH_BYTES;
+use crate::session::cursors::{BATCH_BYTES, Rows};
 use flagstone::{Collection, Document, Slice, Value};
 
 /// What an operation does.
@@ -282,7 +282,13 @@ pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
         };
     }
     let Bulk { failures, mut total, .. } = bulk;
-    let rows = Box::new(BufferedRows::new(std::mem::take(&mut total.rows)));
+    let rows: Box<dyn Rows> = if place.is_some() {
+        let mut listed = Listed::new(run.service);
+        total.rows.drain(..).try_for_each(|row| listed.push(&row))?;
+        Box::new(listed.rows()?)
+    } else {
+        Box::new(BufferedRows::new(std::mem::take(&mut total.rows)))
+    };
     let first = FirstBatch { place, ..FirstBatch::of(size) };
     first.put(run, format!("{ADMIN}.{BULK_RESULTS}"), rows)?;
     put_count(&mut run.reply, "nErrors", failures.len() as u64)?;

@@ -23,7 +23,7 @@ For programs that use a [driver](server.md).
 - The server says that it is `mongos`: drivers then use transactions without a replica set's
   members. `--replica-set NAME` says otherwise.
 - Timestamps, regular expressions, code, MinKey, MaxKey and odd binary subtypes are stored as the
-  maps of Extended JSON, and come back as what they were. Dates have milliseconds on the wire. A
+  maps of Extended JSON, and come back as what they were. Dates end in 294,246 and have milliseconds on the wire. A
   map whose names BSON cannot hold comes as `$pairs`.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
   and the counts so far. Without a sort, documents come in the order of `_id`.
@@ -220,7 +220,10 @@ fn page() -> String {
     let items = [
         format!("Commands, code 115: {}.", refused.join("; ")),
         "Commands of replica sets and shards, code 59.".to_owned(),
-        format!("Stages: {}.", list(missing(STAGES.iter().copied(), has_stage))),
+        format!(
+            "Stages: {}; `$bucketAuto` with `granularity`.",
+            list(missing(STAGES.iter().copied(), has_stage))
+        ),
         format!("Expressions: {}.", list(missing(split(EXPRESSIONS), has_expression))),
         format!("Accumulators: {}.", list(missing(split(ACCUMULATORS), has_accumulator))),
         format!(

@@ -15,6 +15,7 @@ use super::variables::Variables;
 use super::work::Work;
 use super::write::duplicate_key;
 use crate::access::Need;
+use crate::bson::is_longer;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, Map};
 use flagstone::{Collection, Database, Document, Filter, Space, Value};
@@ -340,7 +341,7 @@ fn stored(row: Value, work: &mut Work<'_>) -> Outcome<(Value, Document)> {
     let (key, rest) = id::without_id(row)?;
     let key = key.unwrap_or_else(|| Value::ObjectId(work.new_id()));
     let document = Document::from_value(&rest)?;
-    if document.as_bytes().len() > crate::wire::DOCUMENT_BYTES_MAX {
+    if is_longer(&document, crate::wire::DOCUMENT_BYTES_MAX) {
         let text = format!("the row with the key {key} is larger than 16 MiB");
         return Err(Failure::new(Code::BsonObjectTooLarge, text));
     }

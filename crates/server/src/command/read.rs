@@ -5,20 +5,19 @@ use super::filter::{self, Fields};
 use super::id::{self, ID};
 use super::name::Namespace;
 use super::run::Run;
-use super::service::Counters;
+use super::service::{Counters, Service};
 use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::Parsed;
-use crate::session::cursors::{Cursor, CursorSlot, FIRST_BATCH, Rows};
+use crate::session::cursors::{Cursor, CursorSlot, FIRST_BATCH, Rows, check_len};
 use crate::watch::{self, End};
 use flagstone::doc::Map;
-use flagstone::internal::interrupt_check;
+use flagstone::internal::{Sorted, Sorter, interrupt_check, query_memory};
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// The documents that a find returns.
@@ -59,13 +58,12 @@ impl Found<'_> {
     }
 }
 
-/// Returns all documents of a query in a transaction of this user.
-fn all(mut found: Found<'_>, user: Option<String>) -> Outcome<BufferedRows> {
-    let mut listed = BufferedRows::kept_of(user);
+/// Returns all documents of a query in a transaction.
+fn all(mut found: Found<'_>, mut listed: Listed) -> Outcome<ListedRows> {
     while found.advance()? {
         listed.add(|out| found.put(out))?;
     }
-    Ok(listed)
+    listed.rows()
 }
 
 impl Rows for Found<'static> {
@@ -82,98 +80,15 @@ impl Rows for Found<'static> {
     }
 }
 
-/// Rows that are there already: documents of BSON.
+/// A few rows that are there already: documents of BSON.
 pub(super) struct BufferedRows {
     documents: VecDeque<Vec<u8>>,
     current: Vec<u8>,
-    kept: Kept,
-}
-
-/// The most bytes that a query in a transaction returns, whose rows are read before it goes on, and
-/// the most of all such queries.
-const LISTED_BYTES_MAX: usize = 64 << 20;
-const ALL_LISTED_BYTES_MAX: usize = 256 << 20;
-
-/// The bytes of such rows that were not sent yet, by the users of the queries.
-static ALL_KEPT: Mutex<BTreeMap<Option<String>, usize>> = Mutex::new(BTreeMap::new());
-
-/// The bytes of the rows of a query among [`ALL_KEPT`].
-#[derive(Default)]
-struct Kept {
-    user: Option<String>,
-    bytes: usize,
-}
-
-impl Kept {
-    fn all() -> MutexGuard<'static, BTreeMap<Option<String>, usize>> {
-        ALL_KEPT.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keeps more, unless the user would have more than all others have left: so that cursors that
-    /// one user does not read to their ends leave as much to the next one.
-    fn add(&mut self, bytes: usize) -> Outcome {
-        let mut all = Self::all();
-        let others = all.iter().filter(|(user, _)| **user != self.user);
-        let left = ALL_LISTED_BYTES_MAX.saturating_sub(others.map(|(_, bytes)| bytes).sum());
-        let own = all.get(&self.user).copied().unwrap_or_default() + bytes;
-        if self.bytes + bytes > LISTED_BYTES_MAX || own > left / 2 {
-            let text = format!(
-                "expected at most {LISTED_BYTES_MAX} bytes of documents that a query in a \
-                 transaction returns, and at most {} of all such queries of its user that are not \
-                 read to their ends",
-                left / 2
-            );
-            return Err(Failure::new(Code::ExceededMemoryLimit, text));
-        }
-        match all.get_mut(&self.user) {
-            Some(kept) => *kept = own,
-            None => drop(all.insert(self.user.clone(), own)),
-        }
-        self.bytes += bytes;
-        Ok(())
-    }
-
-    fn release(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.bytes);
-        if bytes == 0 {
-            return;
-        }
-        self.bytes -= bytes;
-        let mut all = Self::all();
-        let Some(kept) = all.get_mut(&self.user) else { return };
-        *kept = kept.saturating_sub(bytes);
-        if *kept == 0 {
-            all.remove(&self.user);
-        }
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.release(self.bytes);
-    }
 }
 
 impl BufferedRows {
     pub(super) fn new(documents: Vec<Vec<u8>>) -> Self {
-        Self { documents: documents.into(), current: Vec::new(), kept: Kept::default() }
-    }
-
-    /// Returns no rows yet, of a query in a transaction of this user.
-    pub(super) fn kept_of(user: Option<String>) -> Self {
-        Self { kept: Kept { user, bytes: 0 }, ..Self::new(Vec::new()) }
-    }
-
-    /// Adds the document that `put` writes.
-    pub(super) fn add(&mut self, put: impl FnOnce(&mut BsonWriter<'_>) -> Outcome) -> Outcome {
-        let mut bson = Vec::new();
-        let mut out = BsonWriter::new(&mut bson);
-        out.begin();
-        put(&mut out)?;
-        out.end()?;
-        self.kept.add(bson.len())?;
-        self.documents.push_back(bson);
-        Ok(())
+        Self { documents: documents.into(), current: Vec::new() }
     }
 }
 
@@ -190,13 +105,74 @@ impl Rows for BufferedRows {
         let next = self.documents.pop_front();
         let has_next = next.is_some();
         self.current = next.unwrap_or_default();
-        self.kept.release(self.current.len());
         Ok(has_next)
     }
 
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
         out.raw_fields(&self.current);
         Ok(())
+    }
+}
+
+/// Rows that are read before their command goes on, in their order: in memory, or in temporary
+/// files.
+pub(super) struct Listed {
+    sorter: Sorter,
+    rows: u64,
+}
+
+impl Listed {
+    pub(super) fn new(service: &Service) -> Self {
+        let memory = query_memory(&service.db);
+        Self { sorter: Sorter::new(&service.db, memory, 1, None), rows: 0 }
+    }
+
+    /// Adds the document that `put` writes.
+    pub(super) fn add(&mut self, put: impl FnOnce(&mut BsonWriter<'_>) -> Outcome) -> Outcome {
+        let mut bson = Vec::new();
+        let mut out = BsonWriter::new(&mut bson);
+        out.begin();
+        put(&mut out)?;
+        out.end()?;
+        self.push(&bson)
+    }
+
+    /// Adds a document.
+    pub(super) fn push(&mut self, bson: &[u8]) -> Outcome {
+        self.sorter.push(&self.rows.to_be_bytes(), bson).map_err(Failure::of_reading)?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Returns all rows.
+    pub(super) fn rows(self) -> Outcome<ListedRows> {
+        Ok(ListedRows(self.sorter.finish().map_err(Failure::of_reading)?))
+    }
+}
+
+/// The rows of a list.
+pub(super) struct ListedRows(Sorted);
+
+impl Rows for ListedRows {
+    fn holds_command(&self) -> bool {
+        false
+    }
+
+    fn is_of_moment(&self) -> bool {
+        false
+    }
+
+    fn advance(&mut self) -> Outcome<bool> {
+        self.0.advance().map_err(Failure::of_reading)
+    }
+
+    fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
+        out.raw_fields(self.0.value());
+        Ok(())
+    }
+
+    fn park(&mut self) {
+        self.0.park();
     }
 }
 
@@ -288,9 +264,11 @@ fn find_key(
     reply.begin_document("cursor")?;
     reply.begin_array("firstBatch")?;
     if let Some(document) = found {
+        let start = reply.len();
         reply.begin_document("")?;
         id::write_fields(reply, &id::key_bytes(key), &document.root(), true)?;
         reply.end()?;
+        check_len(reply.len() - start)?;
     }
     reply.end()?;
     reply.long("id", 0)?;
@@ -329,7 +307,7 @@ pub(super) fn find(run: &mut Run<'_, '_>) -> Outcome {
                 let begin = |filter| tx.find(&collection, filter);
                 let (find, fields, matcher) = query(&args, &collection, begin)?;
                 let found = Found { cursor: find.run()?, fields, matcher, key: Vec::new() };
-                Box::new(all(found, run.user())?)
+                Box::new(all(found, Listed::new(run.service))?)
             }
         },
     };
@@ -384,7 +362,10 @@ impl FirstBatch<'_> {
             cursor.ages_at = began.checked_add(run.service.options.snapshot_age);
         }
         run.reply.begin_document("cursor")?;
-        let has_more = cursor.batch("firstBatch", self.most, &mut run.reply)?;
+        let mut room = run.service.replies.begin();
+        let of = ("firstBatch", self.most);
+        let has_more = cursor.batch(of, &mut run.reply, &mut room, self.is_single)?;
+        run.client.sending = Some(room);
         if has_more && !self.is_single && cursor.rows.holds_command() {
             cursor.parsed = run.command.parsed.take();
             let kept = cursor.parsed.as_mut().map_or(Ok(()), Parsed::keep);
@@ -451,7 +432,7 @@ fn next_batch(
     let Some(live) = cursor.rows.live() else { return timed_batch(run, cursor, most) };
     let wait = run.args().count("maxTimeMS")?.map_or(AWAIT, Duration::from_millis);
     *live.deadline = Instant::now() + wait.min(AWAIT_MAX);
-    let has_more = cursor.batch("nextBatch", most, &mut run.reply)?;
+    let has_more = next_rows(run, cursor, most)?;
     // The user may have lost rights while the batch was waited for.
     run.service.refresh(run.client);
     check_reader(run, collection)?;
@@ -477,11 +458,18 @@ fn timed_batch(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) ->
     let has_more = watch::until(&deadlines, || {
         // Rows that are in memory already are not read in steps.
         interrupt_check()?;
-        cursor.batch("nextBatch", most, &mut run.reply)
+        next_rows(run, cursor, most)
     });
     if let Some(left) = &mut cursor.left {
         *left = left.saturating_sub(began.elapsed());
     }
+    has_more
+}
+
+fn next_rows(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) -> Outcome<bool> {
+    let mut room = run.service.replies.begin();
+    let has_more = cursor.batch(("nextBatch", most), &mut run.reply, &mut room, false);
+    run.client.sending = Some(room);
     has_more
 }
 
@@ -698,28 +686,6 @@ pub(super) fn batch_size(args: &Args<'_>) -> Outcome<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Cursors in transactions that one user did not read on held all there was for the others.
-    #[test]
-    fn the_rows_that_a_user_does_not_read_leave_room_for_others() {
-        let query = |user: &str| Kept { user: Some(user.to_owned()), bytes: 0 };
-        let (mut first, mut second, mut more) = (query("ada"), query("ada"), query("ada"));
-        first.add(LISTED_BYTES_MAX).unwrap();
-        let refused = first.add(1).unwrap_err().message;
-        assert!(refused.contains("at most 67108864 bytes of documents"), "{refused}");
-        second.add(LISTED_BYTES_MAX).unwrap();
-        let refused = more.add(1 << 20).unwrap_err().message;
-        assert!(refused.contains("at most 134217728 of all such queries of its user"), "{refused}");
-        let mut other = query("bob");
-        other.add(LISTED_BYTES_MAX - (1 << 20)).unwrap();
-        // What was sent is kept no more.
-        second.release(2 << 20);
-        more.add(1 << 20).unwrap_err();
-        drop(other);
-        more.add(1 << 20).unwrap();
-        drop((first, second, more));
-        assert!(Kept::all().keys().all(|user| user.as_deref() != Some("ada")));
-    }
 
     /// Drivers got maps instead of patterns from `distinct`.
     #[test]

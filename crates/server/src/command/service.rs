@@ -12,7 +12,7 @@ use crate::access::{Conversation, Need, User, Users};
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::home::Home;
-use crate::room::Room;
+use crate::room::{Held, Room};
 use crate::session::clock::{Clock, Time};
 use crate::session::cursors::Cursors;
 use crate::session::operations::{Operations, Registration, UseKind};
@@ -112,6 +112,8 @@ pub struct Service {
     pub(crate) loads: Loads,
     /// The room of what commands are parsed into.
     pub(crate) parsed: Arc<Room>,
+    /// The room of long replies until they are sent, and of documents that cursors have read ahead.
+    pub(crate) replies: Arc<Room>,
     /// Held while one collection takes the place of another, and shared by what creates, renames
     /// or drops some, and by who finds none of a name.
     pub(crate) replacing: RwLock<()>,
@@ -176,6 +178,8 @@ pub struct Client {
     /// A conversation that tells who the client is, and whether its last message is left out.
     pub(crate) conversation: Option<(Conversation, bool)>,
     pub(crate) incoming: Incoming,
+    /// The room of the last reply, until it is sent.
+    pub(crate) sending: Option<Held>,
     /// The user as whom it has failed to log in, until that is logged.
     failed_login: Option<String>,
 }
@@ -232,6 +236,9 @@ impl std::fmt::Debug for Client {
     }
 }
 
+/// The least room of replies: for some of the longest documents.
+const REPLIES_MIN: usize = 64 << 20;
+
 /// The least that open transactions may have written together.
 const TRANSACTION_BYTES_MIN: usize = 16 << 20;
 
@@ -282,6 +289,7 @@ impl Service {
             home,
             operations: Arc::default(),
             parsed: Room::new(options.parsed_bytes),
+            replies: Room::new(options.parsed_bytes.max(REPLIES_MIN)),
             options,
             started: Instant::now(),
             counters: Counters::default(),
@@ -336,6 +344,7 @@ impl Service {
             seen,
             conversation,
             incoming,
+            sending: None,
             failed_login,
         }
     }
@@ -454,6 +463,7 @@ impl Service {
     ) {
         let start = out.len();
         Counters::add(&self.counters.commands, 1);
+        client.sending = None;
         self.refresh(client);
         let mut incoming = std::mem::take(&mut client.incoming);
         let of = (self, &*client, &mut incoming);
@@ -462,6 +472,7 @@ impl Service {
         client.incoming = incoming;
         if let Err(failure) = done {
             out.truncate(start);
+            client.sending = None;
             Counters::add(&self.counters.failures, 1);
             failure.limit.iter().for_each(|limit| self.counters.count_limit(*limit));
             put_failure(&failure, out);

@@ -12,7 +12,7 @@ use super::target::Target;
 use super::variables::Variables;
 use super::work::Work;
 use super::write::{Failures, duplicate_key, is_ordered, with_index};
-use crate::bson::BsonWriter;
+use crate::bson::{BsonWriter, is_longer};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::DateTime;
 use flagstone::query::Matcher;
@@ -137,7 +137,7 @@ impl<'a> UpdateStatement<'a> {
 /// Returns the stored form of a document.
 fn document_of(value: &Value) -> Outcome<Document> {
     let document = Document::from_value(value)?;
-    if document.as_bytes().len() > crate::wire::DOCUMENT_BYTES_MAX {
+    if is_longer(&document, crate::wire::DOCUMENT_BYTES_MAX) {
         let text = "the document would be larger than 16 MiB after the update";
         return Err(Failure::new(Code::BsonObjectTooLarge, text));
     }

@@ -14,9 +14,9 @@
 use super::id;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::ObjectId;
-use flagstone::internal::{remote_of, stored_form};
+use flagstone::internal::{expiry_in, remote_of, stored_form};
 use flagstone::remote::{Remote, Row, Write};
-use flagstone::{Collection, Document, Expires, Filter, Find, Moment, Space, Transaction, Value};
+use flagstone::{Collection, Document, Expires, Filter, Find, Moment, Transaction, Value};
 use std::sync::Arc;
 
 /// What is read and written.
@@ -104,7 +104,7 @@ impl Work<'_> {
         key: &Value,
     ) -> Outcome<Option<Moment>> {
         match self {
-            Self::Transaction(_) => Ok(collection.expiry(key)?),
+            Self::Transaction(tx) => Ok(expiry_in(tx, collection, key)?),
             Self::One(one) => Ok(one.row(collection, key)?.and_then(|row| row.expiry)),
         }
     }

@@ -456,6 +456,7 @@ impl<H: Handler> Served<'_, H> {
         if self.out.capacity() > OUT_BYTES_KEPT {
             self.out = Vec::new();
         }
+        handler.sent(client);
         Ok(())
     }
 

@@ -56,6 +56,9 @@ pub trait Handler: Send + Sync + 'static {
     /// Counts a message or a request that was answered, and the bytes of both.
     fn count(&self, received: u64, sent: u64);
 
+    /// Is called when the answer of a message or request was sent.
+    fn sent(&self, _client: &mut Self::Client) {}
+
     /// Is called when the server stops: commands that wait for events end. With `at_once` all
     /// commands end, and tell their clients why.
     fn stop(&self, at_once: bool);

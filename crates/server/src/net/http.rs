@@ -117,6 +117,7 @@ impl<'a, H: Handler> Requests<'a, H> {
                 return Err(Ended::Stopped);
             }
             let closes = self.exchange(client, &head, whole)?;
+            self.handler.sent(client);
             self.shared.counters.http_requests.add();
             let (received, sent) = std::mem::take(&mut self.bytes);
             self.handler.count(received, sent);

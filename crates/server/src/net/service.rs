@@ -42,6 +42,10 @@ impl Handler for Service {
         Self::count(self, received, sent);
     }
 
+    fn sent(&self, client: &mut Client) {
+        client.sending = None;
+    }
+
     fn stop(&self, at_once: bool) {
         self.operations.end_waits();
         if at_once {

@@ -4,7 +4,7 @@ use super::sessions::SessionKey;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Limit, Outcome};
-use crate::room::Parsed;
+use crate::room::{FREE_BYTES, Held, Parsed};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -82,9 +82,9 @@ pub(crate) struct Cursor {
     pub(crate) ages_at: Option<Instant>,
     /// The room of what its command was parsed into; dropped after the rows.
     pub(crate) parsed: Option<Parsed>,
-    /// A document that was read and not sent.
-    ahead: Option<Vec<u8>>,
-    /// The failure of a stream behind what was sent.
+    /// A document that was read and not sent, and its room.
+    ahead: Option<(Vec<u8>, Held)>,
+    /// The failure behind what was sent.
     failed: Option<Failure>,
 }
 
@@ -107,13 +107,16 @@ impl Cursor {
         }
     }
 
-    /// Appends the next documents as the array `name`: at most `most` of them. Returns whether
-    /// there are more.
+    /// Appends the next documents as the array `name`: at most `most` of them, and only the first
+    /// if there is no room for more, unless the batch `is_whole` and no other follows. `room` is
+    /// what the reply holds until it is sent. Returns whether there are more, as far as that is
+    /// known.
     pub(crate) fn batch(
         &mut self,
-        name: &str,
-        most: Option<u64>,
+        (name, most): (&str, Option<u64>),
         out: &mut BsonWriter<'_>,
+        room: &mut Held,
+        is_whole: bool,
     ) -> Outcome<bool> {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
@@ -121,15 +124,19 @@ impl Cursor {
         let (start, mut left) = (out.len(), most.unwrap_or(u64::MAX));
         out.begin_array(name)?;
         let is_live = self.rows.live().is_some();
-        if let Some(document) = self.ahead.take_if(|_| left > 0) {
+        let (mut last, mut has_ended, mut has_room) = (0, false, true);
+        if let Some((document, _room)) = self.ahead.take_if(|_| left > 0) {
             out.raw_document("", &document)?;
-            left -= 1;
+            (last, left) = (document.len(), left - 1);
         }
         let first = out.len();
-        while left > 0 && out.len() - start < BATCH_BYTES {
+        while left > 0 && out.len() - start < BATCH_BYTES && has_room {
             match self.rows.advance() {
                 Ok(true) => {}
-                Ok(false) => break,
+                Ok(false) => {
+                    has_ended = true;
+                    break;
+                }
                 // The events before it are told: who begins again at the last of them meets it.
                 Err(failed) if is_live && out.len() > first => {
                     self.failed = Some(failed);
@@ -137,25 +144,28 @@ impl Cursor {
                 }
                 Err(failed) => return Err(failed),
             }
+            let at = out.len();
             out.begin_document("")?;
             self.rows.write(out)?;
             out.end()?;
+            last = out.len() - at;
+            check_len(last)?;
+            let may_wait = is_whole || last == out.len() - first;
+            has_room = take_room(room, out.len() - start, may_wait)?;
             left -= 1;
             if let Some(live) = self.rows.live() {
                 // What is there is returned at once.
                 *live.deadline = Instant::now();
             }
         }
-        // Whether there are more is known when one more is read.
-        if !is_live && self.ahead.is_none() && self.rows.advance()? {
-            let mut document = Vec::new();
-            let mut alone = BsonWriter::new(&mut document);
-            alone.begin();
-            self.rows.write(&mut alone)?;
-            alone.end()?;
-            self.ahead = Some(document);
-        }
-        let has_more = self.ahead.is_some();
+        let has_more = if is_live || has_ended || self.ahead.is_some() || self.failed.is_some() {
+            self.ahead.is_some()
+        } else {
+            // Whether there are more is known when one more is read. Long ones are not read before
+            // somebody asks for them: the last batch may be empty then.
+            let is_long = last > LONG || out.len() - start >= BATCH_BYTES || !has_room;
+            is_long || self.look_ahead(room, is_whole)?
+        };
         if has_more {
             self.rows.park();
         }
@@ -169,6 +179,82 @@ impl Cursor {
         out.raw_document("postBatchResumeToken", &token)?;
         Ok(!live.has_ended)
     }
+
+    /// Reads the next document. Returns whether there is one, or a failure for the next batch.
+    fn look_ahead(&mut self, room: &Held, is_whole: bool) -> Outcome<bool> {
+        match self.ahead(room) {
+            Ok(None) => Ok(false),
+            Ok(ahead) => {
+                self.ahead = ahead;
+                Ok(true)
+            }
+            Err(failed) if is_whole => Err(failed),
+            Err(failed) => {
+                self.failed = Some(failed);
+                Ok(true)
+            }
+        }
+    }
+
+    fn ahead(&mut self, room: &Held) -> Outcome<Option<(Vec<u8>, Held)>> {
+        if !self.rows.advance()? {
+            return Ok(None);
+        }
+        let mut document = Vec::new();
+        let mut alone = BsonWriter::new(&mut document);
+        alone.begin();
+        self.rows.write(&mut alone)?;
+        alone.end()?;
+        check_len(document.len())?;
+        let mut held = room.other();
+        if !held.grow(document.len(), Instant::now(), || true) || !held.keep() {
+            let most = held.most();
+            return Err(no_room(document.len(), most, "of the open cursors of all clients"));
+        }
+        Ok(Some((document, held)))
+    }
+}
+
+/// A document that is longer is not read before somebody asks for it.
+const LONG: usize = 256 << 10;
+/// Room for replies is taken by so many bytes.
+const ROOM_STEP: usize = 256 << 10;
+/// How long a reply waits for room.
+const ROOM_WAIT: Duration = Duration::from_secs(1);
+
+/// Refuses a row that is longer than drivers take.
+pub(crate) fn check_len(bytes: usize) -> Outcome {
+    if bytes <= DOCUMENT_BYTES_MAX + ROW_BYTES {
+        return Ok(());
+    }
+    let text = format!(
+        "a document that takes {bytes} bytes as BSON: expected at most {DOCUMENT_BYTES_MAX}, return \
+         less of it by a projection"
+    );
+    Err(Failure::new(Code::BsonObjectTooLarge, text))
+}
+
+/// What a row may have besides a document of the most bytes.
+const ROW_BYTES: usize = 16 << 10;
+
+/// Takes the room of a reply of `bytes`. Returns false if there is none, and it does not wait.
+fn take_room(room: &mut Held, bytes: usize, may_wait: bool) -> Outcome<bool> {
+    let wanted = bytes.next_multiple_of(ROOM_STEP);
+    let now = Instant::now();
+    if bytes <= FREE_BYTES || room.grow(wanted, now, || true) {
+        return Ok(true);
+    }
+    if may_wait && !room.grow(wanted, now + ROOM_WAIT, || true) {
+        let most = room.most();
+        return Err(no_room(bytes, most, "of replies that clients have not read yet"));
+    }
+    Ok(may_wait)
+}
+
+#[cold]
+fn no_room(bytes: usize, most: usize, of: &str) -> Failure {
+    let text = format!("expected room for {bytes} bytes among at most {most} bytes {of}");
+    Failure::limited(Code::ExceededMemoryLimit, Limit::Messages, text)
 }
 
 /// The open cursors of all clients.
@@ -445,7 +531,9 @@ fn random_id() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::room::Room;
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
 
     struct Breaks;
 
@@ -459,6 +547,139 @@ mod tests {
         }
     }
 
+    /// So many rows of so many bytes, then an error or the end.
+    struct Texts {
+        left: u64,
+        bytes: usize,
+        fails: bool,
+    }
+
+    impl Rows for Texts {
+        fn advance(&mut self) -> Outcome<bool> {
+            match (self.left.checked_sub(1), self.fails) {
+                (Some(left), _) => self.left = left,
+                (None, true) => return Err(Failure::new(Code::BadValue, "a row that fails")),
+                (None, false) => return Ok(false),
+            }
+            Ok(true)
+        }
+
+        fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
+            Ok(out.text("t", &"x".repeat(self.bytes))?)
+        }
+    }
+
+    fn cursor(left: u64, bytes: usize, fails: bool) -> Cursor {
+        Cursor::new("a.b".to_owned(), None, Box::new(Texts { left, bytes, fails }))
+    }
+
+    /// Reads a batch. Returns its bytes, the room that it holds, and whether there are more.
+    fn batch(
+        cursor: &mut Cursor,
+        (most, is_whole): (Option<u64>, bool),
+        room: &Arc<Room>,
+    ) -> Outcome<(usize, Held, bool)> {
+        let (mut out, mut held) = (Vec::new(), room.begin());
+        let mut bson = BsonWriter::new(&mut out);
+        bson.begin();
+        let has_more = cursor.batch(("nextBatch", most), &mut bson, &mut held, is_whole)?;
+        Ok((out.len(), held, has_more))
+    }
+
+    /// Replies that nobody read took as much memory as there were connections.
+    #[test]
+    fn long_replies_share_room_and_end_early_without() {
+        let room = Room::new(3 << 20);
+        let all = (None, false);
+        let mut first = cursor(50, 100 << 10, false);
+        let (bytes, held, has_more) = batch(&mut first, all, &room).unwrap();
+        assert!((3 << 20..4 << 20).contains(&bytes) && has_more, "{bytes}");
+        // Nobody has read the first reply: the next one has a document alone.
+        let mut second = cursor(50, 50 << 10, false);
+        let (bytes, short, has_more) = batch(&mut second, all, &room).unwrap();
+        assert!(bytes < 200 << 10 && has_more, "{bytes}");
+        drop(short);
+        // A document that is long in itself waits, and so does a batch that has no other behind it.
+        for (bytes, is_whole) in [(1 << 20, false), (100 << 10, true)] {
+            let refused = batch(&mut cursor(50, bytes, false), (None, is_whole), &room);
+            let refused = refused.err().unwrap();
+            assert_eq!(refused.code, Code::ExceededMemoryLimit);
+            assert!(refused.message.contains("of replies that clients have not read yet"));
+            assert!(refused.message.ends_with("(--message-memory)"), "{}", refused.message);
+        }
+        drop(held);
+        let (bytes, ..) = batch(&mut cursor(20, 100 << 10, false), (None, true), &room).unwrap();
+        assert!(bytes > 20 * (100 << 10), "{bytes}");
+        assert_eq!(room.held(), (0, 0));
+    }
+
+    #[test]
+    fn documents_that_were_read_ahead_are_short_or_have_room() {
+        let room = Room::new(1 << 20);
+        let one = (Some(1), false);
+        // A short one is read, which tells whether there are more.
+        let mut short = cursor(2, 10, false);
+        assert!(batch(&mut short, one, &room).unwrap().2);
+        assert!(!batch(&mut short, one, &room).unwrap().2);
+        // Long ones are not: the last batch is empty.
+        let mut long = cursor(2, 300 << 10, false);
+        let of: Vec<_> = (0..3)
+            .map(|_| batch(&mut long, one, &room).map(|(bytes, _, has_more)| (bytes, has_more)))
+            .collect::<Outcome<_>>()
+            .unwrap();
+        assert!(of[1].0 > 300 << 10 && of[2].0 < 100, "{of:?}");
+        assert!(of.iter().map(|(_, has_more)| *has_more).eq([true, true, false]));
+        // One that nobody could expect takes room as long as it waits.
+        let mut none = cursor(1, 900 << 10, false);
+        assert!(batch(&mut none, (Some(0), false), &room).unwrap().2);
+        assert!(room.held().1 > 800 << 10);
+        let mut other = cursor(1, 900 << 10, false);
+        assert!(batch(&mut other, (Some(0), false), &room).unwrap().2);
+        let refused = batch(&mut other, one, &room).err().unwrap();
+        assert!(refused.message.contains("of the open cursors"), "{}", refused.message);
+        drop(none);
+        assert_eq!(room.held(), (0, 0));
+    }
+
+    /// The documents of the batch were lost with it.
+    #[test]
+    fn a_failure_behind_a_batch_comes_with_the_next_one() {
+        let room = Room::new(1 << 20);
+        let mut fails = cursor(3, 10, true);
+        assert!(batch(&mut fails, (Some(3), false), &room).unwrap().2);
+        assert_eq!(batch(&mut fails, (None, false), &room).err().unwrap().code, Code::BadValue);
+        let whole = batch(&mut cursor(3, 10, true), (Some(3), true), &room);
+        assert_eq!(whole.err().unwrap().code, Code::BadValue, "there is no next one");
+        // A document that no driver can read is named.
+        let refused = batch(&mut cursor(1, 17 << 20, false), (None, false), &Room::new(64 << 20));
+        assert_eq!(refused.err().unwrap().code, Code::BsonObjectTooLarge);
+    }
+
+    #[test]
+    fn a_cursor_that_nobody_reads_from_ends() {
+        let cursors = Cursors::new(10);
+        let keep = |stays: bool, idle: Duration| {
+            let mut cursor = cursor(5, 10, false);
+            cursor.stays = stays;
+            let id = cursors.place().unwrap().keep(cursor);
+            cursors.open().get_mut(&id).unwrap().used = Instant::now().checked_sub(idle).unwrap();
+            id
+        };
+        let minute = Duration::from_secs(60);
+        let ends = [keep(false, IDLE_MAX), keep(true, LONG_IDLE_MAX)];
+        let stay = [keep(false, IDLE_MAX - minute), keep(true, LONG_IDLE_MAX - minute)];
+        // One that a call reads from is not idle.
+        let read = keep(false, Duration::ZERO);
+        let (cursor, place) = cursors.take(read, None, "a.b", (None, None)).unwrap();
+        let long_ago = Instant::now().checked_sub(IDLE_MAX).unwrap();
+        cursors.open().get_mut(&read).unwrap().used = long_ago;
+        cursors.end_idle();
+        place.give_back(cursor);
+        let left: Vec<i64> = cursors.open().keys().copied().collect();
+        assert!(ends.iter().all(|id| !left.contains(id)));
+        assert!(stay.iter().chain([&read]).all(|id| left.contains(id)));
+    }
+
     /// The place of the cursor was in use for ever.
     #[test]
     fn a_panic_while_a_cursor_is_read_ends_it() {
@@ -470,8 +691,9 @@ mod tests {
         place.give_back(cursor);
         let broken = catch_unwind(AssertUnwindSafe(|| {
             let (mut cursor, place) = cursors.take(id, None, "a.b", (None, None)).unwrap();
-            let mut out = Vec::new();
-            let _never = cursor.batch("nextBatch", None, &mut BsonWriter::new(&mut out));
+            let (mut out, mut room) = (Vec::new(), Room::new(0).begin());
+            let out = &mut BsonWriter::new(&mut out);
+            let _never = cursor.batch(("nextBatch", None), out, &mut room, false);
             place.give_back(cursor);
         }));
         assert!(broken.is_err());

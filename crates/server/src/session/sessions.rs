@@ -436,4 +436,34 @@ mod tests {
         assert_eq!((failure.code, failure.labels), (Code::OperationFailed, vec![RETRYABLE]));
         assert_eq!(counts.get("n").unwrap().unwrap()[0], 1);
     }
+
+    #[test]
+    fn transactions_and_sessions_that_nobody_uses_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = Database::open(dir.path()).unwrap();
+        let sessions = Sessions::new(10, 1 << 20, Duration::from_secs(3600));
+        let ago = |idle: Duration| Instant::now().checked_sub(idle).unwrap();
+        let minute = Duration::from_secs(60);
+        // How long the transaction and the session were not used, and which of them are left.
+        for (at, (of_transaction, of_session, left)) in (1..).zip([
+            (TRANSACTION_IDLE - minute / 2, SESSION_TIME - minute, (1, 1)),
+            (TRANSACTION_IDLE, Duration::ZERO, (1, 0)),
+            (Duration::ZERO, SESSION_TIME, (0, 0)),
+        ]) {
+            let key = SessionKey { user: String::new(), id: [at; 16] };
+            let session = sessions.get(&key).unwrap();
+            let mut open = session.lock().unwrap();
+            open.begin(1).unwrap();
+            let transaction = db.begin().unwrap();
+            let held = sessions.hold(&transaction).unwrap();
+            open.give_back(transaction, held);
+            open.transaction.as_mut().unwrap().used = ago(of_transaction);
+            open.used = ago(of_session);
+            open.add_cursor(Some(7));
+            drop(open);
+            let cursors = sessions.end_idle();
+            assert_eq!((sessions.counts(), cursors.contains(&7)), (left, left.1 == 0), "{at}");
+            sessions.end(&key);
+        }
+    }
 }

@@ -11,8 +11,8 @@ use crate::bson::BsonWriter;
 use crate::failure::{Failure, Outcome};
 use crate::session::cursors::{FIRST_BATCH, Rows};
 use flagstone::query::{Hint, PageToken};
-use flagstone::{Collection, Cursor, Document, Error, Find, Group, Prefix, Space, Value};
-use flagstone_pipeline::Aggregate;
+use flagstone::{Collection, Cursor, Document, Error, Find, Group, Prefix, Scan, Space, Value};
+use flagstone_pipeline::{Aggregate, Aggregation};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -48,9 +48,12 @@ fn answer(run: &mut Run<'_, '_>, rows: impl Rows + 'static) -> Done {
     Ok(first.put(run, namespace.to_string(), Box::new(rows))?)
 }
 
-/// Documents with their keys, or values, one after the other.
-struct KeyedRows<I> {
-    rows: I,
+/// Documents with their keys, or values, one after the other: what `next` returns of `source`.
+struct KeyedRows<S, N> {
+    source: S,
+    next: N,
+    /// Lets the source give up memory.
+    park: fn(&mut S),
     current: Option<Row>,
 }
 
@@ -60,9 +63,16 @@ struct Row {
     document: Option<Document>,
 }
 
-impl<I: Iterator<Item = Done<Row>> + Send> Rows for KeyedRows<I> {
+impl<S: Send, N: FnMut(&mut S) -> Option<Done<Row>> + Send> KeyedRows<S, N> {
+    fn new(source: S, park: fn(&mut S), next: N) -> Self {
+        Self { source, next, park, current: None }
+    }
+}
+
+impl<S: Send, N: FnMut(&mut S) -> Option<Done<Row>> + Send> Rows for KeyedRows<S, N> {
     fn advance(&mut self) -> Outcome<bool> {
-        self.current = self.rows.next().transpose().map_err(Refused::into_failure)?;
+        let next = (self.next)(&mut self.source);
+        self.current = next.transpose().map_err(Refused::into_failure)?;
         Ok(self.current.is_some())
     }
 
@@ -76,6 +86,11 @@ impl<I: Iterator<Item = Done<Row>> + Send> Rows for KeyedRows<I> {
             None => Ok(()),
         }
     }
+
+    fn park(&mut self) {
+        self.current = None;
+        (self.park)(&mut self.source);
+    }
 }
 
 /// Answers with values.
@@ -83,10 +98,13 @@ fn answer_values<I>(run: &mut Run<'_, '_>, values: I) -> Done
 where
     I: Iterator<Item = flagstone::Result<Value>> + Send + 'static,
 {
-    let rows = values.map(|value| -> Done<Row> {
-        Ok(Row { key: None, document: Some(Document::from_value(&value?)?) })
-    });
-    answer(run, KeyedRows { rows, current: None })
+    let next = |values: &mut I| {
+        let row = |value: flagstone::Result<Value>| -> Done<Row> {
+            Ok(Row { key: None, document: Some(Document::from_value(&value?)?) })
+        };
+        values.next().map(row)
+    };
+    answer(run, KeyedRows::new(values, |_values| {}, next))
 }
 
 /// The documents of a query.
@@ -202,18 +220,21 @@ pub(super) fn scan(run: &mut Run<'_, '_>) -> Done {
     let scan = if args.is("reverse")? { scan.rev() } else { scan };
     let limit = args.count("limit")?.and_then(|limit| usize::try_from(limit).ok());
     let limit = limit.unwrap_or(usize::MAX);
-    if args.is("keysOnly")? {
-        let rows = scan
-            .keys()
-            .take(limit)
-            .map(|key| Ok(Row { key: Some(key_bytes(&key?)), document: None }));
-        return answer(run, KeyedRows { rows, current: None });
-    }
-    let rows = scan.take(limit).map(|entry| -> Done<Row> {
-        let (key, document) = entry?;
-        Ok(Row { key: Some(key_bytes(&key)), document: Some(document) })
-    });
-    answer(run, KeyedRows { rows, current: None })
+    let (mut left, keys_only) = (limit, args.is("keysOnly")?);
+    let next = move |scan: &mut Scan<'static, Collection>| -> Option<Done<Row>> {
+        left = left.checked_sub(1)?;
+        if !keys_only {
+            let row =
+                |(key, document)| Row { key: Some(key_bytes(&key)), document: Some(document) };
+            return scan.next().map(|entry| entry.map(row).map_err(Refused::from));
+        }
+        match scan.advance() {
+            Ok(true) => Some(Ok(Row { key: Some(scan.key().to_vec()), document: None })),
+            Ok(false) => None,
+            Err(error) => Some(Err(error.into())),
+        }
+    };
+    answer(run, KeyedRows::new(scan, Scan::park, next))
 }
 
 pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Done {
@@ -224,8 +245,11 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Done {
     let aggregate = Aggregate::new(database, Some(&collection), pipeline)?;
     let others = others(run)?;
     let rows = aggregate.collections(others).run()?;
-    let rows = rows.map(|row| -> Done<Row> { Ok(Row { key: None, document: Some(row?) }) });
-    answer(run, KeyedRows { rows, current: None })
+    let next = |rows: &mut Aggregation<'static>| {
+        let row = |row| -> Done<Row> { Ok(Row { key: None, document: Some(row?) }) };
+        rows.next().map(row)
+    };
+    answer(run, KeyedRows::new(rows, Aggregation::park, next))
 }
 
 /// Returns what finds the other collections of a pipeline: those of the database, or all that the

@@ -2,7 +2,7 @@
 
 use super::Fixture;
 use flagstone::changes::ChangeRetention;
-use flagstone::{Document, Json, Options, Space};
+use flagstone::{Document, Expires, Json, Options, Space, Value, doc};
 use flagstone_server::command::{Service, ServiceOptions};
 use std::time::Duration;
 
@@ -139,6 +139,130 @@ fn cursors_of_a_transaction_end_with_it_and_are_read_within_it() {
     assert_eq!(fixture.run("shop", &get(begun, &format!(",{SESSION}"))).int("code"), Some(43));
     let next = fixture.run("shop", &get(plain, &format!(",{SESSION}")));
     assert!(next.get("cursor.nextBatch.0").is_some(), "{next}");
+}
+
+/// The new document vanished: it got the expiry of the one that the transaction had removed.
+#[test]
+fn what_a_transaction_puts_again_keeps_no_expiry_of_what_it_removed() {
+    let mut fixture = fixture(0, |_| {});
+    let database = fixture.service.database().clone();
+    let collection = database.collection("shop.c").unwrap();
+    let soon = database.now().after(Duration::from_secs(3600));
+    collection.put(1, Json("{}").expires(soon)).unwrap();
+    collection.put(2, Json("{}").expires(soon)).unwrap();
+    let mut run = |database: &str, command: &str, more: &str| {
+        let command = format!(r#"{{{command},{SESSION},"txnNumber":1,"autocommit":false{more}}}"#);
+        let reply = fixture.run(database, &command);
+        assert_eq!(reply.float("ok"), Some(1.0), "{reply}");
+    };
+    let update = |id: i64| {
+        format!(r#""update":"c","updates":[{{"q":{{"_id":{id}}},"u":{{"$set":{{"x":1}}}}}}]"#)
+    };
+    let delete = r#""delete":"c","deletes":[{"q":{"_id":1},"limit":1}]"#;
+    run("shop", delete, r#","startTransaction":true"#);
+    run("shop", r#""insert":"c","documents":[{"_id":1}]"#, "");
+    run("shop", &update(1), "");
+    run("shop", &update(2), "");
+    run("admin", r#""commitTransaction":1"#, "");
+    assert_eq!(collection.expiry(1).unwrap(), None);
+    assert_eq!(collection.expiry(2).unwrap(), Some(soon), "an update keeps it");
+    let found = collection.find(r#"{"x":1}"#).count().unwrap();
+    assert_eq!(found, 2);
+}
+
+/// The rows of a query in a transaction were all in memory, and at most 64 MiB.
+#[test]
+fn a_query_in_a_transaction_returns_more_than_memory_holds() {
+    let mut fixture = fixture(0, |_| {});
+    let collection = fixture.service.database().collection("shop.c").unwrap();
+    let text = "x".repeat(1 << 20);
+    for n in 0..80 {
+        collection.put(n, doc!({ "n": (n), "t": (text.as_str()) })).unwrap();
+    }
+    for (number, command) in
+        [(1, r#""find":"c""#), (2, r#""aggregate":"c","pipeline":[],"cursor":{}"#)]
+    {
+        let within = format!(r#"{SESSION},"txnNumber":{number},"autocommit":false"#);
+        let begun = format!(r#"{{{command},{within},"startTransaction":true}}"#);
+        let mut reply = fixture.run("shop", &begun);
+        // What others write meanwhile is not in it.
+        collection.put(100 + number, Json("{}")).unwrap();
+        let (mut batch, mut found) = ("cursor.firstBatch", Vec::new());
+        loop {
+            let rows = reply.get(batch).unwrap_or_else(|| panic!("{batch}"));
+            let of_row = |row: flagstone::View<'_>| row.get("n").unwrap().unwrap().as_i64();
+            found.extend(rows.items().unwrap().map(|row| of_row(row.unwrap()).unwrap()));
+            let id = reply.int("cursor.id").unwrap();
+            if id == 0 {
+                break;
+            }
+            let more = r#""collection":"c""#;
+            let next = format!(r#"{{"getMore":{{"$numberLong":"{id}"}},{more},{within}}}"#);
+            (reply, batch) = (fixture.run("shop", &next), "cursor.nextBatch");
+        }
+        assert!(found.into_iter().eq(0..80));
+        collection.delete(100 + number).unwrap();
+        fixture.run("admin", &format!(r#"{{"commitTransaction":1,{within}}}"#));
+    }
+}
+
+/// Bytes of BSON count: numbers of one byte have up to eighteen there. No driver could read them.
+#[test]
+fn documents_that_no_driver_could_read_are_not_written_and_named() {
+    let mut fixture = fixture(0, |_| {});
+    let collection = fixture.service.database().collection("shop.c").unwrap();
+    fixture.run("shop", r#"{"insert":"c","documents":[{"_id":1,"a":[]}]}"#);
+    let ones = vec!["1"; 500_000].join(",");
+    let push = format!(
+        r#"{{"update":"c","updates":[{{"q":{{"_id":1}},"u":{{"$push":{{"a":{{"$each":[{ones}]}}}}}}}}]}}"#
+    );
+    for _ in 0..2 {
+        assert_eq!(fixture.run("shop", &push).int("nModified"), Some(1));
+    }
+    let refused = fixture.run("shop", &push);
+    assert_eq!(refused.int("writeErrors.0.code"), Some(10334), "{:?}", refused.str("errmsg"));
+    let merge = r#"{"aggregate":"c","pipeline":[{"$set":{"a":{"$concatArrays":["$a","$a"]}}},
+        {"$merge":{"into":"d"}}],"cursor":{}}"#;
+    let out = merge.replace(r#"{"$merge":{"into":"d"}}"#, r#"{"$out":"d"}"#);
+    for write in [merge, &out] {
+        assert_eq!(fixture.run("shop", write).int("code"), Some(10334));
+    }
+    assert_eq!(fixture.run("shop", r#"{"count":"d"}"#).int("n"), Some(0));
+    // One that was put otherwise, and a row that a pipeline makes.
+    let many: Value = (0..2_000_000_i64).collect();
+    collection.put(2, doc!({ "a": (many) })).unwrap();
+    let stage = r#"{"$project":{"b":"$a"}}"#;
+    for read in [
+        r#"{"find":"c","filter":{"_id":2}}"#,
+        r#"{"find":"c","filter":{"_id":{"$gt":1}}}"#,
+        &format!(r#"{{"aggregate":"c","pipeline":[{stage}],"cursor":{{}}}}"#),
+    ] {
+        let reply = fixture.run("shop", read);
+        assert_eq!(reply.int("code"), Some(10334), "{read}");
+        assert!(reply.str("errmsg").unwrap().contains("return less of it by a projection"));
+    }
+    let less = r#"{"find":"c","filter":{"_id":2},"projection":{"a":{"$slice":1}}}"#;
+    assert_eq!(fixture.run("shop", less).int("cursor.firstBatch.0.a.0"), Some(0));
+}
+
+#[test]
+fn a_transaction_that_outgrows_its_memory_names_the_option() {
+    let mut fixture = Fixture::with(Options::new().memory_budget(64 << 20));
+    fixture.run("shop", r#"{"insert":"c","documents":[{"_id":0}]}"#);
+    let text = "x".repeat(6 << 20);
+    let insert = |n: u32, more: &str| {
+        let within = format!(r#"{SESSION},"txnNumber":1,"autocommit":false{more}"#);
+        format!(r#"{{"insert":"c","documents":[{{"_id":{n},"t":{text:?}}}],{within}}}"#)
+    };
+    let mut reply = fixture.run("shop", &insert(1, r#","startTransaction":true"#));
+    for n in 2..6 {
+        if reply.int("n") == Some(1) {
+            reply = fixture.run("shop", &insert(n, ""));
+        }
+    }
+    refused(&reply, 146, "(--memory)");
+    let status = fixture.run("admin", r#"{"serverStatus":1}"#);
+    assert_eq!(status.float("ok"), Some(1.0));
 }
 
 /// What is used all the time ends as well, before the server looks at it again.
