@@ -133,10 +133,7 @@ impl Copy<'_> {
     /// # Errors
     /// As [`Copy::run`].
     pub fn finish(&self) -> Result<(), LoadError> {
-        let marks = self.marks()?;
-        let mut batch = self.database.batch();
-        marks.put_end(&mut batch, self.database, Mark::default())?;
-        Ok(self.database.commit(batch)?)
+        Ok(self.marks()?.end_at(self.database, Mark::default(), None)?)
     }
 
     fn marks(&self) -> Result<Marks, LoadError> {

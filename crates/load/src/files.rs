@@ -3,7 +3,7 @@
 use flagstone::internal::env::names::{BackupName, CURRENT, LOCK, Name, parse, parse_backup};
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Refuses `path` if it, or the file that it leads to, is in the directory of a database or of
 /// backups: these hold their own files only.
@@ -11,8 +11,7 @@ use std::path::Path;
 /// # Errors
 /// What it is.
 pub fn check_outside(path: &Path) -> Result<(), String> {
-    let found = path.canonicalize();
-    let file = found.as_deref().unwrap_or(path);
+    let file = &*target_of(path);
     let folder = folder_of(file);
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let is_of_database = !matches!(parse(&name), Name::Foreign) && folder.join(LOCK).exists();
@@ -26,6 +25,19 @@ pub fn check_outside(path: &Path) -> Result<(), String> {
     };
     let text = "expected a file elsewhere";
     Err(format!("{} is in the directory of {found}: {text}", path.display()))
+}
+
+/// Returns the file to which a path leads through links, whether it is there or not.
+pub fn target_of(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(next) = std::fs::read_link(&path) else { break };
+        path = folder_of(&path).join(next);
+    }
+    match (folder_of(&path).canonicalize(), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
 }
 
 fn holds_backups(folder: &Path) -> bool {
@@ -72,7 +84,6 @@ fn number_of(path: &Path) -> Option<i32> {
 }
 
 /// How many links a path may lead through, as in Linux.
-#[cfg(unix)]
 const LINKS_MAX: usize = 40;
 
 /// Syncs the directory of a file: its name stays after a power cut.

@@ -91,7 +91,7 @@ pub use bad_documents::BadDocuments;
 pub use compare::{Comparison, Difference, Side, What, compare};
 pub use copy::{Copied, Copy, bytes_about};
 pub use error::LoadError;
-pub use files::{check_outside, descriptor_of, sync_folder};
+pub use files::{check_outside, descriptor_of, sync_folder, target_of};
 pub use ids::new_key;
 pub use input::{Format, Input, MakeLines};
 pub use job::Mode;

@@ -27,7 +27,8 @@ use crate::sum::Sum;
 use flagstone::internal::{Shard, put_remote_mark, remote_of};
 use flagstone::remote::Remote;
 use flagstone::{
-    Batch, Collection, Database, ErrorKind, Keyspace, KeyspaceOptions, Routing, Slice, Space,
+    Batch, Collection, Database, Durability, ErrorKind, Expect, Keyspace, KeyspaceOptions, Routing,
+    Slice, Space,
 };
 use std::fmt::{self, Display};
 use std::fs::File;
@@ -322,14 +323,8 @@ impl Marks {
     /// load, and another one is refused until it is run without them.
     pub fn end_without_any(&self, database: &Database) {
         let Some((head, copies)) = &self.replaced else { return };
-        let is_own = |head: &[u8]| {
-            let own = format!(" {:016x} ", self.load.number);
-            head.split(|byte| *byte == b'\n')
-                .next()
-                .is_some_and(|first| String::from_utf8_lossy(first).contains(&own))
-        };
         let put = || -> Result<(), LoadError> {
-            if !self.place.get(&self.prefix)?.is_some_and(|head| is_own(&head)) {
+            if !self.are_current()? {
                 return Ok(());
             }
             let mut batch = database.batch();
@@ -343,14 +338,44 @@ impl Marks {
         let _stays_replaced = put();
     }
 
-    /// Puts into `batch` that the load is complete: all text of the inputs before `end` is loaded.
-    pub(crate) fn put_end(
+    /// Returns whether these marks are still there: they end with documents that others remove, and
+    /// when another load begins.
+    fn are_current(&self) -> flagstone::Result<bool> {
+        let Some(head) = self.place.get(&self.prefix)? else { return Ok(false) };
+        let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(first).contains(&format!(" {:016x} ", self.load.number)))
+    }
+
+    /// Notes that the load is complete: all text of the inputs before `end` is loaded. Marks that
+    /// ended meanwhile, with documents of the load, stay away.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub(crate) fn end_at(
         &self,
-        batch: &mut Batch,
         database: &Database,
         end: Mark,
+        durability: Option<Durability>,
     ) -> flagstone::Result<()> {
-        self.put_head(batch, database, Some(end))
+        loop {
+            let read = database.snapshot().version();
+            if !self.are_current()? {
+                return Ok(());
+            }
+            let mut batch = database.batch();
+            if let MarkPlace::Keyspace(keyspace) = &self.place {
+                batch.expect(keyspace, &self.prefix, Expect::UnchangedSince(read))?;
+            }
+            self.put_head(&mut batch, database, Some(end))?;
+            let batch = match durability {
+                Some(durability) => batch.durability(durability),
+                None => batch,
+            };
+            match database.commit(batch) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                ended => return ended,
+            }
+        }
     }
 
     /// Notes that the load into `collection` is complete, whose inputs are known by their identity
@@ -362,9 +387,7 @@ impl Marks {
         if may_expire(database, collection) {
             return remove_at_end(database, collection, self.shard);
         }
-        let mut batch = database.batch();
-        self.put_end(&mut batch, database, Mark::default())?;
-        Ok(database.commit(batch)?)
+        Ok(self.end_at(database, Mark::default(), None)?)
     }
 
     /// Puts the first key, and removes the others.
@@ -586,9 +609,7 @@ impl Marks {
         if !is_repeatable || may_expire(database, collection) {
             return remove_at_end(database, collection, self.shard);
         }
-        let mut batch = database.batch();
-        self.put_end(&mut batch, database, Mark { place, sum })?;
-        Ok(database.commit(batch)?)
+        Ok(self.end_at(database, Mark { place, sum }, None)?)
     }
 
     /// Puts into `batch` that the documents of `writer` before `mark` are loaded with it.

@@ -175,8 +175,8 @@ impl<R> Unpacked<R> {
             let allowed = self.window_log;
             return io::Error::other(format!(
                 "a zstd frame that ends after byte {near} needs a window of more than 2^{allowed} \
-                 bytes of memory: load it with --long 31 (in Python window_log=31), which takes up \
-                 to 2 GiB, or decompress it first: zstd -d --long=31"
+                 bytes of memory: load it with --long 31 (in Python window_log=31; a body of HTTP \
+                 may have 27), which takes up to 2 GiB, or decompress it first: zstd -d --long=31"
             ));
         }
         let packing = self.packing;

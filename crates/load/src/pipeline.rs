@@ -294,10 +294,8 @@ fn complete(job: &Job, reading: &Reading) -> Result<(), LoadError> {
     if !is_repeatable || marks::may_expire(&job.database, &job.collection) {
         return marks::remove_at_end(&job.database, &job.collection, job.shard);
     }
-    let mut batch = job.database.batch();
-    marks.put_end(&mut batch, &job.database, end)?;
     // As durable as the documents.
-    Ok(job.database.commit(batch.durability(job.durability))?)
+    Ok(marks.end_at(&job.database, end, Some(job.durability))?)
 }
 
 /// Returns what must be the same for a load to be continued.

@@ -618,3 +618,29 @@ fn a_load_whose_documents_an_index_has_removed_loads_them_again() {
     }
     assert_eq!(collection.count().unwrap(), 3);
 }
+
+/// The end of a load set marks that a clear in its middle had ended: the next load had nothing to
+/// do, though documents were missing.
+#[test]
+fn a_load_whose_documents_are_removed_meanwhile_is_not_complete() {
+    type Clear = fn(&Collection) -> flagstone::Result<()>;
+    let ways: [Clear; 3] = [
+        Collection::clear,
+        |collection| collection.delete_range(..),
+        |collection| collection.delete_many(r#"{"n":1}"#).run().map(drop).map_err(Into::into),
+    ];
+    for clear in ways {
+        let stopped = StoppedLoad::new();
+        stopped.collection.clear().unwrap();
+        let (collection, is_done) = (stopped.collection.clone(), std::sync::Once::new());
+        let clears = move |_took| is_done.call_once(|| clear(&collection).unwrap());
+        let inputs = vec![Input::open(&stopped.dir.path().join("in.jsonl")).unwrap()];
+        let plan = plan((&stopped.database, &stopped.collection), inputs, (1, 1, 1));
+        let plan = Plan { resumes: true, on_commit: Some(std::sync::Arc::new(clears)), ..plan };
+        assert!(plan.run(&mut Unwatched).unwrap().failure.is_none());
+        let again = stopped.resume().unwrap();
+        assert!(!again.was_complete && again.resumed_at.is_none(), "{again:?}");
+        assert_eq!(found(&stopped.collection).len(), 3);
+        assert!(stopped.resume().unwrap().was_complete);
+    }
+}

@@ -14,7 +14,7 @@
 use crate::failure::Failure;
 use crate::interrupt::{self, Part};
 use flagstone::internal::env::{Random, SystemRandom};
-use flagstone_load::{check_outside, descriptor_of};
+use flagstone_load::{check_outside, descriptor_of, target_of};
 use folder::Folder;
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -78,8 +78,8 @@ fn destination(path: &Path) -> Result<Destination, Failure> {
     let found = fs::canonicalize(path);
     let target = match found {
         Ok(found) if found.is_file() => found,
-        // A link that leads to nothing yet is written through.
-        Err(_) if path.symlink_metadata().is_err() => path.to_owned(),
+        // A link may lead to a file that is not there yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => target_of(path),
         _ => return Ok(Destination::Itself),
     };
     check_outside(&target).map_err(Failure::Usage)?;

@@ -281,6 +281,12 @@ fn an_export_goes_into_what_is_there_and_replaces_only_files() {
         place.ok(&format!("export db c --sort id --output {link}"));
         assert!(place.path(link).is_symlink() && place.read(file) == expected, "{link}");
     }
+    // Not into a database either, whose directory only a link to nothing names.
+    std::os::unix::fs::symlink("db/000099.sst", place.path("inside")).unwrap();
+    place.fails("export db c --output inside", 2, "is in the directory of a database");
+    place.file("bad.jsonl", "{\"id\":1}\n{");
+    place.fails("load copy c bad.jsonl --bad-lines inside", 2, "is in the directory of a database");
+    assert!(!place.path("db/000099.sst").exists());
     let made = std::process::Command::new("mkfifo").arg(place.path("pipe")).status().unwrap();
     assert!(made.success());
     let pipe = place.path("pipe");
