@@ -424,6 +424,12 @@ fn the_demo_finds_every_answer_right() {
     assert!(!said.contains("WRONG"), "{said}");
     assert_eq!(place.ok("count demo comments"), "2000\n");
     place.fails("demo --count 2000 --dir demo", 2, "demo is not empty");
+    place.ok("demo --count 10 --keep");
+    // What others have put there is not the demo's to remove.
+    place.ok("put flagstone-demo mine k {\"n\":1}");
+    place.fails("demo --count 10", 2, "has more than an earlier demo's documents (\"mine\")");
+    assert_eq!(place.ok("get flagstone-demo mine k"), "{\"n\":1}\n");
+    place.ok("drop flagstone-demo mine");
     place.ok("demo --count 10");
     assert!(!place.path("flagstone-demo").exists());
 }

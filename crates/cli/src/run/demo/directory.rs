@@ -1,9 +1,12 @@
 //! The directory of the demo's database, and its removal.
 
+use super::steps::COLLECTION;
 use crate::failure::Failure;
 use crate::output::note;
 use flagstone::internal::env::names::{LOCK, Name, parse};
 use flagstone::internal::env::{Disk, LockMode, OsDisk};
+use flagstone::report::KeyspaceInfo;
+use flagstone::{Database, ErrorKind};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -37,6 +40,9 @@ impl Directory {
                     let text = format!("{path} is not empty: name another directory by --dir");
                     return Err(Failure::Usage(text));
                 }
+                if !entries.is_empty() {
+                    check_of_demo(&path)?;
+                }
                 // A demo that runs keeps its database.
                 let lock = path.join(LOCK);
                 let locked = lock.exists().then(|| OsDisk.lock(&lock, LockMode::Exclusive));
@@ -60,6 +66,30 @@ impl Directory {
         }
         note(&format!("{path} is removed again; --keep leaves it"));
         fs::remove_dir_all(&self.path).map_err(|error| Failure::io("remove", &self.path, &error))
+    }
+}
+
+/// Refuses a database with more than what a demo has put there.
+fn check_of_demo(path: &Path) -> Result<(), Failure> {
+    let instead = "name another directory by --dir, or remove this one yourself";
+    let database = Database::builder(path).open_read_only().map_err(|error| {
+        let text = format!("a database that may not be an earlier demo's: {instead}");
+        if error.kind() == ErrorKind::Busy { error } else { error.context(text) }
+    })?;
+    let is_of_demo = |info: &KeyspaceInfo| {
+        info.name == COLLECTION
+            || info.name == "flagstone.loads"
+            || info.owner.as_deref() == Some(COLLECTION)
+    };
+    let known = database.keyspaces();
+    database.close()?;
+    match known.into_iter().find(|info| !is_of_demo(info)) {
+        None => Ok(()),
+        Some(other) => Err(Failure::Usage(format!(
+            "{} has more than an earlier demo's documents ({:?}): {instead}",
+            path.display(),
+            other.name
+        ))),
     }
 }
 

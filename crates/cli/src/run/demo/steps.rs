@@ -19,7 +19,7 @@ use std::path::Path;
 use std::time::Instant;
 
 const SEED: u64 = 1;
-const COLLECTION: &str = "comments";
+pub(super) const COLLECTION: &str = "comments";
 const GETS: u64 = 200_000;
 const UPDATES: u64 = 50_000;
 const SCANNED: u64 = 10_000;
