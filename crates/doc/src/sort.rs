@@ -86,7 +86,7 @@ impl SortSpec {
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, FilterError> {
         let mut sort = Self { parts: Vec::new() };
         cursor.each_field("a map of paths and directions", |cursor, name| {
-            let direction = match cursor.value().as_i64() {
+            let direction = match cursor.plain().as_i64() {
                 Some(1) => Direction::Ascending,
                 Some(-1) => Direction::Descending,
                 _ => return Err(cursor.refuse("1 or -1")),

@@ -2,7 +2,7 @@
 
 use super::error::FilterError;
 use crate::encode::Duplicates;
-use crate::json::{JsonOptions, JsonParser};
+use crate::json::{JsonOptions, JsonParser, scalar};
 use crate::value::Value;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -75,6 +75,21 @@ impl<'v> Cursor<'v> {
 
     pub(crate) const fn value(&self) -> &'v Value {
         self.value
+    }
+
+    /// Returns the value, or the one that it is a form of in Extended JSON: for what an operator
+    /// takes, which is no value to look for.
+    pub(crate) fn plain(&self) -> Cow<'v, Value> {
+        self.plain_of(self.value)
+    }
+
+    /// The same of a value inside.
+    pub(crate) fn plain_of<'a>(&self, value: &'a Value) -> Cow<'a, Value> {
+        let form = match (self.form, value) {
+            (Form::Text, Value::Map(map)) => scalar(map).ok().flatten(),
+            _ => None,
+        };
+        form.map_or(Cow::Borrowed(value), Cow::Owned)
     }
 
     /// Calls `read` at the value of pair `index` of a map.

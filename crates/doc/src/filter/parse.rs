@@ -49,7 +49,7 @@ const OPERATORS: &[(&str, ParseOperator)] = &[
     }),
     ("$all", |parser, cursor, field| parser.every(cursor, field)),
     ("$exists", |parser, cursor, field| {
-        let exists = match cursor.value() {
+        let exists = match &*cursor.plain() {
             Value::Bool(exists) => Some(*exists),
             number => number.as_f64().map(|number| number != 0.0),
         };
@@ -59,7 +59,7 @@ const OPERATORS: &[(&str, ParseOperator)] = &[
             None => Err(cursor.refuse("true or false, or a number")),
         }
     }),
-    ("$size", |_, cursor, field| match cursor.value().as_u64() {
+    ("$size", |_, cursor, field| match cursor.plain().as_u64() {
         Some(elements) => Ok(field.test(Test::Size(elements))),
         None => Err(cursor.refuse("an integer from 0 on")),
     }),
@@ -512,6 +512,26 @@ mod tests {
             let text = format!(r#"{{"a":{{"{name}":{}}}}}"#, operand(name));
             assert_eq!(Filter::parse(&text).unwrap().to_string(), text);
         }
+    }
+
+    /// What operators take was refused as canonical Extended JSON writes it.
+    #[test]
+    fn operators_take_numbers_in_their_canonical_form() {
+        let one = r#"{"$numberInt":"1"}"#;
+        let long = r#"{"$numberLong":"3"}"#;
+        for (canonical, plain) in [
+            (format!(r#"{{"a":{{"$size":{one}}}}}"#), r#"{"a":{"$size":1}}"#),
+            (format!(r#"{{"a":{{"$exists":{one}}}}}"#), r#"{"a":{"$exists":1}}"#),
+            (format!(r#"{{"a":{{"$mod":[{long},{one}]}}}}"#), r#"{"a":{"$mod":[3,1]}}"#),
+            (format!(r#"{{"a":{{"$type":{one}}}}}"#), r#"{"a":{"$type":1}}"#),
+            (format!(r#"{{"a":{{"$type":[{long},"text"]}}}}"#), r#"{"a":{"$type":[3,"text"]}}"#),
+        ] {
+            let [canonical, plain] =
+                [&canonical[..], plain].map(|text| Filter::parse(text).unwrap());
+            assert_eq!(canonical, plain);
+        }
+        assert!(Filter::parse(r#"{"a":{"$size":{"$numberInt":"x"}}}"#).is_err());
+        assert!(Filter::parse(r#"{"a":{"$size":{"$date":{"$numberLong":"1"}}}}"#).is_err());
     }
 
     /// A driver's `{"a":{"$oid":".."}}` found the identifier, a stored map of this name could not

@@ -152,7 +152,7 @@ fn number(value: &View<'_>) -> u32 {
 impl ValueOperator for TypeSet {
     fn parse(cursor: &mut Cursor<'_>, _operators: &Map) -> Result<Self, FilterError> {
         let one = |cursor: &mut Cursor<'_>| {
-            Self::named(cursor.value()).ok_or_else(|| {
+            Self::named(&cursor.plain()).ok_or_else(|| {
                 let names: Vec<_> = NAMES.iter().map(|(name, ..)| *name).collect();
                 cursor.refuse(format!("a type: {}", names.join(", ")))
             })

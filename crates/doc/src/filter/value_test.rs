@@ -261,7 +261,10 @@ impl Remainder {
 impl ValueOperator for Remainder {
     fn parse(cursor: &mut Cursor<'_>, _operators: &Map) -> Result<Self, FilterError> {
         let numbers = match cursor.value() {
-            Value::Array(items) if items.len() == 2 => whole(&items[0]).zip(whole(&items[1])),
+            Value::Array(items) if items.len() == 2 => {
+                let [divisor, remainder] = [&items[0], &items[1]].map(|item| cursor.plain_of(item));
+                whole(&divisor).zip(whole(&remainder))
+            }
             _ => None,
         };
         numbers.and_then(|(divisor, remainder)| Self::new(divisor, remainder)).ok_or_else(|| {

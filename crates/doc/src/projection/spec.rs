@@ -123,7 +123,7 @@ impl Projection {
                 return Err(cursor.refuse_name("a path of at most 512 steps, with those around it"));
             }
             let path = above.join(&path);
-            let is_kept = match cursor.value() {
+            let is_kept = match &*cursor.plain() {
                 Value::Map(map) if !map.is_empty() => return self.read(cursor, &path),
                 Value::Bool(is_kept) => *is_kept,
                 value => match value.as_i64() {

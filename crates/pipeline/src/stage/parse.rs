@@ -18,7 +18,7 @@ use crate::expression::{Names, as_object, check_variable, parse as parse_express
 use crate::number::{as_whole, to_whole};
 use flagstone::Value;
 use flagstone::doc::Map;
-use flagstone::internal::document::Direction;
+use flagstone::internal::document::{Direction, extended_scalar};
 use std::sync::Arc;
 
 /// The most stages of a pipeline.
@@ -124,6 +124,23 @@ fn pipeline(
     Ok(stages.into())
 }
 
+/// The stages that have numbers, and no expressions or conditions.
+const CONSTANT: [&str; 4] = ["$limit", "$sample", "$skip", "$sort"];
+
+/// Returns a value with the numbers that texts write as forms of Extended JSON.
+fn plain_numbers(value: &Value) -> Value {
+    let plain = |value: &Value| match value.as_map().and_then(extended_scalar) {
+        Some(Ok(scalar)) => scalar,
+        _ => value.clone(),
+    };
+    match plain(value) {
+        Value::Map(map) => {
+            Value::Map(map.iter().map(|(key, value)| (key.clone(), plain(value))).collect())
+        }
+        other => other,
+    }
+}
+
 /// Parses a stage and appends it, or the stages that it is made of.
 fn stage(
     name: &str,
@@ -133,6 +150,13 @@ fn stage(
     inside: &Inside,
     stages: &mut Vec<Stage>,
 ) -> Result<()> {
+    let plain;
+    let value = if CONSTANT.contains(&name) {
+        plain = plain_numbers(value);
+        &plain
+    } else {
+        value
+    };
     let stage = match name {
         "$match" => Stage::Match(Arc::new(Match::parse(value, at, names)?)),
         "$project" => Stage::Fields(Arc::new(parse_project(value, at, names)?)),
