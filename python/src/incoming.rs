@@ -358,5 +358,22 @@ fn pyarrow_reader<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, 
         let schema = given.getattr("schema")?;
         return readers.call_method1("from_batches", (schema, (given,))).map(Some);
     }
+    // Frames of pandas hand over such a table.
+    let frames = package(given.py(), "pandas")?.map(|pandas| pandas.getattr("DataFrame"));
+    if frames.transpose()?.is_some_and(|frames| given.is_instance(&frames).unwrap_or(false)) {
+        let table = class("Table")?.call_method1("from_pandas", (given,))?;
+        return table.call_method0("to_reader").map(Some);
+    }
+    check_type(given)?;
     Ok(None)
+}
+
+/// Refuses an array of pyarrow in whose type is a name that would be cut on the way.
+fn check_type(given: &Bound<'_, PyAny>) -> PyResult<()> {
+    let Some(kind) = given.getattr_opt("type")? else { return Ok(()) };
+    let text: String = kind.str()?.extract()?;
+    if text.contains('\0') {
+        return Err(invalid(given.py(), format!("type {text:?}: {HAS_ZERO}")));
+    }
+    Ok(())
 }

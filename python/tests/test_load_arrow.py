@@ -446,3 +446,21 @@ def test_a_frame_of_polars_with_a_zero_in_a_name_is_refused(c: flagstone.Collect
         with pytest.raises(flagstone.InvalidInput, match="a name has the character U.0000"):
             c.load_arrow(frame)
     assert len(c) == 0
+
+
+def test_a_nul_in_a_name_is_refused_however_it_comes(c: flagstone.Collection) -> None:
+    """Arrow's names end there: "a\\0b" came as "a"."""
+    pd = pytest.importorskip("pandas")
+    array = pa.array([{"id": 1, "a\0b": 2}])
+    for source in [
+        pd.DataFrame({"id": [1], "a\0b": [2]}),
+        pd.DataFrame({"id": [1], "s": [{"a\0b": 2}]}),
+        array,
+        pa.chunked_array([array]),
+    ]:
+        with pytest.raises(flagstone.InvalidInput, match=r"U\+0000"):
+            c.load_arrow(source)
+    assert len(c) == 0
+    c.load_arrow(pd.DataFrame({"id": [1], "ab": [2]}))
+    c.load_arrow(pa.array([{"id": 2, "ab": 3}]))
+    assert [d["ab"] for d in c.values()] == [2, 3]
