@@ -80,7 +80,7 @@ impl Cluster {
         scratch: &Path,
     ) -> Result<Self> {
         let (process, number) = (std::process::id(), SystemRandom.next_u64());
-        let dir = scratch.join(format!("flagstone-cluster-{process}-{number:016x}"));
+        let dir = scratch.join(format!("flagstone-{process}-{number:016x}"));
         let scratch_dir = Arc::new(ScratchDir::create(dir)?);
         let scratch = Some(Database::open(scratch_dir.path())?);
         Ok(Self { store, environment, scratch, scratch_dir, known: Mutex::default() })

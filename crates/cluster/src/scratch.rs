@@ -1,6 +1,7 @@
 //! The directory to which queries spill.
 
-use flagstone_base::{Error, Result};
+use flagstone_base::Result;
+use flagstone_env::{Disk, OsDisk};
 use std::path::{Path, PathBuf};
 
 /// A directory that is removed in the end: when the cluster and the handles of its collections are.
@@ -18,7 +19,8 @@ impl ScratchDir {
     /// # Errors
     /// Io.
     pub(crate) fn create(dir: PathBuf) -> Result<Self> {
-        std::fs::create_dir_all(&dir).map_err(|error| Error::io("create", &dir, error))?;
+        // For this user alone.
+        OsDisk.create_dir(&dir)?;
         Ok(Self(dir))
     }
 

@@ -98,7 +98,8 @@ fn remove(dir: &Path, is_old: bool) -> flagstone::Result<()> {
     if held.disk.exists(&lock)? {
         let _locked = held.disk.lock(&lock, LockMode::Exclusive)?;
         let names = held.disk.list(&held.path)?;
-        if !names.iter().all(|name| matches!(parse(name), Name::Lock | Name::Spill(_))) {
+        // Also those of an empty database, which a command on a cluster has there.
+        if names.iter().any(|name| matches!(parse(name), Name::Foreign)) {
             let text = format!("{} holds other files", dir.display());
             return Err(Error::new(ErrorKind::InvalidInput, text));
         }
