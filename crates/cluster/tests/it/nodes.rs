@@ -165,7 +165,7 @@ struct Writer {
 impl Writer {
     fn put(&mut self, at: u64) {
         let (key, n) = (self.first + at, at % 50);
-        match self.collection.put(key, Json(format!(r#"{{"n":{n}}}"#))) {
+        match self.collection.put(key, Json(format!(r#"{{"n":{n},"own":{key}}}"#))) {
             Ok(()) => {
                 self.acknowledge();
                 self.told.there.push((key, n));

@@ -1088,7 +1088,7 @@ fn of_several_writers_of_one_value_exactly_one_wins_in_cassandra() {
             );
         }
         is_over.store(true, Ordering::Relaxed);
-        assert!(swaps.join().unwrap() > 15);
+        assert!(swaps.join().unwrap() >= keys.len() / 2, "each pair once, at least");
     });
     assert_eq!(tries(3000, &[]), [0; COUNT as usize]);
     let report = documents.verify_indexes().unwrap();
