@@ -172,7 +172,10 @@ def lines_of(command: list[str], seconds: float = 600) -> str:
         if process.poll() is None:
             end(process, 5)
     if process.returncode != 0:
-        raise Absent((errors or out).strip()[-300:])
+        said = (errors or out).strip().splitlines() or [""]
+        # The line that says why. Times differ from round to round.
+        why = next((line for line in said if "ailed" in line), said[-1])
+        raise Absent(re.sub(r"^\d{4}-\d\d-\d\dT\S+\s+", "", why)[-300:])
     return out or errors
 
 
@@ -374,7 +377,9 @@ def table(figures: Figures, servers: list[Peer]) -> list[str]:
         for name in names:
             values = figures.all_of(row, name, "rate")
             middle = figures.median(row, name)
-            spread = f" ({shown(min(values))}-{shown(max(values))})" if len(values) > 1 else ""
+            spread = ""
+            if name == "flagstone" and len(values) > 1:
+                spread = f" ({shown(min(values))}-{shown(max(values))})"
             cells.append(shown(middle) + spread)
         own = figures.median(row, "flagstone")
         rates = [rate for rate in (figures.median(row, name) for name in others) if rate]
@@ -425,7 +430,7 @@ def report(options: argparse.Namespace, figures: Figures, servers: list[Peer]) -
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     rounds = f"One round of {options.seconds:g} s a row"
     if options.rounds > 1:
-        rounds = f"Medians of {options.rounds} rounds of {options.seconds:g} s a row (least-most)"
+        rounds = f"Medians of {options.rounds} rounds of {options.seconds:g} s a row"
     lines = [
         f"{machine}. Commit {options.commit}. {rounds}, {options.documents:,} documents.",
         "",

@@ -9,7 +9,7 @@ use crate::progress::{Progress, rates};
 use crate::units::{counted, grouped, show_bytes};
 use flagstone::doc::JsonOptions;
 use flagstone::internal::drop_unwritten;
-use flagstone::{Collection, Database, Durability, KeyspaceOptions, Options, Routing};
+use flagstone::{Collection, Database, Durability, ErrorKind, KeyspaceOptions, Options, Routing};
 use flagstone_load::{
     BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, TableFormat,
 };
@@ -92,7 +92,19 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
         note(&format!("closed in {:.1} s", closing.as_secs_f64()));
     }
     match outcome {
-        Outcome { failure: Some(failure), .. } => Err(failure.into()),
+        Outcome { failure: Some(failure), .. } => {
+            let failure = Failure::from(failure);
+            if let Failure::Engine(error) = &failure
+                && matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown)
+            {
+                note(if args.resume {
+                    "when the nodes answer again, the same command loads the rest"
+                } else {
+                    "load again when the nodes answer: one with --resume can then go on"
+                });
+            }
+            Err(failure)
+        }
         Outcome { is_interrupted: true, .. } => {
             closed?;
             Err(Failure::Interrupted("stopped before the end; the database is closed".into()))
