@@ -410,7 +410,11 @@ impl Catalog {
             };
             let after = of(&new_root, Some(ENTRY_BYTES_MAX)).map_err(|refusal| match refusal {
                 Refusal::Malformed(malformed) => corrupt(malformed),
-                Refusal::Unfit(error) => error,
+                // What limits them here is no budget.
+                Refusal::Unfit(error) => {
+                    let budget = " (a quarter of the memory budget)";
+                    Error::invalid(error.to_string().replace(budget, ""))
+                }
             })?;
             if let Some(after) = &after {
                 entries += after.iter().len();

@@ -89,8 +89,8 @@ impl DocumentEntries {
             match bytes_max {
                 Some(most) if entries.bytes.len() as u64 > most => {
                     Err(Refusal::Unfit(Error::invalid(format!(
-                        "the entries of the document in index {:?} take more than {most} bytes, \
-                         which is more than a commit may have of them",
+                        "the entries of the document in index {:?} take more than {most} bytes (a \
+                         quarter of the memory budget)",
                         index.name
                     ))))
                 }

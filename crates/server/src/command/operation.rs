@@ -13,7 +13,7 @@ use super::service::{Counters, Service, now_millis};
 use super::table::TABLE;
 use crate::access::Need;
 use crate::bson::BsonWriter;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Limit, Outcome};
 use flagstone::View;
 use flagstone::doc::{DateTime, FieldKey};
 use flagstone::report::{KeyspaceStats, Stats};
@@ -114,7 +114,7 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
         reply.end()?;
     }
     if shows("flagstone")? {
-        put_engine(reply, &stats, &builds)?;
+        put_engine(reply, &stats, &builds, service)?;
     }
     // It asks all machines.
     if let Some(cluster) = service.home.cluster()
@@ -126,7 +126,12 @@ pub(super) fn server_status(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 /// Appends what the engine counts.
-fn put_engine(reply: &mut BsonWriter<'_>, stats: &Stats, builds: &[Arc<Build>]) -> Outcome {
+fn put_engine(
+    reply: &mut BsonWriter<'_>,
+    stats: &Stats,
+    builds: &[Arc<Build>],
+    service: &Service,
+) -> Outcome {
     reply.begin_document("flagstone")?;
     put_count(reply, "keyspaces", stats.keyspaces.len() as u64)?;
     put_count(reply, "openFiles", stats.files_open as u64)?;
@@ -157,6 +162,13 @@ fn put_engine(reply: &mut BsonWriter<'_>, stats: &Stats, builds: &[Arc<Build>]) 
     }
     put_levels(reply, &stats.keyspaces)?;
     put_builds(reply, builds)?;
+    // Refusals, by the option that sets the limit.
+    reply.begin_document("limitErrors")?;
+    for (limit, option) in Limit::ALL {
+        let count = service.counters.limits[limit as usize].load(Ordering::Relaxed);
+        put_long(reply, option, count)?;
+    }
+    reply.end()?;
     Ok(reply.end()?)
 }
 

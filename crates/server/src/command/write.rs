@@ -74,6 +74,7 @@ impl Failures {
         if run.transaction.is_some() || is_of_the_server && !is_told {
             return Err(failure);
         }
+        failure.limit.iter().for_each(|limit| run.service.counters.count_limit(*limit));
         self.push(index, failure);
         self.is_over = is_ordered || is_of_the_server;
         Ok(())

@@ -261,8 +261,19 @@ fn a_transaction_that_outgrows_its_memory_names_the_option() {
         }
     }
     refused(&reply, 146, "(--memory)");
-    let status = fixture.run("admin", r#"{"serverStatus":1}"#);
-    assert_eq!(status.float("ok"), Some(1.0));
+    let errors = |fixture: &mut Fixture| {
+        let status = fixture.run("admin", r#"{"serverStatus":1}"#);
+        let errors = status.get("flagstone.limitErrors").unwrap().to_value().unwrap();
+        errors.get("--memory").and_then(Value::as_i64).unwrap()
+    };
+    assert_eq!(errors(&mut fixture), 1);
+    // Also of one statement among others.
+    let mut small = Fixture::with(Options::new().memory_budget(32 << 20));
+    let text = "x".repeat(10 << 20);
+    let insert = format!(r#"{{"insert":"c","documents":[{{"_id":1}},{{"_id":2,"t":{text:?}}}]}}"#);
+    let reply = small.run("shop", &insert);
+    assert_eq!((reply.int("n"), reply.int("writeErrors.0.code")), (Some(1), Some(146)));
+    assert_eq!(errors(&mut small), 1);
 }
 
 /// What is used all the time ends as well, before the server looks at it again.
