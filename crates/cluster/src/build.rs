@@ -18,11 +18,12 @@ use crate::commit::{Claimed, Claims, Wanted, has_expired};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::{
     Ground, View, begun, no_answer, place, raise_all, refuse_while_moving, settle, sweep_replaced,
+    unanswered,
 };
 use crate::side_by_side::side_by_side;
 use crate::store::{
-    Batch, Change, Condition, Kind, Outcome, Page, PageRequest, RowKey, STATEMENTS_FULL, StoredRow,
-    Token,
+    Batch, Change, Condition, Freshness, Kind, Outcome, Page, PageRequest, RowKey, STATEMENTS_FULL,
+    StoredRow, Token,
 };
 use flagstone::internal::duplicate;
 use flagstone::remote::{Catalog, NewIndex, RemoteIndex, Row};
@@ -39,6 +40,8 @@ const PAGE_BYTES: usize = 2 << 20;
 const BATCH_BYTES: usize = 1 << 20;
 /// The buckets whose pages are indexed side by side.
 const SIDE_BY_SIDE: usize = 8;
+/// Of fewer indexes together, none can hold more entries of a document than a batch takes.
+const ALL_INDEXES: usize = 4;
 /// How often a page is tried.
 const TRIES: u32 = 100;
 
@@ -52,6 +55,8 @@ type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 /// cannot hold; Duplicate for two with one value: then it is dropped again. Of the store: then the
 /// next call goes on.
 pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Result<ControlFlow<()>> {
+    // A clear that was cut short is completed: its documents have no entries.
+    drop(ground.reload(Freshness::Serial)?);
     let view = ground.alter(&mut |note| {
         if let Some(index) = note.indexes.iter().find(|index| index.name == new.name) {
             RemoteIndex::new(index.id, &index.name, &index.note)?.check_same(new)?;
@@ -64,7 +69,7 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
         note.epoch += 1;
         if new.is_unique && note.claims.is_none() {
             // Another one each time: what an earlier attempt has created may be dropped since.
-            let number = next_number(&*ground.store)?;
+            let number = next_number(&*ground.store).map_err(unanswered)?;
             // Values are spread evenly whatever they are.
             let buckets = Buckets::Hash(note.rows.buckets.count().next_power_of_two());
             note.claims = Some(Generation { number, buckets });
@@ -77,12 +82,16 @@ pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Resul
         return Ok(ControlFlow::Continue(()));
     }
     let built = raise_all(ground).and_then(|()| fill(ground, index.id, watch));
-    match &built {
-        Ok(ControlFlow::Continue(())) => complete(ground, index.id)?,
-        Err(error) if !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Duplicate) => {}
+    let built = match built {
+        Ok(ControlFlow::Continue(())) => {
+            complete(ground, index.id).map(|()| ControlFlow::Continue(()))
+        }
+        Err(error) if !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Duplicate) => {
+            Err(error)
+        }
         // Another build of it may have completed it.
-        _ => drop(remove(ground, &|one| one.id == index.id && !is_complete(one))?),
-    }
+        ended => remove(ground, &|one| one.id == index.id && !is_complete(one)).and(ended),
+    };
     built.map_err(|error| {
         let text = format!(
             "index {:?} of collection {:?} is not complete: the next creation goes on",
@@ -338,7 +347,12 @@ fn entries(
             continue;
         }
         let changes = unpacked(value).and_then(|document| {
-            alone.changes(key, None, Some(&Row { document, expiry: *expiry }))
+            let row = Row { document, expiry: *expiry };
+            if view.catalog.indexes().len() >= ALL_INDEXES {
+                // Its entries in all of them may be too many.
+                drop(view.catalog.changes(key, None, Some(&row))?);
+            }
+            alone.changes(key, None, Some(&row))
         });
         let changes = changes.map_err(|error| {
             let (name, key) = (&ground.name, flagstone::remote::shown_key(key));

@@ -103,7 +103,7 @@ pub struct Rows {
 }
 
 /// Asks for the next rows of a range.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PageRequest {
     pub partition: Partition,
     pub kind: Kind,
@@ -144,8 +144,8 @@ pub enum Change {
     Delete(RowKey),
 }
 
-/// The most changes and conditions of a batch. Each is a statement, of which Cassandra's protocol
-/// counts 65,535 in a batch.
+/// The most rows that a batch changes or expects. Each is a statement, of which Cassandra's
+/// protocol counts 65,535 in a batch.
 pub const STATEMENTS_MAX: usize = 65_500;
 /// A batch that has so many changes takes no further document: one has at most 60,000, see
 /// [`Catalog::changes`](flagstone::remote::Catalog::changes).

@@ -14,7 +14,6 @@ const NEVER: i64 = -1;
 #[derive(Clone, Debug)]
 pub(super) enum Cell {
     Int(i32),
-    Ints(Vec<i32>),
     Long(i64),
     Blob(Slice),
     Text(String),
@@ -54,7 +53,6 @@ impl SerializeValue for Cell {
     ) -> Result<WrittenCellProof<'b>, SerializationError> {
         match self {
             Self::Int(number) => number.serialize(column, writer),
-            Self::Ints(numbers) => numbers.serialize(column, writer),
             Self::Long(number) => number.serialize(column, writer),
             Self::Blob(bytes) => <&[u8]>::serialize(&&bytes[..], column, writer),
             Self::Text(text) => text.serialize(column, writer),

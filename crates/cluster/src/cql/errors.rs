@@ -54,12 +54,14 @@ pub(super) fn of_write(what: &str, error: &ExecutionError) -> Error {
         Fate::Refused(kind) => kind,
         Fate::Unanswered => ErrorKind::Unknown,
     };
+    let text = text(error);
+    let about_conditions = ["LWT", "lightweight", "onditional"].iter().any(|it| text.contains(it));
     let look = match kind {
         ErrorKind::Unavailable => LOOK,
-        ErrorKind::Unsupported => CONDITIONAL,
+        ErrorKind::Unsupported if about_conditions => CONDITIONAL,
         _ => "",
     };
-    Error::new(kind, format!("{what}: {}{look}", text(error)))
+    Error::new(kind, format!("{what}: {text}{look}"))
 }
 
 /// Returns the error of a statement that could not be prepared, which changes nothing.
@@ -199,7 +201,8 @@ mod tests {
         let words = "1 failures: READ_TOO_MANY_TOMBSTONES from /10.0.0.1:7000".to_owned();
         let error = of_read("x", &RequestAttemptError::DbError(failure, words).into()).to_string();
         assert!(error.contains("gc_grace_seconds") && !error.contains("nodetool"), "{error}");
-        let error = of_write("x", &answer(DbError::Invalid)).to_string();
+        let off = RequestAttemptError::DbError(DbError::Invalid, "LWT is not allowed".into());
+        let error = of_write("x", &off.into()).to_string();
         assert!(error.contains("(lightweight transactions)"), "{error}");
         let error = of_read("x", &answer(DbError::Overloaded)).to_string();
         assert!(error.ends_with("nodetool status shows them: try again then"), "{error}");

@@ -52,6 +52,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The reads of one call that wait for answers at the same time.
 const AT_ONCE: usize = 64;
+
 /// A keyspace of a cluster.
 pub struct Cql {
     inner: Arc<Inner>,
@@ -248,13 +249,7 @@ impl Store for Cql {
     }
 
     fn pages(&self, requests: &[PageRequest]) -> Vec<Result<Page>> {
-        let together = read::together(requests);
-        let answers = self.read_all(&together, read::pages);
-        let each = answers.into_iter().zip(&together).flat_map(|(answer, asked)| match answer {
-            Ok(pages) => pages.into_iter().map(Ok).collect(),
-            Err(error) => vec![Err(error); asked.len()],
-        });
-        each.collect()
+        self.read_all(requests, read::page)
     }
 
     fn batch(&self, batch: &Batch) -> Result<Outcome> {

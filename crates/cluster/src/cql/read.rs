@@ -9,7 +9,7 @@ use crate::store::{
     Freshness, Page, PageRequest, Partition, Record, RowKey, Rows, RowsRequest, StoredRow,
 };
 use flagstone_base::key::{next_key, successor};
-use flagstone_base::{Error, ErrorKind, Result, Slice};
+use flagstone_base::{Result, Slice};
 use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::prepared::PreparedStatement;
@@ -19,12 +19,6 @@ use std::sync::Arc;
 
 /// The most bytes of a key in Cassandra.
 const KEY_BYTES: usize = 65_535;
-
-/// The most partitions of which one statement reads pages, and the most rows of such a page. For
-/// few rows, a statement for each partition costs more than they do; long pages come faster side by
-/// side.
-const TOGETHER: usize = 16;
-const SHORT: usize = 256;
 
 /// Reads rows by their keys, and the epoch.
 pub(super) async fn rows(inner: Arc<Inner>, request: RowsRequest) -> Result<Rows> {
@@ -93,90 +87,48 @@ fn of_row((at, row): (usize, &RowKey)) -> ((i32, &[u8]), usize) {
     ((row.kind.0, &row.key), at)
 }
 
-/// Returns the requests, in their order, that one statement can answer.
-pub(super) fn together(requests: &[PageRequest]) -> Vec<Vec<PageRequest>> {
-    let is_same = |one: &PageRequest, other: &PageRequest| {
-        let of = |it: &PageRequest| (it.kind, it.is_reversed, it.limit, it.keys_only);
-        one.limit <= SHORT
-            && of(one) == of(other)
-            && one.partition.generation == other.partition.generation
-            && one.range == other.range
-    };
-    requests.chunk_by(is_same).flat_map(|same| same.chunks(TOGETHER)).map(<[_]>::to_vec).collect()
-}
-
-/// Reads the next rows of a range of several partitions. Only their buckets differ.
-pub(super) async fn pages(inner: Arc<Inner>, requests: Vec<PageRequest>) -> Result<Vec<Page>> {
+/// Reads the next rows of a range.
+pub(super) async fn page(inner: Arc<Inner>, request: PageRequest) -> Result<Page> {
     let none = Page { epoch: None, rows: Vec::new(), is_last: true };
-    let mut pages = vec![none; requests.len()];
-    let Some(request) = requests.first() else { return Ok(pages) };
     let (Some(start), end) = (start(&request.range.start), end(&request.range.end)) else {
-        return Ok(pages);
+        return Ok(none);
     };
     if end.as_ref().is_some_and(|end| *end <= start) {
-        return Ok(pages);
+        return Ok(none);
     }
+    let Partition { generation, bucket } = request.partition;
     let (kind, keys_only) = (request.kind.0, request.keys_only);
+    let place = || format!("{}, kind = {kind}", inner.place(request.partition));
+    let statement = inner.statements.page(request.is_reversed, end.is_some(), keys_only);
     let limit = i32::try_from(request.limit.max(1)).unwrap_or(i32::MAX);
-    let buckets: Vec<i32> = requests.iter().map(|request| request.partition.bucket).collect();
-    let generation = request.partition.generation;
-    let place_of = |bucket: i32| {
-        let partition = inner.place(Partition { generation, bucket });
-        format!("{partition}, kind = {kind}")
-    };
-    let place = || match &buckets[..] {
-        [first, others @ ..] if !others.is_empty() => {
-            format!(
-                "{} and {} others, kind = {kind}",
-                inner.place(Partition { generation, bucket: *first }),
-                others.len()
-            )
-        }
-        _ => place_of(request.partition.bucket),
-    };
-    let are_several = buckets.len() > 1;
-    let statement = inner.statements.pages(are_several, end.is_some(), request);
-    let of = if are_several { Cell::Ints(buckets.clone()) } else { Cell::Int(buckets[0]) };
-    let mut cells = vec![Cell::Int(generation), of, Cell::Int(kind)];
+    let mut cells = vec![Cell::Int(generation), Cell::Int(bucket), Cell::Int(kind)];
     cells.extend(
         [Some(start), end].into_iter().flatten().map(|key| Cell::Blob(Slice::from_owner(key))),
     );
     cells.push(Cell::Int(limit));
     let answer = execute(&inner, place, statement, cells).await?;
-    let mut add = |bucket: i32, epoch: Option<i32>, columns: Columns<'_>| -> Result<()> {
-        let at = buckets.iter().position(|known| *known == bucket);
-        let page = at.and_then(|at| pages.get_mut(at)).ok_or_else(|| unasked(&place_of(bucket)))?;
-        page.epoch = epoch;
-        page.rows.push(columns.row(|| place_of(bucket))?);
-        Ok(())
-    };
+    let mut page = none;
     if keys_only {
-        type Columned<'f> = (i32, &'f [u8], Option<&'f [u8]>, Option<i64>, Option<i32>);
+        type Columned<'f> = (&'f [u8], Option<&'f [u8]>, Option<i64>, Option<i32>);
         let read = answer.rows::<Columned<'_>>().map_err(|error| unreadable(&place(), error))?;
         for row in read {
-            let (bucket, key, token, expiry, epoch) =
-                row.map_err(|error| unreadable(&place(), error))?;
-            add(bucket, epoch, Columns { key, value: None, token, expiry })?;
+            let (key, token, expiry, epoch) = row.map_err(|error| unreadable(&place(), error))?;
+            page.epoch = epoch;
+            page.rows.push(Columns { key, value: None, token, expiry }.row(place)?);
         }
     } else {
         type Columned<'f> =
-            (i32, &'f [u8], Option<&'f [u8]>, Option<&'f [u8]>, Option<i64>, Option<i32>);
+            (&'f [u8], Option<&'f [u8]>, Option<&'f [u8]>, Option<i64>, Option<i32>);
         let read = answer.rows::<Columned<'_>>().map_err(|error| unreadable(&place(), error))?;
         for row in read {
-            let (bucket, key, value, token, expiry, epoch) =
+            let (key, value, token, expiry, epoch) =
                 row.map_err(|error| unreadable(&place(), error))?;
-            add(bucket, epoch, Columns { key, value: Some(value), token, expiry })?;
+            page.epoch = epoch;
+            page.rows.push(Columns { key, value: Some(value), token, expiry }.row(place)?);
         }
     }
-    for page in &mut pages {
-        page.is_last = page.rows.len() < limit as usize;
-    }
-    Ok(pages)
-}
-
-#[cold]
-fn unasked(place: &str) -> Error {
-    Error::new(ErrorKind::Corruption, format!("{place}: a row of a bucket that was not asked for"))
+    page.is_last = page.rows.len() < limit as usize;
+    Ok(page)
 }
 
 /// Returns the first key that can be in a range, or `None` if there is none.
@@ -267,38 +219,6 @@ async fn execute(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Kind;
-    use flagstone_base::KeyRange;
-
-    #[test]
-    fn short_pages_of_one_range_are_read_together() {
-        let request = |bucket: i32, limit: usize, from: u8| PageRequest {
-            partition: Partition { generation: 1, bucket },
-            kind: Kind::DOCUMENTS,
-            range: KeyRange { start: Bound::Included(vec![from]), end: Bound::Unbounded },
-            is_reversed: false,
-            limit,
-            keys_only: false,
-        };
-        let sizes = |requests: &[PageRequest]| {
-            let groups = together(requests);
-            assert_eq!(groups.concat(), requests, "all of them, in their order");
-            groups.iter().map(Vec::len).collect::<Vec<_>>()
-        };
-        let short: Vec<_> = (0..40).map(|bucket| request(bucket, 8, 0)).collect();
-        assert_eq!(sizes(&short), [16, 16, 8]);
-        let long: Vec<_> = (0..3).map(|bucket| request(bucket, SHORT + 1, 0)).collect();
-        assert_eq!(sizes(&long), [1; 3]);
-        let mut others = vec![request(0, 8, 0); 7];
-        others[1].range.start = Bound::Included(vec![1]);
-        others[2].partition.generation = 2;
-        others[3].kind = Kind::LOADS;
-        others[4].is_reversed = true;
-        others[5].limit = 9;
-        others[6].keys_only = true;
-        assert_eq!(sizes(&others), [1; 7]);
-        assert!(sizes(&[]).is_empty());
-    }
 
     #[test]
     fn bounds_are_keys_that_cassandra_takes() {

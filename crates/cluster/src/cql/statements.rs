@@ -2,7 +2,6 @@
 
 use super::errors;
 use super::routes::{InOrder, ReadAgain};
-use crate::store::PageRequest;
 use flagstone_base::Result;
 use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
 use scylla::client::session::Session;
@@ -29,8 +28,8 @@ pub(super) struct Patience {
 /// other rows, so that the epoch is known even if none of them is there. `0x` is its key.
 pub(super) const ANCHOR: i32 = i32::MIN;
 
-/// `are_several`, then `is_reversed`, then `has_end`, then `keys_only`.
-type Pages = [[[[PreparedStatement; 2]; 2]; 2]; 2];
+/// `reversed`, then `is_bounded`, then `keys_only`.
+type Pages = [[[PreparedStatement; 2]; 2]; 2];
 
 /// All statements.
 pub(super) struct Statements {
@@ -97,7 +96,7 @@ impl Statements {
             row: make.read(row).await?,
             rows: make.read(rows).await?,
             rows_serial: make.read_serial(rows).await?,
-            pages: [make.pages(false).await?, make.pages(true).await?],
+            pages: [make.pages("ASC").await?, make.pages("DESC").await?],
             expect: make
                 .write("UPDATE KS.rows SET epoch = ? WHERE c = ? AND b = ? IF epoch = ?")
                 .await?,
@@ -125,16 +124,15 @@ impl Statements {
         })
     }
 
-    /// Returns the statement that reads pages: c, b or several of them, kind, the first key, with an
-    /// end the key behind the last, and the most rows of each.
-    pub(super) fn pages(
+    /// Returns the statement that reads a page: c, b, kind, the first key, with an end the key
+    /// behind the last, and the most rows.
+    pub(super) fn page(
         &self,
-        are_several: bool,
+        is_reversed: bool,
         has_end: bool,
-        request: &PageRequest,
+        keys_only: bool,
     ) -> &PreparedStatement {
-        let of = &self.pages[usize::from(are_several)][usize::from(request.is_reversed)];
-        &of[usize::from(has_end)][usize::from(request.keys_only)]
+        &self.pages[usize::from(is_reversed)][usize::from(has_end)][usize::from(keys_only)]
     }
 }
 
@@ -184,26 +182,21 @@ impl<'s> Maker<'s> {
         Self { session, keyspace, read, read_serial, write }
     }
 
-    async fn pages(&self, are_several: bool) -> Result<[[[PreparedStatement; 2]; 2]; 2]> {
-        let page = async |is_reversed: bool, end: &str, columns: &str| {
-            let order = if is_reversed { "ORDER BY kind DESC, k DESC " } else { "" };
-            let (buckets, limit) =
-                if are_several { ("b IN ?", "PER PARTITION LIMIT") } else { ("b = ?", "LIMIT") };
+    async fn pages(&self, order: &str) -> Result<[[PreparedStatement; 2]; 2]> {
+        let page = async |columns: &str, end: &str| {
             let text = format!(
                 "SELECT {columns} FROM KS.rows \
-                 WHERE c = ? AND {buckets} AND kind = ? AND k >= ?{end} {order}{limit} ?"
+                 WHERE c = ? AND b = ? AND kind = ? AND k >= ?{end} \
+                 ORDER BY kind {order}, k {order} LIMIT ?"
             );
             self.read(&text).await
         };
-        let (all, keys) = ("b, k, v, ver, exp, epoch", "b, k, ver, exp, epoch");
-        let ended = async |is_reversed: bool| -> Result<[[PreparedStatement; 2]; 2]> {
-            let (open, end) = ("", " AND k < ?");
-            Ok([
-                [page(is_reversed, open, all).await?, page(is_reversed, open, keys).await?],
-                [page(is_reversed, end, all).await?, page(is_reversed, end, keys).await?],
-            ])
-        };
-        Ok([ended(false).await?, ended(true).await?])
+        let (all, keys) = ("k, v, ver, exp, epoch", "k, ver, exp, epoch");
+        let end = " AND k < ?";
+        Ok([
+            [page(all, "").await?, page(keys, "").await?],
+            [page(all, end).await?, page(keys, end).await?],
+        ])
     }
 
     async fn read(&self, text: &str) -> Result<PreparedStatement> {

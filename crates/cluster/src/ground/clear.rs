@@ -6,7 +6,7 @@
 
 use super::core::Ground;
 use super::epochs::raise_all;
-use super::generations::{begun, complete, drop_rows};
+use super::generations::{begun, complete, drop_rows, unanswered};
 use crate::catalog::{Generation, State, next_number};
 use flagstone_base::Result;
 
@@ -30,7 +30,11 @@ pub(crate) fn clear(ground: &Ground) -> Result<()> {
             }
             Ok(begins)
         })?;
+        let is_begun = matches!(view.note.state, State::Clearing(_));
         let ended = complete(ground).map_err(|error| {
+            if !is_begun {
+                return unanswered(error);
+            }
             let text = format!(
                 "the clear of collection {:?} has begun, and the next calls complete it",
                 ground.name

@@ -1,6 +1,5 @@
 //! The store of a collection, and what is known of its note.
 
-use super::generations::complete;
 use crate::catalog::{self, Generation, Note, State};
 use crate::sizes::Sizes;
 use crate::store::{
@@ -11,9 +10,6 @@ use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_env::Clock;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
-
-/// After so long a writer reads the note again.
-const LOOK_AGE: Duration = Duration::from_secs(5);
 
 /// A note of a collection, decoded. Never changes: a newer one replaces it.
 pub(crate) struct View {
@@ -32,7 +28,7 @@ pub(crate) struct Ground {
     pub(crate) sizes: Sizes,
     newest: RwLock<Arc<View>>,
     /// When the note was last read, by the monotonic clock.
-    looked: Mutex<Duration>,
+    pub(super) looked: Mutex<Duration>,
     /// Held while a change of the generation is completed: others of this process wait for it.
     pub(super) completing: Mutex<()>,
 }
@@ -56,7 +52,7 @@ impl View {
         self.note.rows.partition(bucket)
     }
 
-    const fn is_being_cleared(&self) -> bool {
+    pub(super) const fn is_being_cleared(&self) -> bool {
         matches!(self.note.state, State::Clearing(_))
     }
 
@@ -98,36 +94,6 @@ impl Ground {
     /// Returns what is known of the note.
     pub(crate) fn view(&self) -> Arc<View> {
         Arc::clone(&self.newest.read().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Reads the note again. A clear that was cut short is completed: what others write before that
-    /// is lost with it.
-    ///
-    /// # Errors
-    /// InvalidInput if the collection was dropped; those of the store.
-    pub(crate) fn reload(&self, freshness: Freshness) -> Result<Arc<View>> {
-        let view = self.reread(freshness)?;
-        if view.is_being_cleared() { complete(self) } else { Ok(view) }
-    }
-
-    /// As [`Ground::reload`], if that was not done for a while, or there is a clear to complete:
-    /// for writers, who have no other reason to read the note.
-    pub(crate) fn look(&self) -> Result<Arc<View>> {
-        let (view, now) = (self.view(), self.clock.monotonic());
-        if view.is_being_cleared() {
-            return complete(self);
-        }
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        if now < *looked + LOOK_AGE {
-            return Ok(view);
-        }
-        *looked = now;
-        drop(looked);
-        match self.reload(Freshness::Settled) {
-            // The bucket may be there.
-            Err(error) if error.kind() == ErrorKind::Unavailable => Ok(view),
-            read => read,
-        }
     }
 
     /// Reads the note again.

@@ -28,5 +28,5 @@ mod rebalance;
 pub(crate) use self::core::{Ground, View, no_answer, place};
 pub(crate) use clear::{clear, sweep as sweep_replaced};
 pub(crate) use epochs::{raise_all, settle};
-pub(crate) use generations::{begun, drop_rows, pass_fence};
+pub(crate) use generations::{begun, drop_rows, pass_fence, unanswered};
 pub(crate) use rebalance::{rebalance, refuse_while_moving};

@@ -186,18 +186,21 @@ fn unknown(fate: &str) -> Error {
 /// Refuses a batch that is too long, or has two changes, or two conditions, of one row: what it
 /// does would depend on their order.
 fn check(batch: &Batch) -> Result<()> {
-    let statements = batch.changes.len() + batch.conditions.len();
-    if statements > STATEMENTS_MAX {
-        return Err(Error::invalid(format!("a batch of {statements} changes and conditions")));
-    }
     let of = |change: &Change| match change {
         Change::Set { kind, row } => RowKey { kind: *kind, key: row.key.clone() },
         Change::Delete(row) => row.clone(),
     };
-    let (mut changed, mut expected) = (HashSet::new(), HashSet::new());
-    let is_once = batch.changes.iter().all(|change| changed.insert(of(change)))
-        && batch.conditions.iter().all(|condition| expected.insert(&condition.row));
-    if is_once { Ok(()) } else { Err(Error::invalid("a batch names a row twice")) }
+    let changed: HashSet<RowKey> = batch.changes.iter().map(of).collect();
+    let expected: HashSet<&RowKey> = batch.conditions.iter().map(|one| &one.row).collect();
+    if changed.len() < batch.changes.len() || expected.len() < batch.conditions.len() {
+        return Err(Error::invalid("a batch names a row twice"));
+    }
+    let held = expected.iter().filter(|row| !changed.contains(**row));
+    let statements = changed.len() + held.count();
+    if statements > STATEMENTS_MAX {
+        return Err(Error::invalid(format!("a batch of {statements} statements")));
+    }
+    Ok(())
 }
 
 impl Store for Mem {

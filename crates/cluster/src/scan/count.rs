@@ -36,8 +36,8 @@ pub(crate) fn about(ground: &Arc<Ground>, area: Area) -> Result<u64> {
     let is_ordered = false;
     let request = Request { area, range, is_ordered, is_reversed, keys_only, first };
     let mut pages = Pages::new(ground, request)?;
-    let (last, are_ranges) = (pages.buckets.len() - 1, pages.are_in_order());
     pages.read_all(|_bucket| true)?;
+    let (last, are_ranges) = (pages.buckets.len() - 1, pages.are_in_order());
     let found: usize = pages.buckets.iter().map(|bucket| bucket.rows.len()).sum();
     let is_large = |at: &usize| pages.buckets.get(*at).is_some_and(|bucket| !bucket.is_done);
     let mut large: Vec<usize> = (0..=last).filter(is_large).collect();

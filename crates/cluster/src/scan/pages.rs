@@ -226,8 +226,10 @@ impl Pages {
                     }
                 }
             }
-            let fitting = BYTES / wanted.len().max(1) / (bytes / rows + 64);
-            self.limit = (2 * self.limit).min(fitting.clamp(1, ROWS_MAX));
+            if rows > 1 {
+                let fitting = BYTES / wanted.len().max(1) / (bytes / rows + 64);
+                self.limit = (2 * self.limit).min(fitting.clamp(1, ROWS_MAX));
+            }
             return Ok(());
         }
     }

@@ -130,6 +130,13 @@ fn a_clear_that_nobody_meets_is_completed_within_seconds() {
     cut(&mem, &clears);
     writes.put(1, Json(r#"{"n":100}"#)).unwrap();
     clock.advance(Duration::from_secs(5));
+    // If it cannot be completed, nothing is acknowledged that it would take.
+    mem.plan(&[Fate::Unavailable; 40]);
+    for _ in 0..2 {
+        let refused = writes.put(2, Json(r#"{"n":200}"#)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    }
+    mem.plan(&[]);
     writes.put(2, Json(r#"{"n":200}"#)).unwrap();
     assert_eq!((n_of(&writes, 1), n_of(&writes, 2)), (None, Some(200)));
     // By the one that has begun it, by one that opens the collection, and before a rebalance.
@@ -137,6 +144,11 @@ fn a_clear_that_nobody_meets_is_completed_within_seconds() {
     cut(&mem, &clears);
     clears.put(1, Json(r#"{"n":100}"#)).unwrap();
     assert_eq!((clears.count().unwrap(), n_of(&clears, 1)), (1, Some(100)));
+    let (mem, _cluster, clears) = cut_short();
+    let (_other, builds) = collection(&mem);
+    cut(&mem, &clears);
+    builds.create_index("by n", by_n().unique()).unwrap();
+    assert_eq!(builds.verify_indexes().unwrap().documents, 0, "it indexes nothing that goes");
     let (mem, _cluster, clears) = cut_short();
     cut(&mem, &clears);
     let (opens, opened) = collection(&mem);

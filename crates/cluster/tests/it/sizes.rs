@@ -83,8 +83,8 @@ fn new_documents_with_entries_are_written_many_at_once() {
     assert!(batches < 200, "{batches} batches, of which each of 16 buckets needs two");
 }
 
-/// Each entry is a statement of a batch, and Cassandra's protocol counts them with 16 bits. An index
-/// of these documents could not be created, nor could they be written or copied.
+/// Each entry is a statement of a batch, and Cassandra's protocol counts them with 16 bits. An
+/// index of these documents could not be created, nor could they be written or copied.
 #[test]
 fn documents_with_many_entries_are_written_some_at_once() {
     let mem = Arc::new(Mem::new());
@@ -120,4 +120,17 @@ fn documents_with_many_entries_are_written_some_at_once() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("more than 30000 entries in the indexes"), "{error}");
     assert!(documents.get(101).unwrap().is_none());
+    // An index that would make too many of them is not built: nothing could write the document.
+    documents.drop_index("c").unwrap();
+    let more = doc!({ "a": (ten_thousand.clone()), "b": (ten_thousand.clone()),
+        "c": (ten_thousand) });
+    documents.put(101, more).unwrap();
+    let error = documents.create_index("c", Index::on("c")).unwrap_err();
+    assert!(
+        error.to_string().contains("document of key 101: the document has more than"),
+        "{error}"
+    );
+    assert_eq!(documents.indexes().len(), 3);
+    documents.update(101, |document| document.set("d", 1)).unwrap();
+    assert!(documents.remove(101).unwrap());
 }

@@ -128,8 +128,7 @@ impl IndexInfo {
 /// Returns the indexes of a collection in the order of their creation.
 pub(in crate::collection) fn list(stored: &Stored) -> Vec<IndexInfo> {
     if let Some(remote) = stored.remote() {
-        // Others may have created some; if that cannot be known, these are shown.
-        let catalog = remote.refresh().unwrap_or_else(|_unread| remote.catalog());
+        let catalog = remote.catalog();
         return catalog.indexes().iter().map(|index| IndexInfo::of_remote(index, remote)).collect();
     }
     let Ok(keyspace) = stored.keyspace() else { return Vec::new() };

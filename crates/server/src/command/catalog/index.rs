@@ -14,6 +14,7 @@ use crate::command::run::Run;
 use crate::command::service::now_millis;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{DateTime, ValueType};
+use flagstone::internal::remote_of;
 use flagstone::report::IndexInfo;
 use flagstone::{Collection, Value, View};
 use std::time::Duration;
@@ -192,6 +193,10 @@ pub(in crate::command) fn list_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let batch = batch_size(&args)?;
     run.look_again(&namespace);
     let collection = run.required(&namespace)?;
+    if let Some(remote) = remote_of(&collection) {
+        // Another server may have created some. If that cannot be known, these are listed.
+        let _unread = remote.refresh();
+    }
     if let Some(cursor) = args.map("cursor")? {
         Args::new(cursor, "listIndexes.cursor").check(&["batchSize"])?;
     }
