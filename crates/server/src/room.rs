@@ -160,7 +160,7 @@ impl Held {
     /// Cursors have as much room again as commands, so that no command waits for cursors that
     /// nobody reads from: all together take at most twice [`Room::most`]. No cursor waits for
     /// others: they may all be of the one client that waits.
-    pub(crate) fn keep(&mut self) -> bool {
+    fn keep(&mut self) -> bool {
         let mut used = self.of.used();
         if used.kept + self.bytes > self.of.most {
             return false;
@@ -171,6 +171,18 @@ impl Held {
         drop(used);
         self.of.freed.notify_all();
         true
+    }
+
+    /// Takes room of cursors for so many bytes. Returns false if there is none. None is held yet.
+    pub(crate) fn keep_bytes(&mut self, len: usize) -> bool {
+        let bytes = len.saturating_sub(FREE_BYTES);
+        let mut used = self.of.used();
+        let has_room = self.bytes == 0 && used.kept + bytes <= self.of.most;
+        if has_room {
+            used.kept += bytes;
+            (self.bytes, self.is_kept) = (bytes, true);
+        }
+        has_room
     }
 }
 

@@ -33,11 +33,12 @@ pub use error::BsonError;
 pub use read::{BsonReader, document_len};
 pub use write::BsonWriter;
 
-/// Documents of so many stored bytes take few enough as BSON.
-const UNMEASURED: usize = 64 << 10;
+/// Documents of so many stored bytes take few enough as BSON: numbers of one byte take up to 18
+/// there. A long name that many maps have may still take more, which is found when it is read.
+const UNMEASURED: usize = 512 << 10;
 
 /// Returns whether a document that is to be stored takes more than `most` bytes as BSON, so that no
-/// driver could read it. Numbers of one byte take up to 18 there, and names their whole length.
+/// driver could read it.
 pub(crate) fn is_longer(document: &Document, most: usize) -> bool {
     let mut bson = Vec::new();
     document.as_bytes().len() > UNMEASURED

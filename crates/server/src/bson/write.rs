@@ -156,6 +156,11 @@ impl<'o> BsonWriter<'o> {
         }
     }
 
+    /// Removes the last elements of the array that is open. No other is added to it then.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.out.truncate(len);
+    }
+
     /// Appends the field `name` with a stored value of any type.
     ///
     /// # Errors

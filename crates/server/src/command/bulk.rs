@@ -282,14 +282,17 @@ pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
         };
     }
     let Bulk { failures, mut total, .. } = bulk;
-    let rows: Box<dyn Rows> = if place.is_some() {
+    // What was done is told, also if there is no room for it elsewhere.
+    let listed = || -> Outcome<_> {
         let mut listed = Listed::new(run.service);
-        total.rows.drain(..).try_for_each(|row| listed.push(&row))?;
-        Box::new(listed.rows()?)
-    } else {
-        Box::new(BufferedRows::new(std::mem::take(&mut total.rows)))
+        total.rows.iter().try_for_each(|row| listed.push(row))?;
+        listed.rows()
     };
-    let first = FirstBatch { place, ..FirstBatch::of(size) };
+    let rows: Box<dyn Rows> = match place.is_some().then(listed) {
+        Some(Ok(listed)) => Box::new(listed),
+        _ => Box::new(BufferedRows::new(std::mem::take(&mut total.rows))),
+    };
+    let first = FirstBatch { place, is_exempt: true, ..FirstBatch::of(size) };
     first.put(run, format!("{ADMIN}.{BULK_RESULTS}"), rows)?;
     put_count(&mut run.reply, "nErrors", failures.len() as u64)?;
     for (name, count) in [

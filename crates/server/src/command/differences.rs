@@ -23,8 +23,8 @@ For programs that use a [driver](server.md).
 - The server says that it is `mongos`: drivers then use transactions without a replica set's
   members. `--replica-set NAME` says otherwise.
 - Timestamps, regular expressions, code, MinKey, MaxKey and odd binary subtypes are stored as the
-  maps of Extended JSON, and come back as what they were. Dates end in 294,246 and have milliseconds on the wire. A
-  map whose names BSON cannot hold comes as `$pairs`.
+  maps of Extended JSON, and come back as what they were. Dates end in 294,246 and have
+  milliseconds on the wire. A map whose names BSON cannot hold comes as `$pairs`.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
   and the counts so far. Without a sort, documents come in the order of `_id`.
 - `count` is exact, and so are statistics of up to 10,000 documents. Above that, overwritten and

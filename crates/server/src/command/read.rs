@@ -10,8 +10,10 @@ use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Limit, Outcome};
-use crate::room::Parsed;
-use crate::session::cursors::{Cursor, CursorSlot, FIRST_BATCH, Rows, check_len};
+use crate::room::{FREE_BYTES, Parsed};
+use crate::session::cursors::{
+    Cursor, CursorSlot, FIRST_BATCH, ROW_BYTES_MAX, Rows, check_len, take_room,
+};
 use crate::watch::{self, End};
 use flagstone::doc::Map;
 use flagstone::internal::{Sorted, Sorter, interrupt_check, query_memory};
@@ -139,14 +141,14 @@ impl Listed {
 
     /// Adds a document.
     pub(super) fn push(&mut self, bson: &[u8]) -> Outcome {
-        self.sorter.push(&self.rows.to_be_bytes(), bson).map_err(Failure::of_reading)?;
+        self.sorter.push(&self.rows.to_be_bytes(), bson)?;
         self.rows += 1;
         Ok(())
     }
 
     /// Returns all rows.
     pub(super) fn rows(self) -> Outcome<ListedRows> {
-        Ok(ListedRows(self.sorter.finish().map_err(Failure::of_reading)?))
+        Ok(ListedRows(self.sorter.finish()?))
     }
 }
 
@@ -268,7 +270,13 @@ fn find_key(
         reply.begin_document("")?;
         id::write_fields(reply, &id::key_bytes(key), &document.root(), true)?;
         reply.end()?;
-        check_len(reply.len() - start)?;
+        let bytes = reply.len() - start;
+        check_len(bytes, ROW_BYTES_MAX)?;
+        if bytes > FREE_BYTES {
+            let mut room = run.service.replies.begin();
+            take_room(&mut room, bytes, true)?;
+            run.client.sending = Some(room);
+        }
     }
     reply.end()?;
     reply.long("id", 0)?;
@@ -335,6 +343,8 @@ pub(super) struct FirstBatch<'c> {
     pub(super) stays: bool,
     /// What was taken before for the rest.
     pub(super) place: Option<CursorSlot<'c>>,
+    /// Whether they tell what was done, and must not be refused.
+    pub(super) is_exempt: bool,
 }
 
 impl FirstBatch<'_> {
@@ -363,8 +373,8 @@ impl FirstBatch<'_> {
         }
         run.reply.begin_document("cursor")?;
         let mut room = run.service.replies.begin();
-        let of = ("firstBatch", self.most);
-        let has_more = cursor.batch(of, &mut run.reply, &mut room, self.is_single)?;
+        let (of, held) = (("firstBatch", self.most), (!self.is_exempt).then_some(&mut room));
+        let has_more = cursor.batch(of, &mut run.reply, held, self.is_single)?;
         run.client.sending = Some(room);
         if has_more && !self.is_single && cursor.rows.holds_command() {
             cursor.parsed = run.command.parsed.take();
@@ -468,7 +478,7 @@ fn timed_batch(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) ->
 
 fn next_rows(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) -> Outcome<bool> {
     let mut room = run.service.replies.begin();
-    let has_more = cursor.batch(("nextBatch", most), &mut run.reply, &mut room, false);
+    let has_more = cursor.batch(("nextBatch", most), &mut run.reply, Some(&mut room), false);
     run.client.sending = Some(room);
     has_more
 }

@@ -6,6 +6,7 @@ use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::{FREE_BYTES, Held, Parsed};
 use crate::wire::DOCUMENT_BYTES_MAX;
+use flagstone::internal::interrupt_check;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -41,6 +42,11 @@ pub(crate) trait Rows: Send {
 
     /// Gives up what costs memory until the next call.
     fn park(&mut self) {}
+
+    /// Returns the most bytes of BSON that the client takes of a row.
+    fn row_bytes_max(&self) -> usize {
+        ROW_BYTES_MAX
+    }
 
     /// Returns what a client needs to read on, besides to read the database of the namespace.
     fn need(&self) -> Need {
@@ -83,7 +89,7 @@ pub(crate) struct Cursor {
     /// The room of what its command was parsed into; dropped after the rows.
     pub(crate) parsed: Option<Parsed>,
     /// A document that was read and not sent, and its room.
-    ahead: Option<(Vec<u8>, Held)>,
+    ahead: Option<(Vec<u8>, Option<Held>)>,
     /// The failure behind what was sent.
     failed: Option<Failure>,
 }
@@ -107,15 +113,15 @@ impl Cursor {
         }
     }
 
-    /// Appends the next documents as the array `name`: at most `most` of them, and only the first
-    /// if there is no room for more, unless the batch `is_whole` and no other follows. `room` is
-    /// what the reply holds until it is sent. Returns whether there are more, as far as that is
-    /// known.
+    /// Appends the next documents as the array `name`: at most `most` of them, and fewer if there
+    /// is no room for more, unless the batch `is_whole` and no other follows. `room` is what the
+    /// reply holds until it is sent; `None` for rows of which none may be refused. Returns whether
+    /// there are more, as far as that is known.
     pub(crate) fn batch(
         &mut self,
         (name, most): (&str, Option<u64>),
         out: &mut BsonWriter<'_>,
-        room: &mut Held,
+        mut room: Option<&mut Held>,
         is_whole: bool,
     ) -> Outcome<bool> {
         if let Some(failed) = self.failed.take() {
@@ -123,13 +129,17 @@ impl Cursor {
         }
         let (start, mut left) = (out.len(), most.unwrap_or(u64::MAX));
         out.begin_array(name)?;
+        let first = out.len();
         let is_live = self.rows.live().is_some();
         let (mut last, mut has_ended, mut has_room) = (0, false, true);
-        if let Some((document, _room)) = self.ahead.take_if(|_| left > 0) {
+        if let Some((document, kept)) = self.ahead.take_if(|_| left > 0) {
             out.raw_document("", &document)?;
             (last, left) = (document.len(), left - 1);
+            drop((document, kept));
+            if let Some(room) = &mut room {
+                has_room = take_room(room, out.len() - start, true)?;
+            }
         }
-        let first = out.len();
         while left > 0 && out.len() - start < BATCH_BYTES && has_room {
             match self.rows.advance() {
                 Ok(true) => {}
@@ -149,22 +159,36 @@ impl Cursor {
             self.rows.write(out)?;
             out.end()?;
             last = out.len() - at;
-            check_len(last)?;
-            let may_wait = is_whole || last == out.len() - first;
-            has_room = take_room(room, out.len() - start, may_wait)?;
+            if let Err(failed) = check_len(last, self.rows.row_bytes_max()) {
+                if !is_live || at == first {
+                    return Err(failed);
+                }
+                out.truncate(at);
+                self.failed = Some(failed);
+                break;
+            }
+            if let Some(room) = &mut room {
+                let may_wait = is_whole || last > LONG || at == first;
+                has_room = take_room(room, out.len() - start, may_wait)?;
+            }
             left -= 1;
             if let Some(live) = self.rows.live() {
                 // What is there is returned at once.
                 *live.deadline = Instant::now();
             }
         }
-        let has_more = if is_live || has_ended || self.ahead.is_some() || self.failed.is_some() {
+        let is_known = is_live || has_ended || is_whole || self.failed.is_some();
+        let has_more = if is_known || self.ahead.is_some() {
             self.ahead.is_some()
         } else {
             // Whether there are more is known when one more is read. Long ones are not read before
             // somebody asks for them: the last batch may be empty then.
             let is_long = last > LONG || out.len() - start >= BATCH_BYTES || !has_room;
-            is_long || self.look_ahead(room, is_whole)?
+            match &room {
+                Some(_) if is_long => true,
+                Some(room) => self.look_ahead(Some(room), out.len() == first)?,
+                None => self.look_ahead(None, out.len() == first)?,
+            }
         };
         if has_more {
             self.rows.park();
@@ -180,15 +204,16 @@ impl Cursor {
         Ok(!live.has_ended)
     }
 
-    /// Reads the next document. Returns whether there is one, or a failure for the next batch.
-    fn look_ahead(&mut self, room: &Held, is_whole: bool) -> Outcome<bool> {
+    /// Reads the next document. Returns whether there is one, or a failure for the next batch. Of
+    /// an empty batch it is the failure.
+    fn look_ahead(&mut self, room: Option<&Held>, is_empty: bool) -> Outcome<bool> {
         match self.ahead(room) {
             Ok(None) => Ok(false),
             Ok(ahead) => {
                 self.ahead = ahead;
                 Ok(true)
             }
-            Err(failed) if is_whole => Err(failed),
+            Err(failed) if is_empty => Err(failed),
             Err(failed) => {
                 self.failed = Some(failed);
                 Ok(true)
@@ -196,7 +221,7 @@ impl Cursor {
         }
     }
 
-    fn ahead(&mut self, room: &Held) -> Outcome<Option<(Vec<u8>, Held)>> {
+    fn ahead(&mut self, room: Option<&Held>) -> Outcome<Option<(Vec<u8>, Option<Held>)>> {
         if !self.rows.advance()? {
             return Ok(None);
         }
@@ -205,9 +230,11 @@ impl Cursor {
         alone.begin();
         self.rows.write(&mut alone)?;
         alone.end()?;
-        check_len(document.len())?;
-        let mut held = room.other();
-        if !held.grow(document.len(), Instant::now(), || true) || !held.keep() {
+        check_len(document.len(), self.rows.row_bytes_max())?;
+        let mut held = room.map(Held::other);
+        if let Some(held) = &mut held
+            && !held.keep_bytes(document.len())
+        {
             let most = held.most();
             return Err(no_room(document.len(), most, "of the open cursors of all clients"));
         }
@@ -220,35 +247,39 @@ const LONG: usize = 256 << 10;
 /// Room for replies is taken by so many bytes.
 const ROOM_STEP: usize = 256 << 10;
 /// How long a reply waits for room.
-const ROOM_WAIT: Duration = Duration::from_secs(1);
+const ROOM_WAIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 
-/// Refuses a row that is longer than drivers take.
-pub(crate) fn check_len(bytes: usize) -> Outcome {
-    if bytes <= DOCUMENT_BYTES_MAX + ROW_BYTES {
+/// Refuses a row that is longer than a client takes.
+pub(crate) fn check_len(bytes: usize, most: usize) -> Outcome {
+    if bytes <= most {
         return Ok(());
     }
     let text = format!(
-        "a document that takes {bytes} bytes as BSON: expected at most {DOCUMENT_BYTES_MAX}, return \
-         less of it by a projection"
+        "a document that takes {bytes} bytes as BSON: expected at most {DOCUMENT_BYTES_MAX}, \
+         return less of it by a projection"
     );
     Err(Failure::new(Code::BsonObjectTooLarge, text))
 }
 
-/// What a row may have besides a document of the most bytes.
-const ROW_BYTES: usize = 16 << 10;
+/// The most bytes that drivers take of a document, and of what a row may have besides.
+pub(crate) const ROW_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + (16 << 10);
 
-/// Takes the room of a reply of `bytes`. Returns false if there is none, and it does not wait.
-fn take_room(room: &mut Held, bytes: usize, may_wait: bool) -> Outcome<bool> {
+/// Takes the room of a reply of `bytes`, and waits for it if it may. Returns false if there is
+/// none, and it does not wait.
+pub(crate) fn take_room(room: &mut Held, bytes: usize, may_wait: bool) -> Outcome<bool> {
     let wanted = bytes.next_multiple_of(ROOM_STEP);
     let now = Instant::now();
     if bytes <= FREE_BYTES || room.grow(wanted, now, || true) {
         return Ok(true);
     }
-    if may_wait && !room.grow(wanted, now + ROOM_WAIT, || true) {
-        let most = room.most();
-        return Err(no_room(bytes, most, "of replies that clients have not read yet"));
+    if !may_wait {
+        return Ok(false);
     }
-    Ok(may_wait)
+    if room.grow(wanted, now + ROOM_WAIT, || interrupt_check().is_ok()) {
+        return Ok(true);
+    }
+    interrupt_check()?;
+    Err(no_room(bytes, room.most(), "of replies that clients have not read yet"))
 }
 
 #[cold]
@@ -582,7 +613,7 @@ mod tests {
         let (mut out, mut held) = (Vec::new(), room.begin());
         let mut bson = BsonWriter::new(&mut out);
         bson.begin();
-        let has_more = cursor.batch(("nextBatch", most), &mut bson, &mut held, is_whole)?;
+        let has_more = cursor.batch(("nextBatch", most), &mut bson, Some(&mut held), is_whole)?;
         Ok((out.len(), held, has_more))
     }
 
@@ -634,8 +665,7 @@ mod tests {
         assert!(batch(&mut none, (Some(0), false), &room).unwrap().2);
         assert!(room.held().1 > 800 << 10);
         let mut other = cursor(1, 900 << 10, false);
-        assert!(batch(&mut other, (Some(0), false), &room).unwrap().2);
-        let refused = batch(&mut other, one, &room).err().unwrap();
+        let refused = batch(&mut other, (Some(0), false), &room).err().unwrap();
         assert!(refused.message.contains("of the open cursors"), "{}", refused.message);
         drop(none);
         assert_eq!(room.held(), (0, 0));
@@ -648,8 +678,10 @@ mod tests {
         let mut fails = cursor(3, 10, true);
         assert!(batch(&mut fails, (Some(3), false), &room).unwrap().2);
         assert_eq!(batch(&mut fails, (None, false), &room).err().unwrap().code, Code::BadValue);
-        let whole = batch(&mut cursor(3, 10, true), (Some(3), true), &room);
-        assert_eq!(whole.err().unwrap().code, Code::BadValue, "there is no next one");
+        // Nobody asks for what is behind the only batch.
+        assert!(!batch(&mut cursor(3, 10, true), (Some(3), true), &room).unwrap().2);
+        let whole = batch(&mut cursor(3, 10, true), (Some(4), true), &room);
+        assert_eq!(whole.err().unwrap().code, Code::BadValue);
         // A document that no driver can read is named.
         let refused = batch(&mut cursor(1, 17 << 20, false), (None, false), &Room::new(64 << 20));
         assert_eq!(refused.err().unwrap().code, Code::BsonObjectTooLarge);
@@ -693,7 +725,7 @@ mod tests {
             let (mut cursor, place) = cursors.take(id, None, "a.b", (None, None)).unwrap();
             let (mut out, mut room) = (Vec::new(), Room::new(0).begin());
             let out = &mut BsonWriter::new(&mut out);
-            let _never = cursor.batch(("nextBatch", None), out, &mut room, false);
+            let _never = cursor.batch(("nextBatch", None), out, Some(&mut room), false);
             place.give_back(cursor);
         }));
         assert!(broken.is_err());

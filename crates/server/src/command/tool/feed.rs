@@ -129,6 +129,11 @@ impl Feed {
 }
 
 impl Rows for Feed {
+    fn row_bytes_max(&self) -> usize {
+        // The tool takes whole messages.
+        usize::MAX
+    }
+
     fn advance(&mut self) -> Outcome<bool> {
         loop {
             self.current = self.step().map_err(Refused::into_failure)?;

@@ -70,6 +70,11 @@ impl<S: Send, N: FnMut(&mut S) -> Option<Done<Row>> + Send> KeyedRows<S, N> {
 }
 
 impl<S: Send, N: FnMut(&mut S) -> Option<Done<Row>> + Send> Rows for KeyedRows<S, N> {
+    fn row_bytes_max(&self) -> usize {
+        // The tool takes whole messages.
+        usize::MAX
+    }
+
     fn advance(&mut self) -> Outcome<bool> {
         let next = (self.next)(&mut self.source);
         self.current = next.transpose().map_err(Refused::into_failure)?;
@@ -111,6 +116,11 @@ where
 struct Found(Cursor<'static>);
 
 impl Rows for Found {
+    fn row_bytes_max(&self) -> usize {
+        // The tool takes whole messages.
+        usize::MAX
+    }
+
     fn advance(&mut self) -> Outcome<bool> {
         self.0.advance().map_err(Failure::of_database)
     }

@@ -214,7 +214,8 @@ fn documents_that_no_driver_could_read_are_not_written_and_named() {
     fixture.run("shop", r#"{"insert":"c","documents":[{"_id":1,"a":[]}]}"#);
     let ones = vec!["1"; 500_000].join(",");
     let push = format!(
-        r#"{{"update":"c","updates":[{{"q":{{"_id":1}},"u":{{"$push":{{"a":{{"$each":[{ones}]}}}}}}}}]}}"#
+        r#"{{"update":"c","updates":[{{"q":{{"_id":1}},
+        "u":{{"$push":{{"a":{{"$each":[{ones}]}}}}}}}}]}}"#
     );
     for _ in 0..2 {
         assert_eq!(fixture.run("shop", &push).int("nModified"), Some(1));
