@@ -151,7 +151,7 @@ fn stage(
     stages: &mut Vec<Stage>,
 ) -> Result<()> {
     let plain;
-    let value = if CONSTANT.contains(&name) {
+    let value = if names.reads_forms() && CONSTANT.contains(&name) {
         plain = plain_numbers(value);
         &plain
     } else {

@@ -3,7 +3,7 @@
 use super::steps::COLLECTION;
 use crate::failure::Failure;
 use crate::output::note;
-use flagstone::internal::env::names::{LOCK, Name, parse};
+use flagstone::internal::env::names::{CURRENT, LOCK, Name, parse};
 use flagstone::internal::env::{Disk, LockMode, OsDisk};
 use flagstone::report::KeyspaceInfo;
 use flagstone::{Database, ErrorKind};
@@ -40,7 +40,8 @@ impl Directory {
                     let text = format!("{path} is not empty: name another directory by --dir");
                     return Err(Failure::Usage(text));
                 }
-                if !entries.is_empty() {
+                // Without this file nothing was ever in it.
+                if path.join(CURRENT).exists() {
                     check_of_demo(&path)?;
                 }
                 // A demo that runs keeps its database.
