@@ -140,11 +140,14 @@ fn a_load_goes_on_after_a_kill_and_after_a_restart_of_the_node() {
 #[ignore = "needs Cassandra: cargo xtask cluster"]
 fn shards_are_loaded_and_exported_side_by_side() {
     let (place, to) = (filled(), address("shards"));
-    let mut loads: Vec<_> = (1..=4)
+    let loads: Vec<_> = (1..=4)
         .map(|shard| format!("load {to} c in.jsonl --shard {shard}/4 --resume"))
-        .map(|load| place.command(&load).spawn().unwrap())
+        .map(|load| place.command(&load).stderr(Stdio::piped()).spawn().unwrap())
         .collect();
-    assert!(loads.iter_mut().all(|load| load.wait().unwrap().success()));
+    for load in loads {
+        let ended = load.wait_with_output().unwrap();
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
     assert_eq!(place.ok(&format!("count {to} c")), "6000\n");
     for of in [2, 3] {
         let mut lines = BTreeSet::new();

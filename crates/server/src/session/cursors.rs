@@ -116,7 +116,7 @@ impl Cursor {
     /// Appends the next documents as the array `name`: at most `most` of them, and fewer if there
     /// is no room for more, unless the batch `is_whole` and no other follows. `room` is what the
     /// reply holds until it is sent; `None` for rows of which none may be refused. Returns whether
-    /// there are more, as far as that is known.
+    /// there are more.
     pub(crate) fn batch(
         &mut self,
         (name, most): (&str, Option<u64>),
@@ -131,10 +131,10 @@ impl Cursor {
         out.begin_array(name)?;
         let first = out.len();
         let is_live = self.rows.live().is_some();
-        let (mut last, mut has_ended, mut has_room) = (0, false, true);
+        let (mut has_ended, mut has_room) = (false, true);
         if let Some((document, kept)) = self.ahead.take_if(|_| left > 0) {
             out.raw_document("", &document)?;
-            (last, left) = (document.len(), left - 1);
+            left -= 1;
             drop((document, kept));
             if let Some(room) = &mut room {
                 has_room = take_room(room, out.len() - start, true)?;
@@ -158,7 +158,7 @@ impl Cursor {
             out.begin_document("")?;
             self.rows.write(out)?;
             out.end()?;
-            last = out.len() - at;
+            let last = out.len() - at;
             if let Err(failed) = check_len(last, self.rows.row_bytes_max()) {
                 if !is_live || at == first {
                     return Err(failed);
@@ -181,14 +181,8 @@ impl Cursor {
         let has_more = if is_known || self.ahead.is_some() {
             self.ahead.is_some()
         } else {
-            // Whether there are more is known when one more is read. Long ones are not read before
-            // somebody asks for them: the last batch may be empty then.
-            let is_long = last > LONG || out.len() - start >= BATCH_BYTES || !has_room;
-            match &room {
-                Some(_) if is_long => true,
-                Some(room) => self.look_ahead(Some(room), out.len() == first)?,
-                None => self.look_ahead(None, out.len() == first)?,
-            }
+            // Whether there are more is known when one more is read.
+            self.look_ahead(room.as_deref(), out.len() == first)?
         };
         if has_more {
             self.rows.park();
@@ -242,7 +236,7 @@ impl Cursor {
     }
 }
 
-/// A document that is longer is not read before somebody asks for it.
+/// A reply with a document that is longer waits for room.
 const LONG: usize = 256 << 10;
 /// Room for replies is taken by so many bytes.
 const ROOM_STEP: usize = 256 << 10;
@@ -641,31 +635,33 @@ mod tests {
         drop(held);
         let (bytes, ..) = batch(&mut cursor(20, 100 << 10, false), (None, true), &room).unwrap();
         assert!(bytes > 20 * (100 << 10), "{bytes}");
+        drop((first, second));
         assert_eq!(room.held(), (0, 0));
     }
 
     #[test]
-    fn documents_that_were_read_ahead_are_short_or_have_room() {
+    fn documents_that_were_read_ahead_have_room() {
         let room = Room::new(1 << 20);
         let one = (Some(1), false);
         // A short one is read, which tells whether there are more.
         let mut short = cursor(2, 10, false);
         assert!(batch(&mut short, one, &room).unwrap().2);
         assert!(!batch(&mut short, one, &room).unwrap().2);
-        // Long ones are not: the last batch is empty.
+        // A long one takes room as long as it waits.
         let mut long = cursor(2, 300 << 10, false);
-        let of: Vec<_> = (0..3)
-            .map(|_| batch(&mut long, one, &room).map(|(bytes, _, has_more)| (bytes, has_more)))
-            .collect::<Outcome<_>>()
-            .unwrap();
-        assert!(of[1].0 > 300 << 10 && of[2].0 < 100, "{of:?}");
-        assert!(of.iter().map(|(_, has_more)| *has_more).eq([true, true, false]));
-        // One that nobody could expect takes room as long as it waits.
+        assert!(batch(&mut long, one, &room).unwrap().2);
+        assert!(room.held().1 > 200 << 10);
+        let (bytes, _, has_more) = batch(&mut long, one, &room).unwrap();
+        assert!(bytes > 300 << 10 && !has_more && room.held() == (0, 0));
         let mut none = cursor(1, 900 << 10, false);
         assert!(batch(&mut none, (Some(0), false), &room).unwrap().2);
         assert!(room.held().1 > 800 << 10);
         let mut other = cursor(1, 900 << 10, false);
         let refused = batch(&mut other, (Some(0), false), &room).err().unwrap();
+        // With the next batch, if there is one before.
+        let mut next = cursor(2, 700 << 10, false);
+        assert!(batch(&mut next, one, &room).unwrap().2);
+        assert!(batch(&mut next, one, &room).is_err());
         assert!(refused.message.contains("of the open cursors"), "{}", refused.message);
         drop(none);
         assert_eq!(room.held(), (0, 0));
