@@ -345,7 +345,17 @@ fn check_objects(given: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// Returns the reader of a table, a batch or a reader of pyarrow.
 fn pyarrow_reader<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-    let Some(pyarrow) = package(given.py(), "pyarrow")? else { return Ok(None) };
+    let py = given.py();
+    // Frames of pandas hand over such a table, and import pyarrow for it.
+    let frames = package(py, "pandas")?.map(|pandas| pandas.getattr("DataFrame")).transpose()?;
+    if let Some(frames) = frames
+        && given.is_instance(&frames)?
+    {
+        let table =
+            py.import("pyarrow")?.getattr("Table")?.call_method1("from_pandas", (given,))?;
+        return table.call_method0("to_reader").map(Some);
+    }
+    let Some(pyarrow) = package(py, "pyarrow")? else { return Ok(None) };
     let class = |name: &str| pyarrow.getattr(name);
     let Ok(readers) = class("RecordBatchReader") else { return Ok(None) };
     if given.is_instance(&readers)? {
@@ -357,12 +367,6 @@ fn pyarrow_reader<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, 
     if given.is_instance(&class("RecordBatch")?)? {
         let schema = given.getattr("schema")?;
         return readers.call_method1("from_batches", (schema, (given,))).map(Some);
-    }
-    // Frames of pandas hand over such a table.
-    let frames = package(given.py(), "pandas")?.map(|pandas| pandas.getattr("DataFrame"));
-    if frames.transpose()?.is_some_and(|frames| given.is_instance(&frames).unwrap_or(false)) {
-        let table = class("Table")?.call_method1("from_pandas", (given,))?;
-        return table.call_method0("to_reader").map(Some);
     }
     check_type(given)?;
     Ok(None)
