@@ -352,6 +352,11 @@ pub fn explain_values(find: &query::Find<'_>, paths: &[FieldPath]) -> Result<que
     find.explain_values(paths)
 }
 
+/// Returns how many bytes the document at a cursor has as it is stored, before a projection.
+pub fn stored_len(cursor: &query::Cursor<'_>) -> usize {
+    cursor.stored_len()
+}
+
 /// Returns when the value of `key` expires that a transaction sees.
 ///
 /// # Errors

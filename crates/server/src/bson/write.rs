@@ -156,6 +156,11 @@ impl<'o> BsonWriter<'o> {
         }
     }
 
+    /// Makes place for a value of so many bytes, and no more.
+    pub(crate) fn reserve(&mut self, bytes: usize) {
+        self.out.reserve_exact(bytes);
+    }
+
     /// Removes the last elements of the array that is open. No other is added to it then.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.out.truncate(len);

@@ -38,6 +38,10 @@ impl Piped {
 }
 
 impl Rows for Piped {
+    fn len(&self) -> usize {
+        self.current.as_ref().map_or(0, |row| row.as_bytes().len())
+    }
+
     fn advance(&mut self) -> Outcome<bool> {
         self.current = self.rows.next().transpose().map_err(of_reading)?;
         Ok(self.current.is_some())

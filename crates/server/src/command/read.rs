@@ -10,13 +10,13 @@ use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Limit, Outcome};
-use crate::room::{FREE_BYTES, Parsed};
+use crate::room::Parsed;
 use crate::session::cursors::{
-    Cursor, CursorSlot, FIRST_BATCH, ROW_BYTES_MAX, Rows, check_len, take_room,
+    Cursor, CursorSlot, FIRST_BATCH, LONG, ROW_BYTES_MAX, Rows, check_len, take_room,
 };
 use crate::watch::{self, End};
 use flagstone::doc::Map;
-use flagstone::internal::{Sorted, Sorter, interrupt_check, query_memory};
+use flagstone::internal::{Sorted, Sorter, interrupt_check, query_memory, stored_len};
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
 use std::collections::VecDeque;
@@ -71,6 +71,10 @@ fn all(mut found: Found<'_>, mut listed: Listed) -> Outcome<ListedRows> {
 impl Rows for Found<'static> {
     fn advance(&mut self) -> Outcome<bool> {
         Found::advance(self)
+    }
+
+    fn len(&self) -> usize {
+        stored_len(&self.cursor)
     }
 
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
@@ -166,6 +170,10 @@ impl Rows for ListedRows {
 
     fn advance(&mut self) -> Outcome<bool> {
         self.0.advance().map_err(Failure::of_reading)
+    }
+
+    fn len(&self) -> usize {
+        self.0.value().len()
     }
 
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
@@ -266,17 +274,17 @@ fn find_key(
     reply.begin_document("cursor")?;
     reply.begin_array("firstBatch")?;
     if let Some(document) = found {
-        let start = reply.len();
+        let (start, expected) = (reply.len(), document.as_bytes().len());
+        if expected > LONG {
+            let mut room = run.service.replies.begin();
+            take_room(&mut room, expected, true)?;
+            run.client.sending = Some(room);
+            reply.reserve(expected + expected / 8);
+        }
         reply.begin_document("")?;
         id::write_fields(reply, &id::key_bytes(key), &document.root(), true)?;
         reply.end()?;
-        let bytes = reply.len() - start;
-        check_len(bytes, ROW_BYTES_MAX)?;
-        if bytes > FREE_BYTES {
-            let mut room = run.service.replies.begin();
-            take_room(&mut room, bytes, true)?;
-            run.client.sending = Some(room);
-        }
+        check_len(reply.len() - start, ROW_BYTES_MAX)?;
     }
     reply.end()?;
     reply.long("id", 0)?;

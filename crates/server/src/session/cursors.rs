@@ -30,6 +30,11 @@ pub(crate) trait Rows: Send {
     /// Appends the fields of the current document to the document that is open.
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome;
 
+    /// Returns how many bytes the current document has as it is held, about; 0 if few.
+    fn len(&self) -> usize {
+        0
+    }
+
     /// Returns whether values are held into which the command was parsed, such as a filter.
     fn holds_command(&self) -> bool {
         true
@@ -154,7 +159,12 @@ impl Cursor {
                 }
                 Err(failed) => return Err(failed),
             }
-            let at = out.len();
+            let (at, expected) = (out.len(), self.rows.len());
+            if let Some(room) = room.as_deref_mut().filter(|_| expected > LONG) {
+                // Before it is written: those that wait hold nothing but what is stored.
+                take_room(room, at - start + expected, true)?;
+                out.reserve(expected + expected / 8);
+            }
             out.begin_document("")?;
             self.rows.write(out)?;
             out.end()?;
@@ -219,25 +229,33 @@ impl Cursor {
         if !self.rows.advance()? {
             return Ok(None);
         }
-        let mut document = Vec::new();
+        let (mut document, expected) = (Vec::new(), self.rows.len());
+        let mut held = room.map(Held::other);
+        let mut keep = |bytes: usize| {
+            let Some(held) = &mut held else { return Ok(()) };
+            if held.keep_bytes(bytes) {
+                return Ok(());
+            }
+            Err(no_room(bytes, held.most(), "of the open cursors of all clients"))
+        };
+        if expected > LONG {
+            keep(expected)?;
+        }
         let mut alone = BsonWriter::new(&mut document);
         alone.begin();
         self.rows.write(&mut alone)?;
         alone.end()?;
         check_len(document.len(), self.rows.row_bytes_max())?;
-        let mut held = room.map(Held::other);
-        if let Some(held) = &mut held
-            && !held.keep_bytes(document.len())
-        {
-            let most = held.most();
-            return Err(no_room(document.len(), most, "of the open cursors of all clients"));
+        if expected <= LONG {
+            keep(document.len())?;
         }
+        document.shrink_to_fit();
         Ok(Some((document, held)))
     }
 }
 
 /// A reply with a document that is longer waits for room.
-const LONG: usize = 256 << 10;
+pub(crate) const LONG: usize = 256 << 10;
 /// Room for replies is taken by so many bytes.
 const ROOM_STEP: usize = 256 << 10;
 /// How long a reply waits for room.

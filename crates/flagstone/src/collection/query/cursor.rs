@@ -182,6 +182,11 @@ impl<'t> Cursor<'t> {
         decode::document(&self.stored, bytes)
     }
 
+    /// See [`crate::internal::stored_len`].
+    pub(crate) fn stored_len(&self) -> usize {
+        self.rows.stored_len()
+    }
+
     /// Returns a view of the current document.
     ///
     /// # Errors

@@ -201,6 +201,14 @@ impl<'t> Ordered<'t> {
         }
     }
 
+    /// Returns how many bytes the stored document has.
+    pub(super) fn stored_len(&self) -> usize {
+        match self {
+            Self::Streamed(rows, _) => rows.bytes().len(),
+            Self::Sorted(rows) => rows.sorted.value().len(),
+        }
+    }
+
     /// Returns the stored document.
     pub(super) fn slice(&self) -> Slice {
         match self {

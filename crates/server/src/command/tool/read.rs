@@ -10,6 +10,7 @@ use super::refused::{Done, Refused};
 use crate::bson::BsonWriter;
 use crate::failure::{Failure, Outcome};
 use crate::session::cursors::{FIRST_BATCH, Rows};
+use flagstone::internal::stored_len;
 use flagstone::query::{Hint, PageToken};
 use flagstone::{Collection, Cursor, Document, Error, Find, Group, Prefix, Scan, Space, Value};
 use flagstone_pipeline::{Aggregate, Aggregation};
@@ -75,6 +76,11 @@ impl<S: Send, N: FnMut(&mut S) -> Option<Done<Row>> + Send> Rows for KeyedRows<S
         usize::MAX
     }
 
+    fn len(&self) -> usize {
+        let document = self.current.as_ref().and_then(|row| row.document.as_ref());
+        document.map_or(0, |document| document.as_bytes().len())
+    }
+
     fn advance(&mut self) -> Outcome<bool> {
         let next = (self.next)(&mut self.source);
         self.current = next.transpose().map_err(Refused::into_failure)?;
@@ -119,6 +125,10 @@ impl Rows for Found {
     fn row_bytes_max(&self) -> usize {
         // The tool takes whole messages.
         usize::MAX
+    }
+
+    fn len(&self) -> usize {
+        stored_len(&self.0)
     }
 
     fn advance(&mut self) -> Outcome<bool> {
