@@ -285,6 +285,17 @@ impl Run {
         self.oracle.get(DOCUMENTS, key).map(|entry| entry.bytes.to_vec())
     }
 
+    /// Returns the keys that these changes only patch, and that hold nothing but an expired document.
+    pub(super) fn patched_in_vain(&self, changes: &[Change]) -> Vec<(usize, Key)> {
+        let is_only_in_vain = |(slot, key): (usize, Key)| {
+            let mut of = changes.iter().filter(|it| it.slot() == slot && it.keys().contains(&key));
+            of.all(|change| self.may_be_nothing(change))
+        };
+        let in_vain = changes.iter().filter(|change| self.may_be_nothing(change));
+        let keys = in_vain.flat_map(|change| change.keys().map(|key| (change.slot(), key)));
+        keys.filter(|at| is_only_in_vain(*at)).collect()
+    }
+
     /// Returns whether a patch finds no document, and may or may not remove one that has expired.
     fn may_be_nothing(&self, change: &Change) -> bool {
         let Change::Patch(slot, key, Missing::Nothing, _) = *change else { return false };

@@ -184,7 +184,8 @@ pub(super) struct Life {
     pub(super) handles: [Option<Handle>; SLOTS],
     /// The number of times that each slot was dropped.
     pub(super) generations: [u32; SLOTS],
-    /// The events that have changed nothing of a document that they patch, and may have written it.
+    /// The events that have changed nothing of a document that they patch, or that has expired, and
+    /// may have written it.
     pub(super) unchanged: BTreeMap<(usize, Key), u64>,
     /// The last event of this life that wrote each key.
     pub(super) written: [[u64; KEYS]; SLOTS],

@@ -216,9 +216,11 @@ impl Run {
         let expiring = changes.iter().filter(|change| change.expiry().is_some());
         self.totals.expiring += expiring.count() as u64;
         let is_logged = durability != Durability::None || self.oracle.is_indexed(changes);
+        let idle = self.patched_in_vain(changes);
         let id = self.oracle.happened(changes.to_vec(), is_logged);
         if let Some(life) = &mut self.life {
             life.note_written(changes, id);
+            life.unchanged.extend(idle.into_iter().map(|at| (at, id)));
         }
         Ok(id)
     }
