@@ -24,7 +24,7 @@ impl Run {
         }
         let Some(collection) = self.collection()? else { return Ok(()) };
         let spec = &SPECS[at];
-        if at == BY_DATE && self.has_partly_unique() {
+        if at == BY_DATE && self.has_partly_refusing() {
             return Ok(());
         }
         let was_ready = self.oracle.indexes[at] == Built::Ready;
@@ -123,10 +123,11 @@ impl Run {
         }
     }
 
-    /// Returns whether the build of a unique index was interrupted.
-    fn has_partly_unique(&self) -> bool {
+    /// Returns whether the build of an index that may refuse documents was interrupted: it may
+    /// refuse one that is written again.
+    fn has_partly_refusing(&self) -> bool {
         let mut indexes = self.oracle.indexes.iter().zip(&SPECS);
-        indexes.any(|(built, spec)| spec.is_unique && *built == Built::Partly)
+        indexes.any(|(built, spec)| spec.may_remove() && *built == Built::Partly)
     }
 
     /// Returns the documents that the index by date writes again, since they expire at another

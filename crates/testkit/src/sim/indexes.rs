@@ -149,7 +149,8 @@ impl Spec {
         self.is_unique || self.name == SPECS[BY_DATE].name
     }
 
-    /// Returns whether a build may remove documents that have expired.
+    /// Returns whether the index may refuse documents. Its build may remove those of them that have
+    /// expired.
     pub(super) fn may_remove(&self) -> bool {
         let lists = self.parts.iter().filter(|(part, _)| matches!(part, List(_)));
         self.is_unique || lists.count() > 1
