@@ -285,7 +285,7 @@ impl Run {
         self.oracle.get(DOCUMENTS, key).map(|entry| entry.bytes.to_vec())
     }
 
-    /// Returns the keys that these changes only patch, and that hold nothing but an expired document.
+    /// Returns the keys that these changes only patch, and that hold an expired document.
     pub(super) fn patched_in_vain(&self, changes: &[Change]) -> Vec<(usize, Key)> {
         let is_only_in_vain = |(slot, key): (usize, Key)| {
             let mut of = changes.iter().filter(|it| it.slot() == slot && it.keys().contains(&key));
