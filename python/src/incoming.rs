@@ -347,7 +347,7 @@ fn check_objects(given: &Bound<'_, PyAny>) -> PyResult<()> {
 fn pyarrow_reader<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = given.py();
     // Frames of pandas hand over such a table, and import pyarrow for it.
-    let frames = package(py, "pandas")?.map(|pandas| pandas.getattr("DataFrame")).transpose()?;
+    let frames = package(py, "pandas")?.and_then(|pandas| pandas.getattr("DataFrame").ok());
     if let Some(frames) = frames
         && given.is_instance(&frames)?
     {

@@ -6,6 +6,7 @@ import datetime
 import math
 import signal
 import struct
+import sys
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -464,3 +465,12 @@ def test_a_nul_in_a_name_is_refused_however_it_comes(c: flagstone.Collection) ->
     c.load_arrow(pd.DataFrame({"id": [1], "ab": [2]}))
     c.load_arrow(pa.array([{"id": 2, "ab": 3}]))
     assert [d["ab"] for d in c.values()] == [2, 3]
+
+
+def test_a_blocked_import_of_pandas_is_no_obstacle(
+    c: flagstone.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its entry in `sys.modules` is None then, which has no frames."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    c.load_arrow(pa.table({"id": [1]}))
+    assert len(c) == 1

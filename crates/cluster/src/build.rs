@@ -36,7 +36,7 @@ use std::sync::Arc;
 const PAGE: usize = 50;
 /// .. and their bytes, about.
 const PAGE_BYTES: usize = 2 << 20;
-/// A batch that has so many bytes takes no further document.
+/// A batch with this many bytes takes no more documents.
 const BATCH_BYTES: usize = 1 << 20;
 /// The buckets whose pages are indexed side by side.
 const SIDE_BY_SIDE: usize = 8;

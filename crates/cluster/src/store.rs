@@ -147,7 +147,7 @@ pub enum Change {
 /// The most rows that a batch changes or expects. Each is a statement, of which Cassandra's
 /// protocol counts 65,535 in a batch.
 pub const STATEMENTS_MAX: usize = 65_500;
-/// A batch that has so many changes takes no further document: one has at most 60,000, see
+/// A batch with this many changes takes no more documents. One document makes at most 60,000, see
 /// [`Catalog::changes`](flagstone::remote::Catalog::changes).
 pub(crate) const STATEMENTS_FULL: usize = 5_000;
 

@@ -173,7 +173,8 @@ impl Held {
         true
     }
 
-    /// Takes room of cursors for so many bytes. Returns false if there is none. None is held yet.
+    /// Takes `len` bytes of the room of cursors. Returns false if there is too little, or if this
+    /// holds some already.
     pub(crate) fn keep_bytes(&mut self, len: usize) -> bool {
         let bytes = len.saturating_sub(FREE_BYTES);
         let mut used = self.of.used();

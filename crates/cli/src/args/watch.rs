@@ -24,7 +24,7 @@ pub(crate) struct WatchArgs {
     /// Where to begin: start, now, or the token of an earlier change
     #[arg(long, value_name = "TOKEN", default_value = "start")]
     pub(crate) from: String,
-    /// End after the changes of so many commits
+    /// End after this number of commits
     #[arg(long, value_name = "N", allow_negative_numbers = true,
         value_parser = crate::units::count::<u64>)]
     pub(crate) limit: Option<u64>,

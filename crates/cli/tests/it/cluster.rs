@@ -124,7 +124,7 @@ fn a_load_goes_on_after_a_kill_and_after_a_restart_of_the_node() {
     assert!((first + 1_000..30_000).contains(&second), "{second}");
     let rest = place.run(&load);
     assert_eq!(rest.code, 0, "{rest:?}");
-    // It does not begin anew, and loads what was lost with the node once more.
+    // It continues, and loads again what was lost with the node.
     let count = |text: &str| text.replace(',', "").parse::<u64>().unwrap_or(0);
     let words: Vec<&str> = rest.stderr.split_whitespace().collect();
     let of = words.iter().position(|word| *word == "documents").unwrap();

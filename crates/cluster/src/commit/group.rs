@@ -17,7 +17,7 @@ use flagstone_base::{Error, ErrorKind, Result, Slice};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A batch that has so many bytes takes no further document.
+/// A batch with this many bytes takes no more documents.
 const BATCH_BYTES: usize = 1 << 20;
 /// The bytes of the documents that a round reads, about.
 const READ_BYTES: usize = 8 << 20;

@@ -15,7 +15,7 @@ use std::time::Duration;
 const FENCE: i32 = -1;
 /// How often a fence is tried to be set.
 const TRIES: u32 = 100;
-/// After so long a writer reads the note again.
+/// A writer reads the note again when its last reading is this old.
 const LOOK_AGE: Duration = Duration::from_secs(5);
 
 /// Returns what is known of a collection whose generation `fenced` has a fence, after what has set

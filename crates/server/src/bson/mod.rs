@@ -33,8 +33,8 @@ pub use error::BsonError;
 pub use read::{BsonReader, document_len};
 pub use write::BsonWriter;
 
-/// Documents of so many stored bytes take few enough as BSON: numbers of one byte take up to 18
-/// there. A long name that many maps have may still take more, which is found when it is read.
+/// A stored document of up to this many bytes is taken to fit as BSON, where a number of one byte
+/// takes up to 18. A long name that many maps share may still make it too long: a read refuses it.
 const UNMEASURED: usize = 512 << 10;
 
 /// Returns whether a document that is to be stored takes more than `most` bytes as BSON, so that no

@@ -156,12 +156,12 @@ impl<'o> BsonWriter<'o> {
         }
     }
 
-    /// Makes place for a value of so many bytes, and no more.
+    /// Reserves capacity for this many bytes more, without a surplus.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         self.out.reserve_exact(bytes);
     }
 
-    /// Removes the last elements of the array that is open. No other is added to it then.
+    /// Removes the last elements of the open array, from byte `len` on. The caller adds no others.
     pub(crate) fn truncate(&mut self, len: usize) {
         self.out.truncate(len);
     }

@@ -256,7 +256,7 @@ impl Cursor {
 
 /// A reply with a document that is longer waits for room.
 pub(crate) const LONG: usize = 256 << 10;
-/// Room for replies is taken by so many bytes.
+/// Room for replies is taken in steps of this many bytes.
 const ROOM_STEP: usize = 256 << 10;
 /// How long a reply waits for room.
 const ROOM_WAIT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
@@ -590,7 +590,7 @@ mod tests {
         }
     }
 
-    /// So many rows of so many bytes, then an error or the end.
+    /// Rows with texts of `bytes` bytes: `left` of them, then an error or the end.
     struct Texts {
         left: u64,
         bytes: usize,
