@@ -251,7 +251,7 @@ impl Remote for RemoteCollection {
     }
 
     fn rewrite(&self, key: &[u8], decide: Decide<'_>) -> Result<bool> {
-        self.writer.rewrite(key, decide)
+        self.writer.rewrite(&Item::of_document(Slice::copy_of(key), Op::Decide), decide)
     }
 
     fn delete_range(&self, range: &KeyRange) -> Result<()> {
@@ -296,6 +296,10 @@ impl Remote for RemoteCollection {
         };
         let item = |(key, value): (Vec<u8>, _)| Item::of_mark(key.into(), op(value));
         self.writer.write(marks.into_iter().map(item).collect())
+    }
+
+    fn rewrite_mark(&self, key: &[u8], decide: Decide<'_>) -> Result<bool> {
+        self.writer.rewrite(&Item::of_mark(Slice::copy_of(key), Op::Decide), decide)
     }
 
     fn clear(&self) -> Result<()> {

@@ -34,3 +34,22 @@ impl ScratchDir {
         &self.0
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Queries spill documents into it, and temporary directories are everybody's.
+    #[test]
+    fn it_is_for_this_user_alone_and_goes_with_the_cluster() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("scratch");
+        let scratch = ScratchDir::create(path.clone()).unwrap();
+        let mode = std::fs::metadata(scratch.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        std::fs::write(path.join("00000000000000ff.spill"), "x").unwrap();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+}

@@ -216,6 +216,9 @@ pub trait Remote: Send + Sync {
     /// Sets or removes marks, after all that was written before.
     fn put_marks(&self, marks: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Result<()>;
 
+    /// As [`Remote::rewrite`], of a mark.
+    fn rewrite_mark(&self, key: &[u8], decide: Decide<'_>) -> Result<bool>;
+
     /// Removes all documents. The indexes stay.
     fn clear(&self) -> Result<()>;
 

@@ -25,7 +25,7 @@ use crate::error::LoadError;
 use crate::ids;
 use crate::sum::Sum;
 use flagstone::internal::{Shard, put_remote_mark, remote_of};
-use flagstone::remote::Remote;
+use flagstone::remote::{Remote, Write};
 use flagstone::{
     Batch, Collection, Database, Durability, ErrorKind, Expect, Keyspace, KeyspaceOptions, Routing,
     Slice, Space,
@@ -341,9 +341,13 @@ impl Marks {
     /// Returns whether these marks are still there: they end with documents that others remove, and
     /// when another load begins.
     fn are_current(&self) -> flagstone::Result<bool> {
-        let Some(head) = self.place.get(&self.prefix)? else { return Ok(false) };
+        Ok(self.place.get(&self.prefix)?.is_some_and(|head| self.is_own(&head)))
+    }
+
+    /// Returns whether this is the first key's value of this load.
+    fn is_own(&self, head: &[u8]) -> bool {
         let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        Ok(String::from_utf8_lossy(first).contains(&format!(" {:016x} ", self.load.number)))
+        String::from_utf8_lossy(first).contains(&format!(" {:016x} ", self.load.number))
     }
 
     /// Notes that the load is complete: all text of the inputs before `end` is loaded. Marks that
@@ -357,15 +361,17 @@ impl Marks {
         end: Mark,
         durability: Option<Durability>,
     ) -> flagstone::Result<()> {
+        let keyspace = match &self.place {
+            MarkPlace::Keyspace(keyspace) => keyspace,
+            MarkPlace::Remote(remote) => return self.end_remote_at(database, remote, end),
+        };
         loop {
             let read = database.snapshot().version();
             if !self.are_current()? {
                 return Ok(());
             }
             let mut batch = database.batch();
-            if let MarkPlace::Keyspace(keyspace) = &self.place {
-                batch.expect(keyspace, &self.prefix, Expect::UnchangedSince(read))?;
-            }
+            batch.expect(keyspace, &self.prefix, Expect::UnchangedSince(read))?;
             self.put_head(&mut batch, database, Some(end))?;
             let batch = match durability {
                 Some(durability) => batch.durability(durability),
@@ -376,6 +382,25 @@ impl Marks {
                 ended => return ended,
             }
         }
+    }
+
+    /// As [`Marks::end_at`]. The first key comes before the others go: it alone says that the load
+    /// is complete.
+    fn end_remote_at(
+        &self,
+        database: &Database,
+        remote: &Arc<dyn Remote>,
+        end: Mark,
+    ) -> flagstone::Result<()> {
+        let head = self.head(database, Some(end)).into_bytes();
+        let is_put = remote.rewrite_mark(&self.prefix, &mut |found| {
+            let is_own = found.is_some_and(|row| self.is_own(&row.document));
+            Ok(if is_own { Write::Put(head.clone(), None) } else { Write::Nothing })
+        })?;
+        if is_put {
+            remote.put_marks(self.remote_keys(true).map(|key| (key, None)).collect())?;
+        }
+        Ok(())
     }
 
     /// Notes that the load into `collection` is complete, whose inputs are known by their identity
@@ -397,26 +422,35 @@ impl Marks {
         database: &Database,
         complete: Option<Mark>,
     ) -> flagstone::Result<()> {
+        let (start, end) = range_of(&self.prefix);
+        // What a complete load has copied stays known.
+        let end = if complete.is_none() { end } else { self.copies_key() };
+        match &self.place {
+            MarkPlace::Keyspace(keyspace) => batch.delete_range(keyspace, start..end)?,
+            MarkPlace::Remote(remote) => {
+                for key in self.remote_keys(complete.is_some()) {
+                    put_remote_mark(batch, remote, (key, None))?;
+                }
+            }
+        }
+        self.place.put(batch, self.prefix.clone(), self.head(database, complete))
+    }
+
+    /// Returns the value of the first key.
+    fn head(&self, database: &Database, complete: Option<Mark>) -> String {
         let LoadId { began, number } = self.load;
         let (history, writers) = (self.history_of(database), self.loaded.len());
         let complete = complete.map_or(String::new(), |Mark { place, sum }| {
             format!(" {COMPLETE} {} {} {sum}", place.input, place.offset)
         });
-        let (start, end) = range_of(&self.prefix);
-        // What a complete load has copied stays known.
-        let end = if complete.is_empty() { end } else { self.copies_key() };
-        match &self.place {
-            MarkPlace::Keyspace(keyspace) => batch.delete_range(keyspace, start..end)?,
-            MarkPlace::Remote(remote) => {
-                let writers = (0..writers as u16).map(|writer| self.key(writer));
-                let copies = complete.is_empty().then(|| self.copies_key());
-                for key in writers.chain(copies).chain([self.copied_key()]) {
-                    put_remote_mark(batch, remote, (key, None))?;
-                }
-            }
-        }
-        let first = format!("{history} {number:016x} {began} {writers}{complete}\n");
-        self.place.put(batch, self.prefix.clone(), first + &self.settings)
+        format!("{history} {number:016x} {began} {writers}{complete}\n{}", self.settings)
+    }
+
+    /// Returns the other keys of a load in a cluster that go when it begins, or is complete.
+    fn remote_keys(&self, is_complete: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
+        let writers = (0..self.loaded.len() as u16).map(|writer| self.key(writer));
+        let copies = (!is_complete).then(|| self.copies_key());
+        writers.chain(copies).chain([self.copied_key()])
     }
 
     /// Reads the marks whose first value is `head`. Returns false if they do not count any more:

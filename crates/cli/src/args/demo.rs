@@ -20,7 +20,7 @@ pub(crate) struct DemoArgs {
     )]
     pub(crate) count: u64,
     /// The directory of the database; must not exist or be empty [default: ./flagstone-demo,
-    /// created again each time]
+    /// where what a killed demo has left is removed]
     #[arg(long)]
     pub(crate) dir: Option<PathBuf>,
     /// Keep the database

@@ -144,9 +144,14 @@ mod tests {
         let spill = "00000000000000ff.spill";
         let left = made(&parent, NOBODY, &[LOCK, spill]);
         let empty = made(&parent, NOBODY - 1, &[]);
+        // A command on a cluster has an empty database there.
+        let cluster = made(&parent, NOBODY - 2, &[]);
+        drop(flagstone::Database::open(&cluster).unwrap());
+        fs::write(cluster.join(spill), spill).unwrap();
+        assert!(fs::read_dir(&cluster).unwrap().count() > 3);
         remove_abandoned_in(&parent);
         // The process may be one of another container, which has not locked its directory yet.
-        assert!(!left.exists() && empty.exists());
+        assert!(!left.exists() && !cluster.exists() && empty.exists());
         let old = std::time::SystemTime::now() - 2 * OLD;
         fs::File::open(&empty).unwrap().set_modified(old).unwrap();
         remove_abandoned_in(&parent);

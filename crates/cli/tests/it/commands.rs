@@ -1,6 +1,7 @@
 //! What every command does.
 
 use crate::run::Place;
+use flagstone::Database;
 use serde_json::Value;
 use std::io::Read;
 
@@ -425,6 +426,13 @@ fn the_demo_finds_every_answer_right() {
     assert_eq!(place.ok("count demo comments"), "2000\n");
     place.fails("demo --count 2000 --dir demo", 2, "demo is not empty");
     place.ok("demo --count 10 --keep");
+    place.ok("put flagstone-demo comments k {\"n\":1}");
+    place.fails("demo --count 10", 2, "flagstone-demo was kept: name another directory");
+    assert_eq!(place.ok("get flagstone-demo comments k"), "{\"n\":1}\n");
+    // As a killed demo leaves it.
+    let left = Database::open(place.path("flagstone-demo")).unwrap();
+    drop(left.keyspace("flagstone.demo").unwrap());
+    left.close().unwrap();
     // What others have put there is not the demo's to remove.
     place.ok("put flagstone-demo mine k {\"n\":1}");
     place.fails("demo --count 10", 2, "has more than an earlier demo's documents (\"mine\")");

@@ -73,13 +73,12 @@ impl Writer {
         }
     }
 
-    /// Rewrites the document of `key` as `decide` says. Returns whether something was written.
-    pub(crate) fn rewrite(&self, key: &[u8], decide: Decide<'_>) -> Result<bool> {
+    /// Does a write that `decide` decides. Returns whether something was written.
+    pub(crate) fn rewrite(&self, item: &Item, decide: Decide<'_>) -> Result<bool> {
         loop {
             let (view, queues) = self.queues();
-            let item = Item::of_document(Slice::copy_of(key), Op::Decide);
-            let place = (&*queues, view.bucket_of(key));
-            let (result, left) = self.write_bucket(place, vec![item], Some(&mut *decide));
+            let place = (&*queues, view.bucket_of(&item.row.key));
+            let (result, left) = self.write_bucket(place, vec![item.clone()], Some(&mut *decide));
             if left.is_empty() {
                 return result;
             }

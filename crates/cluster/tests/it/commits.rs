@@ -166,8 +166,17 @@ fn marks_of_loads_are_kept_beside_the_documents() {
     let rows = mem.partitions().into_iter().flat_map(|place| mem.all_rows(place));
     assert_eq!(rows.filter(|(kind, _)| *kind == Kind::LOADS).count(), 0);
     remote.put_marks(vec![mark(b"a", Some(b"1"))]).unwrap();
+    let mut next = |row: Option<&Row>| match row {
+        Some(row) => Ok(Write::Put([&row.document[..], b"2"].concat(), None)),
+        None => Ok(Write::Nothing),
+    };
+    assert!(remote.rewrite_mark(b"a", &mut next).unwrap());
+    assert_eq!(other.mark(b"a").unwrap().as_deref(), Some(&b"12"[..]));
     documents.clear().unwrap();
+    // Its process does not know that the documents are gone.
+    assert!(!other.rewrite_mark(b"a", &mut next).unwrap());
     assert_eq!(other.mark(b"a").unwrap(), None);
+    assert_eq!(documents.count().unwrap(), 0);
 }
 
 #[test]

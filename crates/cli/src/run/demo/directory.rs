@@ -1,6 +1,6 @@
 //! The directory of the demo's database, and its removal.
 
-use super::steps::COLLECTION;
+use super::steps::{COLLECTION, PASSING};
 use crate::failure::Failure;
 use crate::output::note;
 use flagstone::internal::env::names::{CURRENT, LOCK, Name, parse};
@@ -21,7 +21,7 @@ const DEFAULT: &str = "flagstone-demo";
 
 impl Directory {
     /// Chooses the wanted directory, or `./flagstone-demo`. A directory that holds anything else
-    /// than the database of an earlier demo is refused.
+    /// than what a killed demo has left is refused.
     pub(super) fn choose(wanted: Option<&Path>, keeps: bool) -> Result<Self, Failure> {
         let path = wanted.map_or_else(|| Path::new(".").join(DEFAULT), Path::to_owned);
         let refused = |doing, error: io::Error| Failure::io(doing, &path, &error);
@@ -58,6 +58,11 @@ impl Directory {
         &self.path
     }
 
+    /// Returns whether the database stays.
+    pub(super) const fn keeps(&self) -> bool {
+        self.keeps
+    }
+
     /// Removes the directory, unless it is to be kept.
     pub(super) fn leave(self) -> Result<(), Failure> {
         let path = self.path.display();
@@ -78,19 +83,21 @@ fn check_of_demo(path: &Path) -> Result<(), Failure> {
         if error.kind() == ErrorKind::Busy { error } else { error.context(text) }
     })?;
     let is_of_demo = |info: &KeyspaceInfo| {
-        info.name == COLLECTION
-            || info.name == "flagstone.loads"
+        [COLLECTION, PASSING, "flagstone.loads"].contains(&info.name.as_str())
             || info.owner.as_deref() == Some(COLLECTION)
     };
     let known = database.keyspaces();
     database.close()?;
+    let path = path.display();
+    if !known.iter().any(|info| info.name == PASSING) {
+        return Err(Failure::Usage(format!("the database in {path} was kept: {instead}")));
+    }
     match known.into_iter().find(|info| !is_of_demo(info)) {
         None => Ok(()),
-        Some(other) => Err(Failure::Usage(format!(
-            "{} has more than an earlier demo's documents ({:?}): {instead}",
-            path.display(),
-            other.name
-        ))),
+        Some(other) => {
+            let more = format!("has more than an earlier demo's documents ({:?})", other.name);
+            Err(Failure::Usage(format!("{path} {more}: {instead}")))
+        }
     }
 }
 

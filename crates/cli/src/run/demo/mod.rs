@@ -23,7 +23,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let directory = Directory::choose(args.dir.as_deref(), args.keep)?;
     interrupt::listen()?;
     note(&format!("the database lies in {}", directory.path().display()));
-    let result = Demo::new(args.count, directory.path()).run();
+    let result = Demo::new(args.count, &directory).run();
     directory.leave()?;
     result
 }
