@@ -7,6 +7,7 @@ use crate::ground::{self, Ground, View, no_answer, pass_fence, place};
 use crate::layout::Layout;
 use crate::scan::{self, Scan};
 use crate::scratch::ScratchDir;
+use crate::side_by_side::side_by_side;
 use crate::store::{Freshness, Kind, PageRequest, Partition, RowKey, RowsRequest, StoredRow};
 use flagstone::remote::{
     self, Area, Catalog, Decide, NewIndex, Remote, RemoteScan, Row, Sample, ScanOrder, Shard,
@@ -252,6 +253,13 @@ impl Remote for RemoteCollection {
 
     fn rewrite(&self, key: &[u8], decide: Decide<'_>) -> Result<bool> {
         self.writer.rewrite(&Item::of_document(Slice::copy_of(key), Op::Decide), decide)
+    }
+
+    fn side_by_side(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        let _all = side_by_side((0..count).collect(), |number| {
+            work(number);
+            Ok(())
+        });
     }
 
     fn delete_range(&self, range: &KeyRange) -> Result<()> {

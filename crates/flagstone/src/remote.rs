@@ -204,6 +204,9 @@ pub trait Remote: Send + Sync {
     /// between. Returns whether something was written.
     fn rewrite(&self, key: &[u8], decide: Decide<'_>) -> Result<bool>;
 
+    /// Calls `work` with each number below `count`, some at once: each write waits for nodes.
+    fn side_by_side(&self, count: usize, work: &(dyn Fn(usize) + Sync));
+
     /// Removes the documents of a range, one by one or several at once: an error may leave some.
     fn delete_range(&self, range: &KeyRange) -> Result<()>;
 

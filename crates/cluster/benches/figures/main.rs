@@ -150,6 +150,7 @@ impl Bench<'_> {
         for callers in CALLERS {
             rows.push(self.update(&plain, callers)?);
         }
+        rows.push(self.delete(&self.cluster.collection("deleted")?)?);
         rows.push(self.find(&indexed)?);
         rows.push(self.count(&plain)?);
         rows.push(self.export(&plain)?);
@@ -188,16 +189,7 @@ impl Bench<'_> {
         for _round in 0..self.options.rounds {
             into.clear()?;
             let start = Instant::now();
-            in_parts(all, |from, to| {
-                let scratch = self.cluster.scratch()?;
-                let mut batch = scratch.batch();
-                let mut parser = DocumentParser::new(into, JsonOptions::new());
-                for number in from..to {
-                    let put = parser.put(&mut batch, self.text(number).as_bytes(), "id");
-                    put.map_err(|refused| format!("a comment is refused: {refused:?}"))?;
-                }
-                Ok(scratch.commit(batch)?)
-            })?;
+            self.fill(into, all)?;
             ours.push(all as f64 / start.elapsed().as_secs_f64());
             self.raw.clear()?;
             let start = Instant::now();
@@ -216,6 +208,31 @@ impl Bench<'_> {
             raw.push(all as f64 / start.elapsed().as_secs_f64());
         }
         Ok(Row { name: name.into(), ours, raw, planned: None })
+    }
+
+    fn fill(&self, into: &Collection, count: u64) -> Result<()> {
+        in_parts(count, |from, to| {
+            let scratch = self.cluster.scratch()?;
+            let mut batch = scratch.batch();
+            let mut parser = DocumentParser::new(into, JsonOptions::new());
+            for number in from..to {
+                let put = parser.put(&mut batch, self.text(number).as_bytes(), "id");
+                put.map_err(|refused| format!("a comment is refused: {refused:?}"))?;
+            }
+            Ok(scratch.commit(batch)?)
+        })
+    }
+
+    /// Removes the documents that match a filter: a tenth of them all.
+    fn delete(&self, of: &Collection) -> Result<Row> {
+        let (count, mut ours) = (self.options.documents / 10, Vec::new());
+        for _round in 0..self.options.rounds {
+            self.fill(of, count)?;
+            let start = Instant::now();
+            let removed = of.delete_many("{}").run()?.modified;
+            ours.push(removed as f64 / start.elapsed().as_secs_f64());
+        }
+        Ok(Row { name: "delete by filter".into(), ours, raw: Vec::new(), planned: None })
     }
 
     fn get(&self, from: &Collection, callers: u64) -> Result<Row> {

@@ -4,8 +4,8 @@ use crate::support::{by_n, collection, fill, found, n_of, stored_key};
 use flagstone::internal::remote_of;
 use flagstone::query::Returning;
 use flagstone::remote::Row;
-use flagstone::{Document, Json, Patch, Space};
-use flagstone_cluster::mem::Mem;
+use flagstone::{Collection, Document, ErrorKind, Json, Patch, Patched, Space};
+use flagstone_cluster::mem::{Faults, Mem};
 use std::sync::Arc;
 
 /// The entries that it wrote came again behind those that it read.
@@ -88,4 +88,63 @@ fn each_document_is_inserted_by_one_process_and_replaces_none() {
         assert_eq!(n_of(&documents, key), Some(n));
         assert_eq!(found(&documents, &format!(r#"{{"n":{n}}}"#)), [key]);
     }
+}
+
+/// Each removal used to wait for the one before it.
+#[test]
+fn documents_are_removed_side_by_side_until_none_matches() {
+    const COUNT: u64 = 2_000;
+    let mem = Arc::new(Mem::new());
+    let (_cluster, documents) = collection(&mem);
+    fill(&documents, COUNT);
+    documents.create_index("by n", by_n()).unwrap();
+    let filter = format!(r#"{{"n":{{"$lt":{}}}}}"#, COUNT / 2);
+    let old = || documents.delete_many(filter.as_str()).sort("-n");
+    let (first, before) = (old().limit(37).run().unwrap(), documents.count().unwrap());
+    assert_eq!((first.matched, first.modified, before), (37, 37, COUNT - 37));
+    // The greatest are gone.
+    let last = COUNT / 2 - 37;
+    assert_eq!(n_of(&documents, COUNT / 2 - 1), None);
+    assert_eq!(n_of(&documents, last - 1), Some(last as i64 - 1));
+
+    mem.set_faults(Faults { unavailable: 150, ..Faults::default() });
+    let (mut removed, mut errors, mut after) = (37, 0, first.next);
+    loop {
+        let write = match &after {
+            Some(token) => old().after(token),
+            None => old(),
+        };
+        match write.returning(Returning::Old).run() {
+            Ok(done) => {
+                removed += done.documents.len() as u64;
+                break;
+            }
+            Err(stopped) => {
+                assert_eq!(stopped.error.kind(), ErrorKind::Unavailable, "{stopped}");
+                errors += 1;
+                removed += stopped.done.documents.len() as u64;
+                after = stopped.done.next.or(after);
+            }
+        }
+    }
+    mem.set_faults(Faults::default());
+    assert!(errors > 0);
+    assert_eq!((removed, documents.count().unwrap()), (COUNT / 2, COUNT / 2));
+    assert_eq!(documents.verify_indexes().unwrap().entries, COUNT / 2);
+
+    // What matches no more when its turn comes stays, and does not count.
+    let keep = |documents: Collection| {
+        let is_kept = |key: &u64| {
+            let keep = Patch::new().if_eq("n", *key as i64).set("n", -1);
+            documents.patch_if(*key, &keep).unwrap() == Patched::Changed
+        };
+        (COUNT / 2..COUNT).filter(is_kept).count() as u64
+    };
+    let (kept, done) = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| keep(collection(&mem).1));
+        let done = documents.delete_many(r#"{"n":{"$gte":0}}"#).run().unwrap();
+        (writer.join().unwrap(), done)
+    });
+    assert_eq!(documents.count().unwrap(), kept);
+    assert_eq!((done.matched, done.modified), (COUNT / 2 - kept, COUNT / 2 - kept));
 }

@@ -22,6 +22,7 @@ use flagstone_base::{Error, ErrorKind, Result, Slice};
 use flagstone_doc::{Direction, Document, Filter, Matcher, Projection, Value};
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::OnceLock;
 
 /// A write of all documents that match a filter, which begins when [`WriteMany::run`] is called.
 /// [`Collection::update_many`](crate::Collection::update_many) and
@@ -85,6 +86,9 @@ pub trait WriteIn {
 /// The most keys that a sort with a limit finds at once beyond the limit, in case that some
 /// documents match no more when their turn comes.
 const SPARE: u64 = 16;
+
+/// How many documents of a cluster are removed side by side: each waits for a majority of nodes.
+const SIDE_BY_SIDE: u64 = 16;
 
 /// How many documents a write by filter has changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -211,6 +215,8 @@ impl<'a> WriteMany<'a> {
     }
 
     /// Changes the documents that match, one by one, in the order of the sort or of their keys.
+    ///
+    /// In a cluster, 16 are removed side by side: after an error, some behind it may be gone, too.
     ///
     /// Documents that begin to match after the call may be missed. Those that match no more when
     /// their turn comes are left alone.
@@ -404,9 +410,26 @@ impl WriteRun<'_, '_> {
         let spec = Spec { after: self.last.clone(), limit, ..spec.clone() };
         // Nor does a scan of a cluster show one moment: what was changed may come once more.
         let remembers = most.is_some() || !source.is_of_one_moment() && spec.by_fields().is_some();
+        // What is removed can be tried again, also behind an error.
+        let is_wide = stored.remote().is_some() && matches!(self.many.action, Action::Delete);
         let mut rows = self.many.rows(&spec, &source)?;
-        let mut looked_at = 0;
+        let (mut looked_at, mut waiting) = (0, Vec::new());
         while rows.advance()? {
+            if is_wide && !is_one && self.left > 0 {
+                looked_at += 1;
+                if self.changed.contains(rows.key()) {
+                    continue;
+                }
+                let ((ties, sort_key), key) = (rows.position(), rows.key().to_vec());
+                waiting.push(PageToken { query, history, ties, sort_key, key });
+                if waiting.len() as u64 >= self.left.min(SIDE_BY_SIDE) {
+                    let removed = self.remove(std::mem::take(&mut waiting), remembers, matcher);
+                    if removed.is_err() {
+                        return Ok(removed);
+                    }
+                }
+                continue;
+            }
             if self.left == 0 {
                 self.done.next = self.last.clone();
                 self.is_over = true;
@@ -416,7 +439,7 @@ impl WriteRun<'_, '_> {
             if self.changed.contains(rows.key()) {
                 continue;
             }
-            match self.one(rows.key(), operand, matcher) {
+            match self.many.try_one(rows.key(), (operand, matcher), &mut self.done) {
                 Ok(true) => self.left -= 1,
                 Ok(false) => {}
                 Err(error) => return Ok(Err(error)),
@@ -432,35 +455,91 @@ impl WriteRun<'_, '_> {
                 self.last = Some(PageToken { query, history, ties, sort_key, key });
             }
         }
+        let removed = self.remove(waiting, remembers, matcher);
         self.is_over = self.left == 0 || most.is_none_or(|most| looked_at < most);
-        Ok(Ok(()))
+        Ok(removed)
     }
 
+    /// Removes documents side by side. After an error all of them were tried, and the last position
+    /// is before the first that was not removed.
+    fn remove(
+        &mut self,
+        documents: Vec<PageToken>,
+        remembers: bool,
+        matcher: Option<&Matcher>,
+    ) -> Result<()> {
+        let many = self.many;
+        let Some(remote) = many.stored.remote() else { return Ok(()) };
+        let removed: Vec<_> = documents.iter().map(|_| OnceLock::new()).collect();
+        remote.side_by_side(documents.len(), &|number| {
+            let mut done = Changed::default();
+            let matched = many.try_one(&documents[number].key, (&[], matcher), &mut done);
+            let _once = removed[number].set((done, matched));
+        });
+        let mut ended = Ok(());
+        for (place, removed) in documents.into_iter().zip(removed) {
+            let (done, matched) = removed.into_inner().unwrap_or_else(|| {
+                let error = Error::new(ErrorKind::Unavailable, "the removal was not tried");
+                (Changed::default(), Err(error))
+            });
+            self.done.add(done);
+            match matched {
+                Ok(matched) => {
+                    self.left -= u64::from(matched);
+                    if remembers {
+                        self.changed.insert(place.key.clone());
+                    }
+                    if ended.is_ok() {
+                        self.last = Some(place);
+                    }
+                }
+                Err(error) => ended = ended.and(Err(error)),
+            }
+        }
+        ended
+    }
+}
+
+impl WriteMany<'_> {
     /// Changes a document. Returns whether it did match.
-    fn one(&mut self, key: &[u8], operand: &[u8], matcher: Option<&Matcher>) -> Result<bool> {
-        let to = Destination::Database;
-        match self.many.change(to, key, (operand, matcher), &mut self.done) {
+    fn try_one(
+        &self,
+        key: &[u8],
+        (operand, matcher): (&[u8], Option<&Matcher>),
+        done: &mut Changed,
+    ) -> Result<bool> {
+        match self.change(Destination::Database, key, (operand, matcher), done) {
             Ok(matched) => Ok(matched),
             Err(error) => {
                 use ErrorKind::{ConditionFailed, Duplicate, InvalidInput};
                 let is_refusal = matches!(error.kind(), InvalidInput | ConditionFailed | Duplicate);
-                let key = decode::primary_key(&self.many.stored, key)?;
+                let key = decode::primary_key(&self.stored, key)?;
                 let error = error.context(format_args!("document {key}"));
-                if is_refusal && self.many.keeps_going {
+                if is_refusal && self.keeps_going {
                     // Where nothing can be written, the fault is not that of the document.
-                    match self.many.stored.remote() {
+                    match self.stored.remote() {
                         Some(remote) => remote.check_may_write()?,
-                        None => self.many.stored.keyspace()?.check_may_write()?,
+                        None => self.stored.keyspace()?.check_may_write()?,
                     }
-                    self.done.matched += 1;
-                    self.done.refused += 1;
-                    self.done.first_refusal.get_or_insert_with(|| error.to_string().into());
+                    done.matched += 1;
+                    done.refused += 1;
+                    done.first_refusal.get_or_insert_with(|| error.to_string().into());
                     Ok(true)
                 } else {
                     Err(error)
                 }
             }
         }
+    }
+}
+
+impl Changed {
+    fn add(&mut self, other: Self) {
+        self.matched += other.matched;
+        self.modified += other.modified;
+        self.refused += other.refused;
+        self.first_refusal = self.first_refusal.take().or(other.first_refusal);
+        self.documents.extend(other.documents);
     }
 }
 
