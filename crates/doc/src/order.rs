@@ -1,7 +1,7 @@
 //! The total order of values; equality and hash agree with it.
 //!
-//! null < false < true < numbers < text < bytes < datetime < uuid < array < map. Numbers of all
-//! types share one order: NaN, -infinity, finite numbers by value, infinity. Text and bytes
+//! null < false < true < numbers < text < bytes < ObjectId < datetime < uuid < array < map. Numbers
+//! of all types share one order: NaN, -infinity, finite numbers by value, infinity. Text and bytes
 //! compare as bytes. Arrays compare element by element; a prefix is less. Maps compare as their
 //! pairs sorted by key, but for timestamps of MongoDB: their seconds come before their increment.
 //! Maps with keys that are not text compare by their sort keys, because maps nested in keys would

@@ -1,6 +1,6 @@
 //! Compares values in the binary form: scalars without decoding them, numbers by their digits.
 
-use crate::depth::DEPTH_MAX;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::layout::{tag, unsigned};
 use crate::number::{Exact, NumberText};
 use crate::order::cmp_exact;
@@ -82,7 +82,7 @@ pub(crate) fn exact<'t>(number: &View<'t>, text: &'t mut NumberText) -> Result<E
 /// Returns whether two values are equal. Fields of maps may come in any order.
 pub(crate) fn same(a: &View<'_>, b: &View<'_>, depth: usize) -> Result<bool, Malformed> {
     if a.is_array() && b.is_array() || a.is_map() && b.is_map() {
-        let depth = depth.checked_sub(1).ok_or(a.malformed("nesting of at most 512 levels"))?;
+        let depth = depth.checked_sub(1).ok_or(a.malformed(TOO_DEEP))?;
         if a.len()? != b.len()? {
             return Ok(false);
         }

@@ -201,6 +201,7 @@ impl Engine {
     }
 
     /// All keyspaces that have an owner, in the order of the names of the owners.
+    #[cfg(test)]
     pub fn owned_keyspaces(&self) -> Vec<KeyspaceInfo> {
         let keyspaces = &self.parts().core.keyspaces;
         let sets = keyspaces.all_by_name().into_iter().map(|owner| owner.owned_set());
@@ -233,17 +234,16 @@ impl Engine {
         set_note(self.parts(), owned, note)
     }
 
-    /// Makes the writes of `batch` visible together. The ticket waits until they are durable. With
-    /// `wait` the call waits while writers are stopped.
+    /// Makes the writes of `batch` visible together. The ticket waits until they are durable.
     ///
     /// # Errors
-    /// Busy without `wait`; Conflict, InvalidInput, OutOfSpace, Io, Poisoned, Closed: then none of
-    /// the writes has happened.
-    pub fn start(&self, batch: &Batch, durability: Durability, wait: bool) -> Result<Ticket> {
-        self.start_large(batch, &mut None, durability, Wait::when(wait))
+    /// Busy if it would have to wait and may not; Conflict, InvalidInput, OutOfSpace, Io, Poisoned,
+    /// Closed: then none of the writes has happened.
+    pub fn start(&self, batch: &Batch, durability: Durability, wait: Wait) -> Result<Ticket> {
+        self.start_large(batch, &mut None, durability, wait)
     }
 
-    /// Like [`Engine::start`] with `wait`. The log shares the payload of a large batch; nothing
+    /// Like [`Engine::start`], and may wait. The log shares the payload of a large batch; nothing
     /// else holds it when this returns. `batch` is whole again after a Conflict, and after no other
     /// result.
     ///

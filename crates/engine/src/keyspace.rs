@@ -283,11 +283,6 @@ impl Keyspace {
         Scan::new(&self.core, range, Pin::new(&self.handle))
     }
 
-    /// Scans all entries, one partition after another.
-    pub fn scan_unordered(&self) -> Scan {
-        Scan::new(&self.core, KeyRange::ALL, Pin::new(&self.handle)).unordered()
-    }
-
     /// Puts, deletes or merges `key`.
     ///
     /// # Errors

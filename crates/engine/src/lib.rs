@@ -133,6 +133,7 @@ pub use owned::{OwnedCreated, WantedOwned};
 pub use read::{Scan, Snapshot, StoredPut, TryGet};
 pub use repair::{Loss, Repair, RepairReport};
 pub use scratch::{QueryMemory, Scratch, ScratchFile};
+pub use stall::Wait;
 pub use stats::{
     CacheReport, ChangesReport, KeyspaceInfo, KeyspaceStats, LevelReport, ScrubReport, Stats,
     VerifyReport,

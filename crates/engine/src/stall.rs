@@ -34,15 +34,11 @@ const L0_RUNS_FREE: usize = 24;
 
 /// Whether a write may wait: for memory, for compactions or for an ingest. If not, it returns Busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wait {
+pub enum Wait {
+    /// It waits.
     Yes,
+    /// It returns Busy.
     No,
-}
-
-impl Wait {
-    pub(crate) const fn when(may_wait: bool) -> Self {
-        if may_wait { Self::Yes } else { Self::No }
-    }
 }
 
 /// What a writer must do.

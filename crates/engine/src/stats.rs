@@ -138,8 +138,8 @@ pub struct Stats {
     /// than new ones would: tables keep what was overwritten since. ZERO if there is none.
     pub oldest_snapshot_age: Duration,
     /// The bytes that sorts, groups and pipelines hold, beyond the first 64 KiB of each: all
-    /// together at most a quarter of the memory budget, and 16 MiB. The rest goes to temporary
-    /// files.
+    /// together at most a quarter of the memory budget, or 16 MiB if that is more. The rest goes to
+    /// temporary files.
     pub query_bytes: u64,
     /// The number of descriptors that open tables hold.
     pub files_open: usize,

@@ -7,7 +7,9 @@ use crate::content::{
 };
 use crate::event::Listener;
 use crate::fold::{AddI64, Append, Fold};
-use crate::{Batch, Config, Durability, Engine, Environment, Keyspace, KeyspaceOptions, Options};
+use crate::{
+    Batch, Config, Durability, Engine, Environment, Keyspace, KeyspaceOptions, Options, Wait,
+};
 use flagstone_base::{Error, Result};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -234,7 +236,7 @@ impl Engine {
     }
 
     pub(crate) fn commit_with(&self, batch: Batch, durability: Durability) -> Result<()> {
-        self.start(&batch, durability, true)?.wait()
+        self.start(&batch, durability, Wait::Yes)?.wait()
     }
 
     pub(crate) fn compact(&self) -> Result<()> {

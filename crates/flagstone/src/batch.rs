@@ -16,8 +16,8 @@ use flagstone_engine::{Durability, Expect};
 /// All methods take a [`Space`]: a [`Keyspace`](crate::Keyspace), a [`Typed`](crate::Typed)
 /// keyspace or a [`Collection`].
 ///
-/// A batch takes at most a quarter of the memory budget, and 1 GiB, conditions included. It writes
-/// nothing and checks no condition before it is committed.
+/// A batch takes at most a quarter of the memory budget, never over 1 GiB, conditions included. It
+/// writes nothing and checks no condition before it is committed.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -85,7 +85,6 @@ impl Batch {
         self
     }
 
-    /// Returns the durability of the batch in a database that has `usual`.
     /// Refuses documents of a cluster where a commit does not wait.
     pub(crate) fn check_is_here(&self) -> Result<()> {
         match &self.remote {
@@ -94,6 +93,7 @@ impl Batch {
         }
     }
 
+    /// Returns the durability of the batch in a database that has `usual`.
     pub(crate) const fn durability_or(&self, usual: Durability) -> Durability {
         match self.durability {
             Some(durability) => durability,

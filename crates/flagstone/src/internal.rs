@@ -108,7 +108,7 @@ pub fn put_in(
     RemoteBatch::put(&mut batch.remote, remote, &key, row)
 }
 
-/// The same for a document whose key must have none: else the commit returns Conflict.
+/// As [`put_in`], but the commit returns Conflict if the key exists.
 ///
 /// # Errors
 /// As [`Batch::put`].

@@ -63,7 +63,7 @@ impl<K: KeyCodec, V, C: Codec<V>> Typed<K, V, C> {
 
     /// Returns the keyspace of bytes in which the entries are stored, for what typed keyspaces
     /// lack: [`Keyspace::merge`] and [`Keyspace::look`]. [`Typed::key_bytes`] returns its keys.
-    /// Bytes written here that the codecs did not encode are reported as Corruption when they are
+    /// Bytes written there that the codecs did not encode are reported as Corruption when they are
     /// read.
     ///
     /// ```

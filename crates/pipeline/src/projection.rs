@@ -210,19 +210,16 @@ impl Reading {
 
     /// Notes that fields are kept, or removed.
     fn decide(&mut self, path: &str, is_kept: bool) -> Result<()> {
-        match *self.is_inclusion.get_or_insert(is_kept) {
-            is_inclusion if is_inclusion == is_kept => Ok(()),
-            true => refused(
-                REMOVED_AMONG_KEPT,
-                path,
-                "expected fields to keep alone, found one to remove",
-            ),
-            false => refused(
-                KEPT_AMONG_REMOVED,
-                path,
-                "expected fields to remove alone, found one to keep",
-            ),
+        let is_inclusion = *self.is_inclusion.get_or_insert(is_kept);
+        if is_inclusion == is_kept {
+            return Ok(());
         }
+        let (code, expected) = if is_inclusion {
+            (REMOVED_AMONG_KEPT, "expected fields to keep alone, found one to remove")
+        } else {
+            (KEPT_AMONG_REMOVED, "expected fields to remove alone, found one to keep")
+        };
+        refused(code, path, expected)
     }
 
     fn whole(&mut self, path: &str, is_kept: bool) -> Result<()> {

@@ -8,7 +8,7 @@ use scylla::errors::{
 use scylla::frame::types::Consistency;
 
 /// What to do when nodes do not answer.
-const LOOK: &str = ". Are enough of its nodes up? nodetool status shows them: try again then";
+const LOOK: &str = ". Check with nodetool status that enough nodes are up, then try again";
 
 /// What to do when a read meets too many tombstones.
 const TOMBSTONES: &str = ". Removed documents leave tombstones until gc_grace_seconds are over: \
@@ -16,8 +16,8 @@ const TOMBSTONES: &str = ". Removed documents leave tombstones until gc_grace_se
                           rebalance";
 
 /// What Cassandra must allow.
-const CONDITIONAL: &str = ". flagstone changes rows by conditional updates (lightweight \
-                           transactions) alone: the cluster must allow them";
+const CONDITIONAL: &str = ". flagstone writes rows only by lightweight transactions: the cluster \
+                           must allow them";
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

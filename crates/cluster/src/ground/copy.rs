@@ -11,7 +11,7 @@
 //! applied has read the old rows after all copies before it were applied. So no row ever goes back,
 //! and none that was removed comes again.
 
-use super::core::{Ground, View, no_answer, place};
+use super::core::{Ground, View, no_answer, place, set_epoch};
 use super::entries::Entries;
 use crate::backoff::Backoff;
 use crate::catalog::{Generation, Note};
@@ -86,23 +86,11 @@ impl<'g> Copy<'g> {
     /// Sets the epochs of the new buckets.
     pub(super) fn found(&self) -> Result<()> {
         side_by_side(self.to.partitions().collect(), |partition| {
-            let mut backoff = Backoff::of(TRIES);
-            loop {
-                let set = super::core::epoch_of(&*self.ground.store, partition);
-                let set = set.and_then(|epoch| match epoch {
-                    None => self.ground.store.set_epoch(partition, None, self.epoch).map(|_| false),
-                    Some(_) => Ok(true),
-                });
-                match set {
-                    Ok(true) => return Ok(()),
-                    Ok(false) => {}
-                    Err(error) if error.kind() == ErrorKind::Unknown => {}
-                    Err(error) => return Err(error),
-                }
-                if !backoff.again() {
-                    return Err(self.disturbed(partition));
-                }
+            let is_set = |epoch: Option<i32>| epoch.is_some();
+            if set_epoch(&*self.ground.store, partition, self.epoch, is_set)? {
+                return Ok(());
             }
+            Err(self.disturbed(partition))
         })
     }
 

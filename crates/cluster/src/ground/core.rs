@@ -1,5 +1,6 @@
 //! The store of a collection, and what is known of its note.
 
+use crate::backoff::Backoff;
 use crate::catalog::{self, Generation, Note, State};
 use crate::sizes::Sizes;
 use crate::store::{
@@ -10,6 +11,9 @@ use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
 use flagstone_env::Clock;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
+
+/// How often an epoch is tried to be set.
+const TRIES: u32 = 100;
 
 /// A note of a collection, decoded. Never changes: a newer one replaces it.
 pub(crate) struct View {
@@ -206,6 +210,35 @@ pub(super) fn epoch_of(store: &dyn Store, partition: Partition) -> Result<Option
     let (keys, freshness) = (Vec::new(), Freshness::Serial);
     let mut read = store.rows(&[RowsRequest { partition, keys, freshness }]);
     Ok(read.pop().ok_or_else(no_answer)??.epoch)
+}
+
+/// Sets the epoch of a partition, unless it `is_done` as it is. Returns false if others change it
+/// again and again.
+pub(super) fn set_epoch(
+    store: &dyn Store,
+    partition: Partition,
+    epoch: i32,
+    is_done: impl Fn(Option<i32>) -> bool,
+) -> Result<bool> {
+    let mut backoff = Backoff::of(TRIES);
+    loop {
+        // Read until it is found: an answer may be lost.
+        let set = epoch_of(store, partition).and_then(|found| {
+            if is_done(found) {
+                return Ok(true);
+            }
+            store.set_epoch(partition, found, epoch).map(|_outcome| false)
+        });
+        match set {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(error) if error.kind() == ErrorKind::Unknown => {}
+            Err(error) => return Err(error),
+        }
+        if !backoff.again() {
+            return Ok(false);
+        }
+    }
 }
 
 /// The error of a store that answers fewer requests than it got.

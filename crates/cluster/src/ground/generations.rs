@@ -1,8 +1,7 @@
 //! How the generations of a collection end.
 
 use super::copy::Copy;
-use super::core::{Ground, View, epoch_of, place};
-use crate::backoff::Backoff;
+use super::core::{Ground, View, place, set_epoch};
 use crate::catalog::{Generation, Replaced, State, next_number};
 use crate::side_by_side::side_by_side;
 use crate::store::{Freshness, Store};
@@ -13,8 +12,6 @@ use std::time::Duration;
 
 /// The epoch that no batch expects.
 const FENCE: i32 = -1;
-/// How often a fence is tried to be set.
-const TRIES: u32 = 100;
 /// A writer reads the note again when its last reading is this old.
 const LOOK_AGE: Duration = Duration::from_secs(5);
 
@@ -162,23 +159,11 @@ pub(crate) fn drop_rows(store: &dyn Store, name: &str, generation: Replaced) -> 
 /// Sets a fence in each bucket: no batch is applied there any more.
 fn fence(store: &dyn Store, name: &str, generation: Replaced) -> Result<()> {
     side_by_side(generation.partitions().collect(), |partition| {
-        let mut backoff = Backoff::of(TRIES);
-        loop {
-            let set = epoch_of(store, partition).and_then(|epoch| match epoch {
-                Some(FENCE) => Ok(true),
-                other => store.set_epoch(partition, other, FENCE).map(|_outcome| false),
-            });
-            match set {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(error) if error.kind() == ErrorKind::Unknown => {}
-                Err(error) => return Err(error),
-            }
-            if !backoff.again() {
-                let place = place(name, partition);
-                let text = format!("the fence of {place} could not be set: try again");
-                return Err(Error::new(ErrorKind::Unavailable, text));
-            }
+        if set_epoch(store, partition, FENCE, |epoch| epoch == Some(FENCE))? {
+            return Ok(());
         }
+        let place = place(name, partition);
+        let text = format!("the fence of {place} could not be set: try again");
+        Err(Error::new(ErrorKind::Unavailable, text))
     })
 }

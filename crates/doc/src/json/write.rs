@@ -6,7 +6,7 @@
 
 use super::extended::{put_date, put_not_finite};
 use crate::datetime::DateTime;
-use crate::depth::DEPTH_MAX;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::layout::{tag, unsigned};
 use crate::map::Map;
 use crate::number::float_text;
@@ -156,7 +156,7 @@ fn put_constant(text: &[u8; 8], out: &mut Vec<u8>) {
 fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
     let (tag, payload) = view.raw_scalar();
     match tag {
-        tag::ARRAY_4 => put_items(view, depth, out)?,
+        tag::ARRAY_4 => put_items(view, depth, out, put_view)?,
         tag::MAP_4 => put_fields(view, depth, out)?,
         tag::U64 => put_u64(unsigned(payload), out),
         tag::FLOAT => put_float(f64::from_bits(unsigned(payload)), out),
@@ -182,19 +182,25 @@ fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Mal
     Ok(())
 }
 
-fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
+/// Appends an array; `put` appends its items, which may be so deep.
+pub(super) fn put_items(
+    view: &View<'_>,
+    depth: usize,
+    out: &mut Vec<u8>,
+    put: impl Fn(&View<'_>, usize, &mut Vec<u8>) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    let depth = depth.checked_sub(1).ok_or(view.malformed(TOO_DEEP))?;
     out.push(b'[');
     for (i, item) in view.items()?.enumerate() {
         put_comma(i, out);
-        put_view(&item?, depth, out)?;
+        put(&item?, depth, out)?;
     }
     out.push(b']');
     Ok(())
 }
 
 fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
+    let depth = depth.checked_sub(1).ok_or(view.malformed(TOO_DEEP))?;
     let start = out.len();
     match view.known_names()? {
         Some((body, names)) => {

@@ -4,9 +4,10 @@
 use super::extended::{is_form, needs_literal, put_binary, put_date, put_object_id, put_uuid};
 use super::options::JsonMode;
 use super::write::{
-    append_json, append_json_bytes, append_value_json, check_utf8, put_comma, put_map, put_pairs,
+    append_json, append_json_bytes, append_value_json, check_utf8, put_comma, put_items, put_map,
+    put_pairs,
 };
-use crate::depth::DEPTH_MAX;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::print::put_key;
 use crate::value::Value;
 use crate::view::{FieldKey, View};
@@ -65,7 +66,7 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malf
     if view.is_map() {
         put_fields(view, depth, out)?;
     } else if view.is_array() {
-        put_items(view, depth, out)?;
+        put_items(view, depth, out, put_view)?;
     } else if let Some(time) = view.as_datetime() {
         put_date(time, out);
     } else if let Some(bytes) = view.as_bytes() {
@@ -80,19 +81,8 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malf
     Ok(())
 }
 
-fn put_items(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
-    out.push(b'[');
-    for (i, item) in view.items()?.enumerate() {
-        put_comma(i, out);
-        put_view(&item?, depth, out)?;
-    }
-    out.push(b']');
-    Ok(())
-}
-
 fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let depth = depth.checked_sub(1).ok_or(view.malformed("nesting of at most 512 levels"))?;
+    let depth = depth.checked_sub(1).ok_or(view.malformed(TOO_DEEP))?;
     let is_literal = is_literal(view)?;
     if is_literal {
         out.extend_from_slice(LITERAL_START);

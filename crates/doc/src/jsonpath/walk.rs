@@ -11,7 +11,7 @@
 
 use super::children::{self, Child, Children};
 use super::model::{Filter, Query, Segment, Selector};
-use crate::depth::DEPTH_MAX;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::view::{Body, View};
 use flagstone_base::Malformed;
 use std::collections::HashMap;
@@ -184,7 +184,7 @@ impl<'q, 'a> QueryWalk<'q, 'a> {
             return Ok(());
         }
         if self.frames.len() == DEPTH_MAX {
-            return Err(value.malformed("nesting of at most 512 levels"));
+            return Err(value.malformed(TOO_DEEP));
         }
         self.frames.push(Frame {
             body: Body::open(value)?,

@@ -3,7 +3,7 @@
 use super::encode::Direction;
 use super::{kind, number};
 use crate::datetime::DateTime;
-use crate::depth::DEPTH_MAX;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::map::Map;
 use crate::object_id::ObjectId;
 use crate::value::Value;
@@ -97,7 +97,7 @@ fn get(decoder: &mut Decoder<'_>, depth: usize, zeros: &mut u64) -> Result<Value
     let start = decoder.position();
     let class = decoder.u8(WHAT)?;
     if depth == 0 && matches!(class, kind::ARRAY | kind::MAP) {
-        return Err(Malformed { at: start, expected: "nesting of at most 512 levels" });
+        return Err(Malformed { at: start, expected: TOO_DEEP });
     }
     let inside = depth.saturating_sub(1);
     Ok(match class {

@@ -6,7 +6,7 @@ use super::number::{self, Integer};
 use super::parts::{Bytes, EnumOf, FieldsOf, ItemsOf};
 use super::private::{self, WRAPS_MAX};
 use super::special::{Buffered, Special};
-use crate::depth::DEPTH_MAX;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::number::Width;
 use crate::uuid::UuidText;
 use crate::view::{StoredNumber, View};
@@ -92,7 +92,7 @@ impl<'de> Reader<'de> {
     /// Returns the depth of the values inside this array or map.
     fn inner(&self) -> Result<usize, FailureAtPath> {
         if self.depth == DEPTH_MAX {
-            return Err(self.view.malformed("nesting of at most 512 levels").into());
+            return Err(self.view.malformed(TOO_DEEP).into());
         }
         Ok(self.depth + 1)
     }

@@ -3,7 +3,7 @@
 use super::body::Body;
 use super::container::FieldKey;
 use super::view::View;
-use crate::depth::DEPTH_MAX;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::layout::form as forms;
 use crate::names::Names;
 use crate::number::NumberLiteral;
@@ -43,7 +43,7 @@ fn check(view: &View<'_>, depth: usize) -> Result<(), Malformed> {
         return Ok(());
     }
     if depth == 0 {
-        return Err(view.malformed("nesting of at most 512 levels"));
+        return Err(view.malformed(TOO_DEEP));
     }
     let body = Body::open(view)?;
     body.check_names()?;

@@ -3,7 +3,7 @@
 use super::body::{Body, ValueOffset};
 use super::view::View;
 use crate::datetime::DateTime;
-use crate::depth::DEPTH_MAX;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::field_name::{FieldName, without_root};
 use crate::layout::{form, signed, tag};
 use crate::map::Map;
@@ -232,7 +232,7 @@ impl<'a> View<'a> {
         }
         let is_container = matches!(self.tag, tag::ARRAY_4 | tag::MAP_4);
         if is_container && depth == 0 {
-            return Err(self.malformed("nesting of at most 512 levels"));
+            return Err(self.malformed(TOO_DEEP));
         }
         Ok(match self.tag {
             tag::NULL => Value::Null,

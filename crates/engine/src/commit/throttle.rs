@@ -280,7 +280,7 @@ mod tests {
     fn refusal(db: &Engine, kv: &Keyspace, bytes: usize) -> ErrorKind {
         let mut batch = Batch::default();
         batch.put(kv, "key", vec![3; bytes]).unwrap();
-        let tried = db.start(&batch, Durability::Buffered, false).err().unwrap().kind();
+        let tried = db.start(&batch, Durability::Buffered, Wait::No).err().unwrap().kind();
         let started = match db.try_start(&batch, Durability::Buffered) {
             Ok(TryCommit::RetryAfter(_)) => ErrorKind::Busy,
             Ok(TryCommit::Started { .. }) => panic!("there is no room"),

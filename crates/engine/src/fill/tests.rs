@@ -3,7 +3,7 @@
 use super::*;
 use crate::hold::tests::{Plan, all, check, commit, entry, index, open, restarted};
 use crate::stories::world::World;
-use crate::{Batch, Effect, Engine, ErrorKind, Keyspace};
+use crate::{Batch, Effect, Engine, ErrorKind, Keyspace, Wait};
 use flagstone_base::Moment;
 use flagstone_base::key::KeyRange;
 use flagstone_env::{Effect as DiskEffect, Executor, Failure, Fault, Lane, Progress, SeededRandom};
@@ -118,7 +118,7 @@ fn a_filled_index_agrees_with_its_documents_whatever_is_written_meanwhile() {
 fn put(db: &Engine, owned: &Keyspace, key: &str, value: &str) {
     let mut batch = Batch::default();
     batch.put(owned, key, value).unwrap();
-    db.start(&batch, db.options().durability, true).unwrap().wait().unwrap();
+    db.start(&batch, db.options().durability, Wait::Yes).unwrap().wait().unwrap();
 }
 
 /// Without the floor the newer entries went down, and the ingested table above them hid them; or

@@ -29,7 +29,7 @@ impl Drop for HeldTrees<'_> {
 mod tests {
     use super::*;
     use crate::testing;
-    use crate::{Batch, Durability, ErrorKind, Expect, TryCommit};
+    use crate::{Batch, Durability, ErrorKind, Expect, TryCommit, Wait};
 
     #[test]
     fn writers_of_held_trees_wait_or_are_told_to_and_others_go_on() {
@@ -41,7 +41,7 @@ mod tests {
         let history = &kv.handle().parts().core.history;
         let held = HeldTrees::new(history, kv.core().trees());
         other.put("a", "1").unwrap();
-        let Err(error) = db.start(&batch, Durability::Buffered, false) else { panic!() };
+        let Err(error) = db.start(&batch, Durability::Buffered, Wait::No) else { panic!() };
         assert_eq!(error.kind(), ErrorKind::Busy);
         let started = db.try_start(&batch, Durability::Buffered).unwrap();
         assert!(matches!(started, TryCommit::RetryAfter(_)));
@@ -52,7 +52,7 @@ mod tests {
             writer.join().unwrap().unwrap();
         });
         assert_eq!(kv.count().unwrap(), 1);
-        assert!(db.start(&batch, Durability::Buffered, false).is_ok());
+        assert!(db.start(&batch, Durability::Buffered, Wait::No).is_ok());
     }
 
     /// It waited at the gate of the keyspace for the flush at the end of an ingest.
@@ -74,7 +74,7 @@ mod tests {
         // One that is completed under its locks, as those of indexed collections are, waited.
         let mut held = Batch::default();
         held.put(&kv, b"b", b"1").unwrap();
-        let done = db.hold(held).wait(false).commit(|_held| Ok(()));
+        let done = db.hold(held).wait(Wait::No).commit(|_held| Ok(()));
         assert_eq!(done.map(drop).unwrap_err().kind(), ErrorKind::Busy);
         drop(gate);
         for batch in [&conditional, &emptying] {

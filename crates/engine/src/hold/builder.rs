@@ -69,10 +69,10 @@ impl<'a> Hold<'a> {
         self
     }
 
-    /// Sets whether the commit waits while writers are stopped. The default is true.
+    /// Sets whether the commit waits while writers are stopped. The default is to wait.
     #[must_use]
-    pub const fn wait(mut self, wait: bool) -> Self {
-        self.wait = Wait::when(wait);
+    pub const fn wait(mut self, wait: Wait) -> Self {
+        self.wait = wait;
         self
     }
 

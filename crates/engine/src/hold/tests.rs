@@ -3,6 +3,7 @@
 use super::*;
 use crate::content::KeyspaceContent;
 use crate::history::HeldTrees;
+use crate::stall::Wait;
 use crate::stories::world::World;
 use crate::testing::Builder;
 use crate::{
@@ -119,17 +120,17 @@ fn a_batch_that_must_not_wait_is_busy_while_an_index_is_held() {
     let (db, kv) = open(&world);
     let by_value = index(&db, &kv, "by value");
     let parts = kv.handle().parts();
-    let put = |wait| {
+    let put = |wait: Wait| {
         let mut batch = Batch::default();
         batch.put(&kv, "a", "1").unwrap();
         db.hold(batch).wait(wait).commit(keep).map(drop)
     };
     let held = HeldTrees::new(&parts.core.history, by_value.core().trees());
-    assert_eq!(put(false).unwrap_err().kind(), ErrorKind::Busy);
+    assert_eq!(put(Wait::No).unwrap_err().kind(), ErrorKind::Busy);
     drop(held);
     assert!(!parts.commits.stripes.is_any_held());
     assert_eq!(kv.get("a").unwrap(), None);
-    put(true).unwrap();
+    put(Wait::Yes).unwrap();
     check(&kv, &[by_value]);
 }
 

@@ -2,7 +2,7 @@
 
 use super::world::{World, keyspace};
 use crate::background::{schedule, seal_all};
-use crate::{Batch, Durability, ErrorKind, Event, Ticket};
+use crate::{Batch, Durability, ErrorKind, Event, Ticket, Wait};
 use flagstone_env::names::FileKind;
 use flagstone_env::{Effect, Failure, Fault, Lane, Op, Random, SeededRandom};
 use std::sync::Arc;
@@ -155,7 +155,7 @@ fn writers_that_wait_for_compactions_learn_why_these_fail() {
         let mut batch = Batch::default();
         batch.put(&kv, "a", "x").unwrap();
         batch.put(&kv, "z", runs.to_be_bytes()).unwrap();
-        if db.start(&batch, Durability::Buffered, false).and_then(Ticket::wait).is_err() {
+        if db.start(&batch, Durability::Buffered, Wait::No).and_then(Ticket::wait).is_err() {
             break;
         }
         seal_all(upkeep);

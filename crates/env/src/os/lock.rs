@@ -91,7 +91,7 @@ fn try_lock(place: &Place<'_>, mode: LockMode) -> Result<Option<OsLock>> {
     let stat = fstat(&locked.file).map_err(|errno| place.error("examine", errno))?;
     let is_file = locked.file.metadata().map_err(failed("examine", place.path))?.is_file();
     if !is_file {
-        let text = format!("{}: expected a file, which is locked", place.path.display());
+        let text = format!("{}: expected a regular file to lock", place.path.display());
         return Err(Error::invalid(text));
     }
     let id = FileId::of(&stat);

@@ -30,7 +30,7 @@ pub(super) fn lock(path: &Path, mode: LockMode) -> Result<Box<dyn DiskLock>> {
     options.read(true).write(is_exclusive).create(is_exclusive).truncate(false);
     let file = options.open(path).map_err(failed("open", path))?;
     if !file.metadata().map_err(failed("examine", path))?.is_file() {
-        let text = format!("{}: expected a file, which is locked", path.display());
+        let text = format!("{}: expected a regular file to lock", path.display());
         return Err(Error::invalid(text));
     }
     match if is_exclusive { file.try_lock() } else { file.try_lock_shared() } {

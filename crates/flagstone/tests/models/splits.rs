@@ -4,7 +4,7 @@
 use crate::explore::explore;
 use crate::holds::opened_with;
 use flagstone::internal::env::sync::shuttle::thread;
-use flagstone_engine::{Batch, Durability, Engine, Keyspace, Routing};
+use flagstone_engine::{Batch, Durability, Engine, Keyspace, Routing, Wait};
 use flagstone_testkit::World;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ fn write(db: &Engine, kv: &Keyspace, numbers: std::ops::RangeInclusive<u8>) {
     for n in numbers {
         let mut batch = Batch::default();
         KEYS.iter().for_each(|key| batch.put(kv, key, [n]).unwrap());
-        db.start(&batch, Durability::Buffered, true).unwrap().wait().unwrap();
+        db.start(&batch, Durability::Buffered, Wait::Yes).unwrap().wait().unwrap();
     }
 }
 

@@ -237,28 +237,7 @@ impl<'a, H: Handler> Requests<'a, H> {
             Ok(waits) => waits,
             Err(bad) => return Err(self.malformed(&bad)),
         };
-        let path = head.target.split('?').next().unwrap_or_default();
-        // Who asks whether the server lives gives it any name.
-        let admitted = match path {
-            "/healthz" | "/readyz" => Ok(()),
-            _ => check_hosts(head, &shared.http_hosts, handler.admits_remote()),
-        };
-        if admitted.is_err() {
-            shared.counters.http_foreign.add();
-        }
-        let admitted = admitted.and_then(|()| {
-            let decide = || handler.admit(client, head);
-            // What the client is was not settled.
-            let decided = catch_unwind(AssertUnwindSafe(decide));
-            let decided = decided.unwrap_or_else(|_panic| Err(panicked()));
-            match (handler.failed_login(client), decided.as_ref().map_err(|no| no.status)) {
-                (Some(user), _) => shared.note_failed_login(self.connection, self.peer, user),
-                (None, Err(status)) => self.count_refusal(status),
-                (None, Ok(_)) => {}
-            }
-            decided
-        });
-        let takes = match admitted {
+        let takes = match self.admitted(client, head) {
             Ok(takes) => takes,
             Err(response) => {
                 // The body is not read.
@@ -328,6 +307,27 @@ impl<'a, H: Handler> Requests<'a, H> {
             shared.note_slow(self.connection, took, about.map(|about| *about));
         }
         done
+    }
+
+    /// Returns what is to be read of the body; the answer, if the request is refused by its head.
+    fn admitted(&self, client: &mut H::Client, head: &Head) -> Result<Takes, Response<'static>> {
+        let (handler, shared) = (self.handler, self.shared);
+        let path = head.target.split('?').next().unwrap_or_default();
+        // Who asks whether the server lives gives it any name.
+        if !matches!(path, "/healthz" | "/readyz") {
+            check_hosts(head, &shared.http_hosts, handler.admits_remote())
+                .inspect_err(|_| shared.counters.http_foreign.add())?;
+        }
+        let decide = || handler.admit(client, head);
+        // What the client is was not settled.
+        let decided = catch_unwind(AssertUnwindSafe(decide));
+        let decided = decided.unwrap_or_else(|_panic| Err(panicked()));
+        match (handler.failed_login(client), decided.as_ref().map_err(|no| no.status)) {
+            (Some(user), _) => shared.note_failed_login(self.connection, self.peer, user),
+            (None, Err(status)) => self.count_refusal(status),
+            (None, Ok(_)) => {}
+        }
+        decided
     }
 
     /// Counts a request that was refused for who sends it.

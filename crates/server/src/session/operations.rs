@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The most collections whose use is counted: clients name them as they like.
 const COLLECTIONS_MAX: usize = 10_000;
-/// As what a message is listed that is not there yet.
+/// The name under which a message that has not arrived is listed.
 pub(crate) const MESSAGE: &str = "message";
 /// The longest name of an application that is kept.
 const APPLICATION_BYTES_MAX: usize = 128;

@@ -166,7 +166,7 @@ mod tests {
             let large = |mib| admission.admit(mib * MIB, Wait::Yes, Trees::new).unwrap();
             let others = (large(4), large(3));
             let batch = merges(&kv, 0..8);
-            let refused = db.start(&batch, Durability::Buffered, false).err();
+            let refused = db.start(&batch, Durability::Buffered, Wait::No).err();
             assert_eq!(refused.map(|error| error.kind()), Some(ErrorKind::Busy));
             assert_eq!(counted(), 7 * MIB);
             let waits = scope.spawn(|| db.commit(merges(&kv, 0..8)));
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn values_for_which_there_is_room_do_not_wait() {
         let (db, kv) = open(6);
-        let started = db.start(&merges(&kv, 0..6), Durability::Buffered, false);
+        let started = db.start(&merges(&kv, 0..6), Durability::Buffered, Wait::No);
         started.unwrap().wait().unwrap();
         assert_eq!(db.stats().stalls, 0);
         assert_eq!(len(&kv, 5), VALUE + 1);

@@ -9,7 +9,7 @@ use crate::index::{Definition, IndexState};
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{
     Batch, Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, StoredPut,
-    Ticket, TryCommit,
+    Ticket, TryCommit, Wait,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,15 +31,17 @@ const STEP_BYTES: u64 = 1 << 20;
 /// cannot hold; else as [`Engine::start`].
 pub(crate) fn start(engine: &Engine, mut batch: Batch, durability: Durability) -> Result<Ticket> {
     if is_prepared(&batch) {
-        return start_held(engine, batch, durability, true);
+        return start_held(engine, batch, durability, Wait::Yes);
     }
     let started = if batch.bytes() >= COPIED_MAX {
         engine.start_owned(&mut batch, durability)
     } else {
-        engine.start(&batch, durability, true)
+        engine.start(&batch, durability, Wait::Yes)
     };
     match started {
-        Err(error) if was_indexed(&batch, &error) => start_held(engine, batch, durability, true),
+        Err(error) if was_indexed(&batch, &error) => {
+            start_held(engine, batch, durability, Wait::Yes)
+        }
         started => started,
     }
 }
@@ -70,14 +72,14 @@ pub(crate) fn try_start(
             started => return started,
         }
     }
-    match start_held(engine, batch.copied(), durability, false) {
+    match start_held(engine, batch.copied(), durability, Wait::No) {
         Ok(ticket) => Ok(TryCommit::Started { ticket, pause: Duration::ZERO }),
         Err(error) if error.kind() == ErrorKind::Busy => Ok(TryCommit::RetryAfter(BUSY_PAUSE)),
         Err(error) => Err(error),
     }
 }
 
-fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: bool) -> Result<Ticket> {
+fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: Wait) -> Result<Ticket> {
     let hold = engine.hold(batch).durability(durability).wait(wait);
     let hold = hold.resolve(&|owner, _key, operand| !is_blind(owner, operand));
     let commit = |held: &mut HeldBatch<'_>| IndexChanges::commit(held, &mut IndexChanges::add_held);
@@ -94,7 +96,7 @@ pub(in crate::collection) fn one(
 ) -> Result<()> {
     let (engine, mut batch) = (stored.engine(), Batch::default());
     push_dated(stored, &mut batch, key, (effect, value))?;
-    start_held(engine, batch, engine.options().durability, true)?.wait()
+    start_held(engine, batch, engine.options().durability, Wait::Yes)?.wait()
 }
 
 /// Reads the document of the encoded `key` and does what `decide` returns. Returns whether
@@ -291,7 +293,7 @@ fn remove_all(stored: &Stored, keys: &[Vec<u8>]) -> Result<()> {
     for key in keys {
         batch.delete(stored.keyspace()?, key)?;
     }
-    let removed = start_held(engine, batch, engine.options().durability, true);
+    let removed = start_held(engine, batch, engine.options().durability, Wait::Yes);
     match removed.and_then(|ticket| ticket.wait()) {
         Err(error) if error.kind() == ErrorKind::InvalidInput && keys.len() > 1 => {
             let (first, rest) = keys.split_at(keys.len() / 2);
