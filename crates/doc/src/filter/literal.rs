@@ -79,8 +79,8 @@ fn special(cursor: &mut Cursor<'_>, map: &Map) -> Result<Value, FilterError> {
             Err(_) => Err(cursor.refuse(NO_VALUE)),
         },
         (_, REFERENCE) => fields(cursor, map).map(Value::Map),
-        // What documents store as a map, such as a timestamp.
-        _ if StoredForm::has_name(map) => Ok(Value::Map(map.clone())),
+        // What documents store as a map, such as a timestamp, of values that have forms.
+        _ if StoredForm::has_name(map) => fields(cursor, map).map(Value::Map),
         _ => Err(cursor.refuse(NO_VALUE)),
     }
 }

@@ -9,6 +9,7 @@ use super::error::JsonError;
 use super::extended;
 use super::options::{JsonMode, JsonOptions, Surrogates};
 use super::text::unescape;
+use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::encode::{BuildError, Container, Duplicates, Encoder, NONE, forget_large, put_literal};
 use crate::layout::tag;
 use crate::names::Names;
@@ -46,7 +47,7 @@ impl JsonParser {
     /// Creates a parser that remembers no names yet. A `depth_max` above
     /// [`DEPTH_MAX`](crate::DEPTH_MAX) is lowered to it; [`JsonOptions::check`] refuses it instead.
     pub fn new(options: JsonOptions) -> Self {
-        let depth_max = options.depth_max.min(crate::DEPTH_MAX);
+        let depth_max = options.depth_max.min(DEPTH_MAX);
         let bytes_max = options.bytes_max.min(flagstone_base::key::VALUE_BYTES_MAX);
         let options = JsonOptions { depth_max, bytes_max, ..options };
         Self { options, encoder: Encoder::new(), scratch: Vec::new(), of_forms: None }
@@ -112,7 +113,15 @@ impl JsonParser {
     }
 }
 
-const TOO_DEEP: &str = "nesting of at most 128 levels, or of what depth_max allows";
+/// What is expected of a text that is nested deeper.
+const fn too_deep(depth_max: usize) -> &'static str {
+    match depth_max {
+        128 => "nesting of at most 128 levels (depth_max)",
+        256 => "nesting of at most 256 levels",
+        DEPTH_MAX => TOO_DEEP,
+        _ => "nesting of at most depth_max levels",
+    }
+}
 
 /// The document was refused; [`Run`] holds the position and reason.
 struct Stop;
@@ -305,7 +314,7 @@ impl ParseState<'_> {
 
     fn deeper(&mut self, at: usize, depth: usize) -> Result<(), Stop> {
         if depth > self.options.depth_max {
-            return self.refuse(at, TOO_DEEP);
+            return self.refuse(at, too_deep(self.options.depth_max));
         }
         Ok(())
     }
@@ -427,11 +436,11 @@ impl ParseState<'_> {
         let options = self.options.mode(JsonMode::Plain).depth_max(depth_max + 2);
         let end = end_of_map(self.json, at);
         let parser = self.of_forms.get_or_insert_with(|| Box::new(JsonParser::new(options)));
-        parser.options.depth_max = options.depth_max.min(crate::DEPTH_MAX);
+        parser.options.depth_max = options.depth_max.min(DEPTH_MAX);
         let parsed = parser.parse_value(&self.json[at..end]);
         match parsed.map(|value| extended::read(value, options.refuses_zeros)) {
             Ok(Ok(value)) if value.is_within_depth(depth_max) => Ok((end, value)),
-            Ok(Ok(_)) => self.refuse(at, TOO_DEEP),
+            Ok(Ok(_)) => self.refuse(at, too_deep(self.options.depth_max)),
             Ok(Err(extended::ALONE)) => self.refuse(at, extended::ALONE),
             Ok(Err(expected)) => {
                 let at = self.operand(at);

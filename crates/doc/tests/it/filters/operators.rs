@@ -373,6 +373,9 @@ const STAMP: &str = r#"{"a":{"$timestamp":{"t":1,"i":2}}}"#;
 const REGEX: &str = r#"{"a":{"$regularExpression":{"pattern":"x","options":"i"}}}"#;
 const CODE: &str = r#"{"a":{"$code":"f()"}}"#;
 const SCOPED: &str = r#"{"a":{"$code":"f()","$scope":{}}}"#;
+const DATED: &str = r#"{"a":{"$code":"f()","$scope":{"d":{"$date":"2020-01-01T00:00:00Z"}}}}"#;
+const POINTER: &str =
+    r#"{"a":{"$dbPointer":{"$ref":"b","$id":{"$oid":"56e1fc72e0c917e9c4714161"}}}}"#;
 const LEAST: &str = r#"{"a":{"$minKey":1}}"#;
 const OTHER_BINARY: &str = r#"{"a":{"$binary":{"base64":"AQI=","subType":"05"}}}"#;
 const BYTES: &str = r#"{"a":{"$binary":{"base64":"AQI=","subType":"00"}}}"#;
@@ -408,11 +411,13 @@ fn types_of_drivers_are_told_by_their_stored_forms() {
 
 #[test]
 fn values_that_documents_store_as_maps_are_found() {
+    // The forms inside of them were compared as maps.
     let equals = |document: &str| {
         let value = document.strip_prefix("{\"a\":").unwrap().strip_suffix('}').unwrap();
         format!(r#"{{"a":{{"$eq":{value}}}}}"#)
     };
-    let all = [STAMP, REGEX, CODE, SCOPED, LEAST, OTHER_BINARY, BYTES, UUID, OBJECT];
+    let all =
+        [STAMP, REGEX, CODE, SCOPED, DATED, POINTER, LEAST, OTHER_BINARY, BYTES, UUID, OBJECT];
     for one in all {
         let others: Vec<&str> = all.into_iter().filter(|other| *other != one).collect();
         check_forms(&equals(one), &[one], &others);
