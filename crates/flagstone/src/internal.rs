@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 /// The binary form of documents, for conversions from and to other formats.
 pub mod document {
+    pub use flagstone_doc::json::append_relaxed_json;
     pub use flagstone_doc::{
         DEPTH_MAX, Direction, DocumentWriter, Encoder, IndexKeys, JsonParser, Names, NumberType,
         Patcher, StoredNumber, accumulated, accumulated_both, base64, decimal, encoded,

@@ -6,6 +6,7 @@ use crate::args::CommandArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use flagstone::doc::{JsonMode, JsonOptions};
+use flagstone::internal::document::append_relaxed_json;
 use flagstone::{Document, Durability};
 use flagstone_server::command::ServiceOptions;
 
@@ -24,7 +25,9 @@ pub(super) fn run(args: &CommandArgs) -> Result<(), Failure> {
         here(args, &command)?
     };
     let mut output = Output::new();
-    output.line(&reply.to_json_as(JsonMode::Extended)?)?;
+    let mut text = Vec::new();
+    append_relaxed_json(&reply.root(), &mut text)?;
+    output.line(&String::from_utf8_lossy(&text))?;
     output.flush()?;
     if reply.float("ok") == Some(1.0) {
         return Ok(());

@@ -7,7 +7,8 @@
 //! {"$oid":"5d422b800123456789abcdef"}
 //! {"$binary":{"base64":"AQI=","subType":"00"}} {"$binary":"AQI=","$type":"00"}, as of version 1
 //! {"$numberDouble":"NaN"}                      also "Infinity", "-Infinity", "1.5"
-//! {"$numberInt":"1"}  {"$numberLong":"1"}  {"$numberDecimal":"1.10"}
+//! {"$numberInt":"1"}  {"$numberLong":"1"}  {"$numberDecimal":"1.10"}, written only if the number
+//!                     alone would be read as one of another type
 //! ```
 //!
 //! Three forms are not MongoDB's. With them every document has a text that reads back as itself:

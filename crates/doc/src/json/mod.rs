@@ -18,4 +18,4 @@ pub use options::{JsonMode, JsonOptions, Surrogates};
 pub use parse::{JsonParser, parse};
 pub(crate) use stored_form::StoredForm;
 pub use write::{append_json, append_json_bytes, append_value_json};
-pub use write_extended::{append_json_as, append_value_json_as};
+pub use write_extended::{append_json_as, append_relaxed_json, append_value_json_as};

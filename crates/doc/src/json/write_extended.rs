@@ -8,9 +8,11 @@ use super::write::{
     put_pairs,
 };
 use crate::depth::{DEPTH_MAX, TOO_DEEP};
-use crate::print::put_key;
+use crate::number::Width;
+use crate::print::{put_key, put_text};
 use crate::value::Value;
-use crate::view::{FieldKey, View};
+use crate::value::number_type::NumberType;
+use crate::view::{FieldKey, StoredNumber, View};
 use flagstone_base::Malformed;
 
 /// As [`append_json`], in a mode.
@@ -20,12 +22,32 @@ use flagstone_base::Malformed;
 pub fn append_json_as(view: &View<'_>, mode: JsonMode, out: &mut Vec<u8>) -> Result<(), Malformed> {
     match mode {
         JsonMode::Plain => append_json(view, out),
-        JsonMode::Extended => {
-            let start = out.len();
-            put_view(view, DEPTH_MAX, out)?;
-            check_utf8(view, &out[start..])
-        }
+        JsonMode::Extended => append_extended(view, Longs::Typed, out),
     }
+}
+
+/// As [`append_json_as`], extended, but integers of 64 bits are plain numbers: for programs that
+/// read counts and sizes of replies.
+///
+/// # Errors
+/// As [`append_json`].
+pub fn append_relaxed_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    append_extended(view, Longs::Plain, out)
+}
+
+/// How an integer of 64 bits is written that would fit 32.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Longs {
+    /// With its type.
+    Typed,
+    /// As a number.
+    Plain,
+}
+
+fn append_extended(view: &View<'_>, longs: Longs, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let start = out.len();
+    put_view(view, DEPTH_MAX, longs, out)?;
+    check_utf8(view, &out[start..])
 }
 
 /// As [`append_value_json`], in a mode.
@@ -56,17 +78,44 @@ fn put_value(value: &Value, out: &mut Vec<u8>) {
             out.push(b'}');
         }
         Value::Map(map) => put_map(map, out, put_value),
+        Value::Number(number) => match number.width() {
+            Width::Long => put_typed("$numberLong", number.as_str(), out),
+            Width::Literal if needs_type(number.as_str()) => {
+                put_typed("$numberDecimal", number.as_str(), out);
+            }
+            Width::Least | Width::Literal => append_value_json(value, out),
+        },
         scalar => append_value_json(scalar, out),
     }
 }
 
+/// Returns whether the literal of a decimal alone is that of a number of another type.
+fn needs_type(literal: &str) -> bool {
+    let alone = Value::number(literal);
+    alone.and_then(|alone| NumberType::of(&alone)) != Some(NumberType::Decimal)
+}
+
+/// Appends a number that would be read as one of another type without its own.
+fn put_typed(form: &str, literal: &str, out: &mut Vec<u8>) {
+    out.push(b'{');
+    put_text(form.as_bytes(), out);
+    out.push(b':');
+    put_text(literal.as_bytes(), out);
+    out.push(b'}');
+}
+
 const LITERAL_START: &[u8] = b"{\"$literal\":";
 
-fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
+fn put_view(
+    view: &View<'_>,
+    depth: usize,
+    longs: Longs,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     if view.is_map() {
-        put_fields(view, depth, out)?;
+        put_fields(view, depth, longs, out)?;
     } else if view.is_array() {
-        put_items(view, depth, out, put_view)?;
+        put_items(view, depth, out, |item, depth, out| put_view(item, depth, longs, out))?;
     } else if let Some(time) = view.as_datetime() {
         put_date(time, out);
     } else if let Some(bytes) = view.as_bytes() {
@@ -76,12 +125,25 @@ fn put_view(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malf
     } else if let Some(id) = view.as_object_id() {
         put_object_id(id, out);
     } else {
-        append_json_bytes(view, out)?;
+        match view.stored_number() {
+            Some(StoredNumber::Long(int)) if longs == Longs::Typed => {
+                put_typed("$numberLong", &int.to_string(), out);
+            }
+            Some(StoredNumber::Literal { text, is_wide: true }) if needs_type(text) => {
+                put_typed("$numberDecimal", text, out);
+            }
+            _ => append_json_bytes(view, out)?,
+        }
     }
     Ok(())
 }
 
-fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
+fn put_fields(
+    view: &View<'_>,
+    depth: usize,
+    longs: Longs,
+    out: &mut Vec<u8>,
+) -> Result<(), Malformed> {
     let depth = depth.checked_sub(1).ok_or(view.malformed(TOO_DEEP))?;
     let is_literal = is_literal(view)?;
     if is_literal {
@@ -92,10 +154,10 @@ fn put_fields(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Ma
         let (key, value) = field?;
         let FieldKey::Name(name) = key else {
             out.truncate(start);
-            return put_pairs(view, out, |part, out| put_view(part, depth, out));
+            return put_pairs(view, out, |part, out| put_view(part, depth, longs, out));
         };
         put_key(name, out);
-        put_view(&value, depth, out)?;
+        put_view(&value, depth, longs, out)?;
     }
     // Every name has a comma before it.
     match out.get_mut(start) {

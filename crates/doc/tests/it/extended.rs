@@ -5,6 +5,7 @@
 //! so nothing that a driver had made could be found by what it had made.
 
 use crate::random::{check, value};
+use flagstone_doc::json::{append_relaxed_json, append_value_json_as};
 use flagstone_doc::{
     DEPTH_MAX, DateTime, Document, Duplicates, Encoder, JsonMode, JsonOptions, JsonParser, Map,
     Names, NumberType, ObjectId, Value, View, doc, json,
@@ -140,6 +141,24 @@ fn canonical_numbers_keep_their_types_for_drivers() {
         let value = document.get("n").unwrap().to_value().unwrap();
         assert_eq!(NumberType::of(&value), Some(of), "{text}");
         assert_eq!(NumberType::of(&read(text)), Some(of), "{text}");
+        // What is written is read with its type again.
+        let written = document.to_json_as(JsonMode::Extended).unwrap();
+        let again = Document::from_json_with(&written, options()).unwrap();
+        let read = again.get("n").unwrap().to_value().unwrap();
+        assert_eq!((NumberType::of(&read), &read), (Some(of), &value), "{written}");
+        let mut of_value = Vec::new();
+        append_value_json_as(&value, JsonMode::Extended, &mut of_value);
+        assert_eq!(written, format!(r#"{{"n":{}}}"#, String::from_utf8(of_value).unwrap()));
+        // A number that says its type by itself is one.
+        let is_typed = written.contains('$');
+        let plain = Document::from_json(document.to_json().unwrap()).unwrap();
+        let alone = plain.get("n").unwrap().to_value().unwrap();
+        assert_eq!(is_typed, NumberType::of(&alone) != Some(of), "{written}");
+        let mut relaxed = Vec::new();
+        append_relaxed_json(&document.root(), &mut relaxed).unwrap();
+        let relaxed = String::from_utf8(relaxed).unwrap();
+        let is_long = of == NumberType::Long;
+        assert_eq!(relaxed, if is_long { r#"{"n":5}"#.to_owned() } else { written });
     }
 }
 

@@ -5,7 +5,8 @@ use super::refusal;
 use super::response::{JSON, Response};
 use crate::command::{About, Client, Service};
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::{FieldKey, JsonMode};
+use flagstone::doc::FieldKey;
+use flagstone::internal::document::append_relaxed_json;
 
 /// The path of commands.
 pub(super) const PATH: &str = "/v1/command";
@@ -38,8 +39,9 @@ pub(super) fn respond<'a>(
     };
     let reply = service.run_view(client, &database, &command)?;
     let about = About::of_view(&command, database).map(Box::new);
-    let mut text = reply.to_json_as(JsonMode::Extended)?;
-    text.push('\n');
+    let mut text = Vec::new();
+    append_relaxed_json(&reply.root(), &mut text)?;
+    text.push(b'\n');
     let response = Response::of(refusal::status_of_reply(&reply), JSON, text);
     Ok(Response { about, ..response })
 }

@@ -1,6 +1,7 @@
 //! The BSON of every type, and the JSON of the document that it becomes.
 
 use super::{json, read, unhex, written};
+use flagstone::doc::{JsonMode, JsonOptions};
 use flagstone::{Document, Value, doc};
 
 /// The elements of a document, their BSON without the document around them, and the JSON.
@@ -49,10 +50,10 @@ pub(crate) const TYPES: [(&str, &str); 36] = [
     ),
     ("10 61 00 ff ff ff 7f", r#"{"a":2147483647}"#),
     ("11 61 00 02 00 00 00 ff ff ff ff", r#"{"a":{"$timestamp":{"t":4294967295,"i":2}}}"#),
-    ("12 61 00 01 00 00 00 00 00 00 00", r#"{"a":1}"#),
+    ("12 61 00 01 00 00 00 00 00 00 00", r#"{"a":{"$numberLong":"1"}}"#),
     ("12 61 00 00 00 00 00 00 00 00 80", r#"{"a":-9223372036854775808}"#),
     ("13 61 00 6e 00 00 00 00 00 00 00 00 00 00 00 00 00 3c 30", r#"{"a":1.10}"#),
-    ("13 61 00 05 00 00 00 00 00 00 00 00 00 00 00 00 00 40 30", r#"{"a":5}"#),
+    ("13 61 00 05 00 00 00 00 00 00 00 00 00 00 00 00 00 40 30", r#"{"a":{"$numberDecimal":"5"}}"#),
     ("13 61 00 01 00 00 00 00 00 00 00 00 00 00 00 00 00 46 30", r#"{"a":1E+3}"#),
     ("7f 61 00", r#"{"a":{"$maxKey":1}}"#),
     ("ff 61 00", r#"{"a":{"$minKey":1}}"#),
@@ -72,6 +73,10 @@ fn every_type_has_its_json_and_comes_back() {
         let read = read(&bson).unwrap_or_else(|error| panic!("{expected}: {error}"));
         assert_eq!(json(&read), expected);
         assert_eq!(written(&read).unwrap(), bson, "{expected}");
+        // So does what was read from its JSON.
+        let options = JsonOptions::new().mode(JsonMode::Extended);
+        let parsed = Document::from_json_with(expected, options).unwrap();
+        assert_eq!(written(parsed.as_bytes()).unwrap(), bson, "{expected}");
     }
     // All together, and decoded in between: a value remembers the width of its numbers.
     let all: String = TYPES

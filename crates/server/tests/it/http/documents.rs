@@ -430,3 +430,42 @@ fn an_export_ends_with_the_rights_of_its_user() {
     assert!(end.contains("\"$error\"") && end.contains("\"code\":13"), "{end}");
     assert_eq!(serving.service.database().stats().keyspaces.len(), 2);
 }
+
+/// To read a document and to put it back changed the types of its numbers.
+#[test]
+fn numbers_keep_their_types_when_a_document_is_put_back() {
+    let serving = Serving::new(ServeOptions::default());
+    let command = |command: &str| {
+        let body = format!(r#"{{"db":"shop","command":{command}}}"#);
+        serving.ask("POST /v1/command", "", &body).body
+    };
+    let typed = concat!(
+        r#"{"_id":1,"price":{"$numberDecimal":"100"},"qty":{"$numberLong":"5"},"#,
+        r#""r":{"$numberDecimal":"0.5"},"n":7,"x":1.5,"exact":1.10}"#
+    );
+    command(&format!(r#"{{"insert":"c","documents":[{typed}]}}"#));
+    let types = || {
+        let type_of = |name: &str| format!(r#""{name}":{{"$type":"${name}"}}"#);
+        let fields = ["price", "qty", "r", "n", "x", "exact"].map(type_of).join(",");
+        let reply = command(&format!(
+            r#"{{"aggregate":"c","pipeline":[{{"$project":{{"_id":0,{fields}}}}}],"cursor":{{}}}}"#
+        ));
+        let found = flagstone::Document::from_json(&reply).unwrap();
+        found.get("cursor.firstBatch.0").unwrap().to_string()
+    };
+    let before = types();
+    let expected = concat!(
+        r#"{"price":"decimal","qty":"long","r":"decimal","#,
+        r#""n":"int","x":"double","exact":"decimal"}"#
+    );
+    assert_eq!(before, expected);
+    let read = serving.ask("GET /v1/shop/c/1", "", "");
+    assert_eq!(read.body.trim_end(), typed);
+    assert_eq!(serving.ask("PUT /v1/shop/c/1", "", &read.body).status, 204);
+    assert_eq!(types(), before);
+    let exported = serving.ask("GET /v1/shop/c/export", "", "").body;
+    assert_eq!(exported.trim_end(), typed);
+    // Programs count with the integers of replies.
+    let found = command(r#"{"find":"c","projection":{"_id":0,"qty":1,"price":1}}"#);
+    assert!(found.contains(r#"{"price":{"$numberDecimal":"100"},"qty":5}"#), "{found}");
+}
