@@ -268,10 +268,15 @@ impl<'a, H: Handler> Requests<'a, H> {
         };
         let request = Request { head, body: &body, counted: &counted };
         let began = Instant::now();
+        let is_gone = self.line.gone();
         let respond = || {
             // Moved, so that the answer may keep it.
             let client = client;
-            handler.respond(client, &request)
+            if takes == Takes::Stream {
+                // What comes may have ended, and more is to be done with it.
+                return handler.respond(client, &request);
+            }
+            watch::connected(is_gone, || handler.respond(client, &request))
         };
         let Ok(mut response) = catch_unwind(AssertUnwindSafe(respond)) else {
             self.end(&panicked());
@@ -369,7 +374,9 @@ impl<'a, H: Handler> Requests<'a, H> {
         let mut part = Vec::new();
         loop {
             part.clear();
-            let Ok(is) = catch_unwind(AssertUnwindSafe(|| parts(&mut part))) else {
+            let is_gone = self.line.gone();
+            let next = || watch::connected(is_gone, || parts(&mut part));
+            let Ok(is) = catch_unwind(AssertUnwindSafe(next)) else {
                 return Err(Ended::Panicked);
             };
             let stops = is == Part::Idle && self.shared.is_stopping();

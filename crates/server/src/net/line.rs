@@ -26,6 +26,12 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Returns what says whether the client has closed the connection.
+    pub(super) fn gone(&self) -> impl Fn() -> bool + 'static {
+        let socket = Arc::clone(&self.socket);
+        move || socket.is_closed()
+    }
+
     pub(super) fn new(socket: Arc<Socket>, deadline: Instant) -> Self {
         Self {
             socket,

@@ -325,3 +325,33 @@ fn a_body_that_waits_for_room_is_listed_and_may_be_killed() {
     assert_eq!(told.status, 503);
     assert!(told.body.contains("ended by another client"), "{told:?}");
 }
+
+/// Commands over HTTP ran on when their clients had left: only those of drivers ended.
+#[test]
+fn what_reads_ends_when_its_client_leaves() {
+    let serving = Serving::new(ServeOptions::default());
+    let command = |command: &str| {
+        let body = format!(r#"{{"db":"shop","command":{command}}}"#);
+        Document::from_json(&serving.ask("POST /v1/command", "", &body).body).unwrap()
+    };
+    let documents: Vec<String> = (0..5_000).map(|n| format!(r#"{{"_id":{n}}}"#)).collect();
+    command(&format!(r#"{{"insert":"c","documents":[{}]}}"#, documents.join(",")));
+    // Much to do for each document.
+    let slow = r#"{"$expr":{"$lt":[{"$size":{"$range":[0,300000]}},0]}}"#;
+    let aggregate = format!(
+        r#"{{"db":"shop","command":
+            {{"aggregate":"c","pipeline":[{{"$match":{slow}}}],"cursor":{{}}}}}}"#
+    );
+    let escaped: String = slow.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    for (start, body) in [
+        ("POST /v1/command".to_owned(), aggregate.as_str()),
+        (format!("GET /v1/shop/c/export?filter={escaped}"), ""),
+    ] {
+        let mut connection = serving.connect();
+        connection.send(&start, "", body);
+        let runs = || command(r#"{"currentOp":1,"ns":"shop.c"}"#).int("inprog.0.opid").is_some();
+        while !runs() {}
+        drop(connection);
+        while runs() {}
+    }
+}
