@@ -12,6 +12,8 @@ mod error;
 
 mod memory;
 
+mod same;
+
 mod number;
 
 mod date;
@@ -23,8 +25,6 @@ mod stage;
 mod aggregate;
 
 mod row_stages;
-
-mod same;
 
 mod projection;
 

@@ -11,7 +11,8 @@ use crate::PipelineError;
 use crate::error::{Place, Result};
 use crate::expression::{Context, Names, Node, as_object, parse};
 use crate::memory::{Hold, weight};
-use flagstone::internal::document::{Direction, NumberType, sort_key};
+use crate::same::put_identity;
+use flagstone::internal::document::NumberType;
 use flagstone::internal::{QueryMemory, Sorted, Sorter, held_memory, interrupt_check};
 use flagstone::{Database, Value};
 use std::borrow::Cow;
@@ -211,7 +212,7 @@ impl<R: Rows> Grouped<R> {
             let of_row = |error: PipelineError| error.of_row(&row);
             let id = self.group.id(&row, &self.context).map_err(of_row)?;
             key.clear();
-            sort_key::encode(&id, Direction::Ascending, &mut key);
+            put_identity(&id, &mut key);
             let place = match table.places.get(key.as_slice()) {
                 Some(place) => *place,
                 None => {

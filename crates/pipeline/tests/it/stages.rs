@@ -1,6 +1,6 @@
 //! Every stage by a table: a pipeline over a few documents, and the rows that it gives.
 
-use flagstone::doc::json::{append_value_json_as, parse};
+use flagstone::doc::json::{append_relaxed_json, parse};
 use flagstone::doc::{JsonMode, JsonOptions};
 use flagstone::query::Hint;
 use flagstone::{Collection, Database, Document, Filter, Index, Json, Space};
@@ -48,7 +48,7 @@ pub(crate) fn shown(aggregate: flagstone_pipeline::Result<Aggregate<'_>>) -> Vec
         .map(|row| match row {
             Ok(row) => {
                 let mut out = Vec::new();
-                append_value_json_as(&row.to_value(), JsonMode::Extended, &mut out);
+                append_relaxed_json(&row.root(), &mut out).unwrap();
                 String::from_utf8(out).unwrap()
             }
             Err(error) => failed(error),
@@ -247,6 +247,13 @@ fn groups() {
             r#"[{"$group":{"_id":null,"d":{"$stdDevPop":"$_id"},"x":{"$stdDevSamp":"$nope"}}},
                 {"$project":{"d":{"$round":["$d",3]},"x":1}}]"#,
             &[r#"{"_id":null,"x":null,"d":1.118}"#],
+        ),
+        // Maps of other orders are other groups, as they are to $eq and $addToSet.
+        (
+            r#"[{"$sort":{"_id":1}},{"$limit":2},{"$group":{"_id":{"$cond":[{"$eq":["$_id",1]},
+                {"$literal":{"a":1,"b":2}},{"$literal":{"b":2,"a":1}}]},"n":{"$sum":1}}},
+                {"$group":{"_id":null,"g":{"$sum":1},"n":{"$sum":"$n"}}}]"#,
+            &[r#"{"_id":null,"g":2,"n":2}"#],
         ),
         (r#"[{"$group":{"n":{"$sum":1}}}]"#, &["error 15955"]),
         (r#"[{"$group":{"_id":1,"n":{"$nope":1}}}]"#, &["error 15952 $nope"]),
