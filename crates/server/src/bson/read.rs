@@ -55,6 +55,8 @@ pub struct BsonReader {
     open: Vec<Open>,
     /// For the base64 of what has no type of its own.
     buffer: Vec<u8>,
+    /// What replaces empty timestamps among the fields of the next document.
+    moment: Option<fn() -> u64>,
 }
 
 /// A document that has not ended.
@@ -74,6 +76,12 @@ impl BsonReader {
     /// Creates a reader that remembers no names yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Lets `moment` replace empty timestamps among the fields of the next document, as servers do
+    /// in what is inserted.
+    pub fn stamp(&mut self, moment: fn() -> u64) {
+        self.moment = Some(moment);
     }
 
     /// Appends the document that `bson` is in the binary form. With `names`, fields are stored as
@@ -112,9 +120,9 @@ impl BsonReader {
             return Err(BsonError::new(len, "nothing after the document"));
         }
         self.open.clear();
-        let to = self.encoder.write(names);
+        let (to, moment) = (self.encoder.write(names), self.moment.take());
         let (open, buffer) = (&mut self.open, &mut self.buffer);
-        let mut run = Run { bson, at: 4, name: 0..0, without, open, to, buffer };
+        let mut run = Run { bson, at: 4, name: 0..0, without, moment, open, to, buffer };
         let read = run.document();
         let Run { at, name, to, .. } = run;
         let read = read
@@ -148,6 +156,7 @@ struct Run<'b, 'a> {
     name: Range<usize>,
     /// The elements of the outermost document that are still to be left out.
     without: &'a [Range<usize>],
+    moment: Option<fn() -> u64>,
     open: &'a mut Vec<Open>,
     to: DocumentWriter<'a>,
     buffer: &'a mut Vec<u8>,
@@ -261,7 +270,12 @@ impl<'b> Run<'b, '_> {
     fn other(&mut self, kind: u8, of: usize) -> Result<(), BsonError> {
         match kind {
             kind::TIMESTAMP => {
-                let bits = u64::from_le_bytes(self.array("the 8 bytes of a timestamp")?);
+                let mut bits = u64::from_le_bytes(self.array("the 8 bytes of a timestamp")?);
+                // That of the key stays.
+                let is_field = self.open.len() == 1 && self.bson[self.name.clone()] != *b"_id";
+                if let (0, true, Some(moment)) = (bits, is_field, self.moment) {
+                    bits = moment();
+                }
                 self.map_in("$timestamp", |to| {
                     to.name("t");
                     to.int((bits >> 32) as i64);

@@ -1,5 +1,6 @@
 //! The arguments of a command.
 
+use crate::bson::elements;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::View;
 use flagstone::doc::{FieldKey, ValueType};
@@ -25,6 +26,47 @@ pub(super) const FORMS: [&str; 9] = [
     "$minKey",
     "$maxKey",
 ];
+
+/// Refuses statements that have other arguments than `known`, or lack a `needed` one, before any of
+/// them is carried out.
+pub(super) fn check_statements(
+    what: &str,
+    statements: &[&[u8]],
+    known: &[&str],
+    needed: &[&str],
+) -> Outcome {
+    for bson in statements {
+        let mut found = 0;
+        for element in elements(bson)? {
+            let name = element?.name;
+            if !(name.starts_with('$') || known.contains(&name) || COMMON.contains(&name)) {
+                return Err(unknown(what, name));
+            }
+            found += usize::from(needed.contains(&name));
+        }
+        if found < needed.len() {
+            let has = |name| {
+                elements(bson)
+                    .is_ok_and(|mut all| all.any(|one| one.is_ok_and(|one| one.name == name)))
+            };
+            if let Some(name) = needed.iter().find(|name| !has(**name)) {
+                return Err(missing(what, name));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+fn unknown(what: &str, name: &str) -> Failure {
+    Failure::new(Code::IDLUnknownField, format!("BSON field '{what}.{name}' is an unknown field"))
+}
+
+#[cold]
+fn missing(what: &str, name: &str) -> Failure {
+    let text = format!("BSON field '{what}.{name}' is missing but a required field");
+    Failure::new(Code::IDLFailedToParse, text)
+}
 
 /// Returns whether a value is a document, and does not stand for a value of another type.
 pub(super) fn is_document(value: &View<'_>) -> Outcome<bool> {
@@ -136,8 +178,7 @@ impl<'a> Args<'a> {
 
     #[cold]
     fn unknown(&self, name: &str) -> Failure {
-        let text = format!("BSON field '{}.{name}' is an unknown field", self.what);
-        Failure::new(Code::IDLUnknownField, text)
+        unknown(self.what, name)
     }
 
     /// Refuses arguments that are neither `known` nor common to all commands. Names that begin with
@@ -185,8 +226,7 @@ impl<'a> Args<'a> {
 
     #[cold]
     pub(crate) fn missing(&self, name: &str) -> Failure {
-        let text = format!("BSON field '{}.{name}' is missing but a required field", self.what);
-        Failure::new(Code::IDLFailedToParse, text)
+        missing(self.what, name)
     }
 
     pub(crate) fn text(&self, name: &str) -> Outcome<Option<&'a str>> {

@@ -25,11 +25,12 @@ For programs that use a [driver](server.md).
 - Timestamps, regular expressions, code, MinKey, MaxKey and odd binary subtypes are stored as the
   maps of Extended JSON, and come back as what they were. Dates end in 294,246 and have
   milliseconds on the wire. A map whose names BSON cannot hold comes as `$pairs`.
+- Documents with a repeated name, or a field that begins with `$`, are refused.
 - An update of several documents changes each separately; if one fails, the reply has `writeErrors`
   and the counts so far. Without a sort, documents come in the order of `_id`.
 - `count` is exact, and so are statistics of up to 10,000 documents. Above that, overwritten and
   expired documents count until a compaction.
-- Change streams report `$out` as `invalidate`. Expiry gives no event. A transaction gives one event
+- Change streams tell changed arrays as a whole, and `$out` as `invalidate`. Expiry gives no event. A transaction gives one event
   for each document, in the order of the first writes. A `wallTime` is up to a second early.
 - A transaction learns of conflicts when it commits. It takes no `create` and no `createIndexes`.
 - Creating or dropping an index with `expireAfterSeconds` rewrites the documents that it makes

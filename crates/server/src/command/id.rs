@@ -12,6 +12,8 @@ use flagstone::internal::document::{Names, encoded, sort_key};
 use flagstone::internal::names;
 use flagstone::{Collection, Document, Slice, Value, View};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The name of the field.
 pub(crate) const ID: &str = "_id";
@@ -73,6 +75,7 @@ impl Incoming {
         let Readers { reader, of_collections, bytes } = self.readers();
         let reader = if names.is_some() { of_collections } else { reader };
         bytes.clear();
+        reader.stamp(moment);
         reader.read_without(bson, without.as_slice(), names.as_deref(), bytes)?;
         let document = encoded(Slice::copy_of(bytes), names);
         check_names(&document.root())?;
@@ -140,9 +143,45 @@ impl Incoming {
     }
 }
 
+/// Returns a timestamp of this moment, of which no other has the increment.
+fn moment() -> u64 {
+    static INCREMENT: AtomicU32 = AtomicU32::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = now.map_or(0, |since| since.as_secs());
+    // 0 is that of an empty one.
+    let increment = INCREMENT.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+    seconds << 32 | u64::from(increment)
+}
+
+/// Replaces the empty timestamps among the fields of a document that replaces another one.
+pub(crate) fn stamp(document: &mut Value) {
+    const NAME: &str = "$timestamp";
+    let Value::Map(fields) = document else { return };
+    let is_zero = |map: &Map, name| map.get(name).and_then(Value::as_i64) == Some(0);
+    let is_empty = |value: &Value| match value {
+        Value::Map(form) if form.len() == 1 => match form.get(NAME) {
+            Some(Value::Map(parts)) => is_zero(parts, "t") && is_zero(parts, "i"),
+            _ => false,
+        },
+        _ => false,
+    };
+    let empty: Vec<Value> = fields
+        .iter()
+        .filter(|(name, value)| name.as_str() != Some(ID) && is_empty(value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in empty {
+        let bits = moment();
+        let parts = [("t", bits >> 32), ("i", bits & 0xFFFF_FFFF)];
+        let parts = parts.map(|(name, part)| (name, Value::from(part)));
+        let form: Map = [(NAME, Value::Map(parts.into_iter().collect()))].into_iter().collect();
+        fields.insert(name, Value::Map(form));
+    }
+}
+
 /// Returns a new ObjectId of this moment.
 pub(crate) fn new_id() -> ObjectId {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let micros = now.map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX));
     ObjectId::new(flagstone::doc::DateTime::from_micros(micros))
 }

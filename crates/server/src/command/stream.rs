@@ -573,7 +573,7 @@ impl Stream {
                 if self.wanted.full != Image::Off {
                     more.insert("fullDocument", new.clone());
                 }
-                more.insert("updateDescription", difference(old, new));
+                more.insert("updateDescription", difference(old, new, self.wanted.has_expanded));
                 "update"
             }
         };
@@ -670,44 +670,67 @@ fn named(namespace: &Namespace) -> Value {
 }
 
 /// Returns what an update has changed: the new values by their paths, and the fields that are gone.
-fn difference(old: &Value, new: &Value) -> Value {
-    let (mut updated, mut removed) = (Vec::new(), Vec::new());
-    differ("", old, new, &mut updated, &mut removed);
+fn difference(old: &Value, new: &Value, has_expanded: bool) -> Value {
+    let mut found = Difference::default();
+    found.look(&mut Vec::new(), old, new);
     let mut map = Map::new();
-    map.insert("updatedFields", Value::Map(updated.into_iter().collect()));
-    map.insert("removedFields", Value::Array(removed));
+    map.insert("updatedFields", Value::Map(found.updated.into_iter().collect()));
+    map.insert("removedFields", Value::Array(found.removed));
     map.insert("truncatedArrays", Value::Array(Vec::new()));
+    if has_expanded {
+        map.insert("disambiguatedPaths", Value::Map(found.ambiguous.into_iter().collect()));
+    }
     Value::Map(map)
 }
 
-fn differ(
-    prefix: &str,
-    old: &Value,
-    new: &Value,
-    updated: &mut Vec<(String, Value)>,
-    removed: &mut Vec<Value>,
-) {
-    let (Value::Map(old), Value::Map(new)) = (old, new) else { return };
-    let path = |name: &Value| match name.as_str() {
-        Some(name) => format!("{prefix}{name}"),
-        None => format!("{prefix}{name}"),
-    };
-    // A lookup in a map walks its pairs.
-    let mut before: HashMap<&Value, &Value> =
-        old.iter().map(|(name, value)| (name, value)).collect();
-    for (name, value) in new {
-        match before.remove(name) {
-            Some(before) if is_same(before, value) => {}
-            Some(before @ Value::Map(_)) if matches!(value, Value::Map(_)) => {
-                differ(&format!("{}.", path(name)), before, value, updated, removed);
+/// What an update has changed. Arrays are told as a whole.
+#[derive(Default)]
+struct Difference {
+    updated: Vec<(String, Value)>,
+    removed: Vec<Value>,
+    /// The names of paths that their text does not tell: one has a dot, or could be an index.
+    ambiguous: Vec<(String, Value)>,
+}
+
+impl Difference {
+    /// Notes how the maps at `place` differ.
+    fn look(&mut self, place: &mut Vec<String>, old: &Value, new: &Value) {
+        let (Value::Map(old), Value::Map(new)) = (old, new) else { return };
+        let shown = |name: &Value| name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+        // A lookup in a map walks its pairs.
+        let mut before: HashMap<&Value, &Value> =
+            old.iter().map(|(name, value)| (name, value)).collect();
+        for (name, value) in new {
+            place.push(shown(name));
+            match before.remove(name) {
+                Some(before) if is_same(before, value) => {}
+                Some(before @ Value::Map(_)) if matches!(value, Value::Map(_)) => {
+                    self.look(place, before, value);
+                }
+                _ => {
+                    let path = self.path(place);
+                    self.updated.push((path, value.clone()));
+                }
             }
-            _ => updated.push((path(name), value.clone())),
+            place.pop();
+        }
+        for (name, _) in old.iter().filter(|(name, _)| before.contains_key(name)) {
+            place.push(shown(name));
+            let path = self.path(place);
+            self.removed.push(Value::from(path));
+            place.pop();
         }
     }
-    for (name, _) in old {
-        if before.contains_key(name) {
-            removed.push(Value::from(path(name)));
+
+    /// Returns the text of a path, and notes its names if the text does not tell them.
+    fn path(&mut self, place: &[String]) -> String {
+        let text = place.join(".");
+        let is_index = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
+        if place.iter().any(|name| name.contains('.') || is_index(name)) {
+            let names = place.iter().map(|name| Value::from(name.as_str())).collect();
+            self.ambiguous.push((text.clone(), Value::Array(names)));
         }
+        text
     }
 }
 

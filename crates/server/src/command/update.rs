@@ -1,6 +1,6 @@
 //! Commands that change documents: `update` and `findAndModify`.
 
-use super::args::Args;
+use super::args::{Args, check_statements};
 use super::filter::{self, Fields};
 use super::id::{self, ID};
 use super::name::Namespace;
@@ -82,6 +82,9 @@ impl<'a> UpdateStatement<'a> {
         };
         let context = Context { position, is_insert: false, now: self.now };
         let is_changed = self.update.apply(&mut new, &context)?;
+        if self.update.is_replacement() {
+            id::stamp(&mut new);
+        }
         let shown = (self.is_shown && is_changed).then(|| new.clone());
         if is_changed {
             let (_key, stored) = id::without_id(new)?;
@@ -118,7 +121,10 @@ impl<'a> UpdateStatement<'a> {
     /// Inserts what an upsert makes of the filter.
     fn insert(&self, work: &mut Work<'_>, target: &Target<'_>) -> Outcome<Changed> {
         let context = Context { position: None, is_insert: true, now: self.now };
-        let document = self.update.upserted(&target.filter, &context)?;
+        let mut document = self.update.upserted(&target.filter, &context)?;
+        if self.update.is_replacement() {
+            id::stamp(&mut document);
+        }
         let (key, stored) = id::without_id(document)?;
         let key = key.unwrap_or_else(|| Value::ObjectId(work.new_id()));
         // The document of this key is no match, or it would have been found.
@@ -192,6 +198,8 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     let is_ordered = is_ordered(&args)?;
     let variables = Variables::parse(&args, "let")?;
     let statements = run.statements("updates")?;
+    let form = Form { filter: "q", update: "u", constants: "c" };
+    check_statements("update.updates", statements, &form.known(), &["q", "u"])?;
     let earlier_done = run.done()?;
     // What an earlier try has done may not have been synced when its connection ended.
     run.has_one_commit = statements.len() == 1 && earlier_done.is_empty();
@@ -208,7 +216,6 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
             }
             None => run.incoming.any(bson).and_then(|statement| {
                 let args = Args::new(statement.root(), "update.updates");
-                let form = Form { filter: "q", update: "u", constants: "c" };
                 form.change(run, &args, (&namespace, number, &variables), &mut done)
             }),
         };
@@ -247,6 +254,14 @@ pub(super) struct Form {
 }
 
 impl Form {
+    /// Returns the arguments that a statement may have.
+    fn known(&self) -> [&'static str; 9] {
+        let Self { filter, update, constants } = *self;
+        let [multi, upsert, filters, hint, sort, collation] =
+            ["multi", "upsert", "arrayFilters", "hint", "sort", "collation"];
+        [filter, update, constants, multi, upsert, filters, hint, sort, collation]
+    }
+
     /// Carries out one statement. `done` is what was done, also before an error.
     pub(super) fn change(
         &self,
@@ -255,9 +270,7 @@ impl Form {
         (namespace, number, variables): (&Namespace, u32, &Variables),
         done: &mut Done,
     ) -> Outcome {
-        let others = ["multi", "upsert", "arrayFilters", "hint", "sort", "collation"];
-        let known = [self.filter, self.update, self.constants].into_iter().chain(others);
-        statement.check(&known.collect::<Vec<_>>())?;
+        statement.check(&self.known())?;
         statement.refuse_collation()?;
         let is_multi = statement.is("multi")?;
         let has_stages = statement.get(self.update)?.is_some_and(|update| update.is_array());

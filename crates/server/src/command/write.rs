@@ -1,6 +1,6 @@
 //! Commands that write documents.
 
-use super::args::Args;
+use super::args::{Args, check_statements};
 use super::filter;
 use super::id::{self, ID};
 use super::name::Namespace;
@@ -482,6 +482,8 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Outcome {
     let is_ordered = is_ordered(&args)?;
     let variables = Variables::parse(&args, "let")?;
     let statements = run.statements("deletes")?;
+    let known = ["q", "limit", "collation", "hint"];
+    check_statements("delete.deletes", statements, &known, &["q", "limit"])?;
     let earlier = run.done()?;
     let collection = run.existing(&namespace)?;
     run.has_one_commit = statements.len() == 1 && earlier.is_empty();
@@ -494,7 +496,6 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Outcome {
         }
         let done = run.incoming.any(bson).and_then(|statement| {
             let args = Args::new(statement.root(), "delete.deletes");
-            args.check(&["q", "limit", "collation", "hint"])?;
             let is_one = match args.int("limit")? {
                 Some(limit @ (0 | 1)) => limit == 1,
                 None => return Err(args.missing("limit")),

@@ -510,6 +510,11 @@ fn replacements_and_changes_of_the_catalog_have_events_of_their_own() {
     run(&mut fixture, &merge(r#"{"_id":2,"n":6}"#, "replace"));
     run(&mut fixture, &merge(r#"{"_id":2,"m":7}"#, "merge"));
     run(&mut fixture, &merge(r#"{"_id":3,"m":7}"#, "replace"));
+    // Paths that their text does not tell.
+    let insert = r#"{"insert":"t","documents":[{"_id":4,"f":{"a.b":1,"0":1},"g":1}]}"#;
+    run(&mut fixture, insert);
+    let change = r#"{"$set":{"f":{"a.b":2},"g":2}}"#;
+    run(&mut fixture, &format!(r#"{{"update":"t","updates":[{{"q":{{"_id":4}},"u":{change}}}]}}"#));
     run(&mut fixture, r#"{"collMod":"t","validationLevel":"off"}"#);
     let seen = until(&mut fixture, id, "modify");
     let expected = [
@@ -524,11 +529,19 @@ fn replacements_and_changes_of_the_catalog_have_events_of_their_own() {
         "replace",
         "update",
         "insert",
+        "insert",
+        "update",
         "modify",
     ];
     assert_eq!(types(&seen), expected);
     assert_eq!(seen[8].int("fullDocument.n"), Some(6));
     assert_eq!(seen[9].int("updateDescription.updatedFields.m"), Some(7));
+    let described = seen[12].get("updateDescription").unwrap();
+    assert_eq!(
+        described.get("disambiguatedPaths").unwrap().unwrap().to_string(),
+        r#"{"f.a.b":["f","a.b"],"f.0":["f","0"]}"#
+    );
+    assert_eq!(seen[9].get("updateDescription.disambiguatedPaths").unwrap().to_string(), "{}");
     assert_eq!(seen[2].int("fullDocument.n"), Some(2));
     assert!(seen[2].get("updateDescription").is_none());
     assert_eq!(seen[3].int("updateDescription.updatedFields.n"), Some(3));
