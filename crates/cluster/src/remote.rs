@@ -266,14 +266,26 @@ impl Remote for RemoteCollection {
         Writer::check_outside()?;
         let whole = (Area::Documents, range);
         let mut scan = Scan::new(&self.ground, whole, ScanOrder::Any, None, true)?;
-        let mut items = Vec::new();
-        while scan.advance()? {
-            items.push(Item::of_document(Slice::copy_of(scan.key()), Op::Delete));
-            if items.len() >= REMOVED_AT_ONCE {
+        let (mut items, mut has_ended_loads) = (Vec::new(), false);
+        loop {
+            let is_more = scan.advance()?;
+            if is_more {
+                items.push(Item::of_document(Slice::copy_of(scan.key()), Op::Delete));
+            }
+            if items.len() >= REMOVED_AT_ONCE || !is_more && !items.is_empty() {
+                // Before the first removal, in case that it is cut short.
+                if !has_ended_loads {
+                    self.end_loads()?;
+                    has_ended_loads = true;
+                }
                 self.writer.write(std::mem::take(&mut items))?;
             }
+            if !is_more {
+                break;
+            }
         }
-        self.writer.write(items)
+        // And after it, in case that a load has begun meanwhile.
+        if has_ended_loads { self.end_loads() } else { Ok(()) }
     }
 
     fn end_loads(&self) -> Result<()> {

@@ -143,6 +143,15 @@ fn marks_stay_with_a_collection_that_is_renamed_and_with_single_deletes() {
     assert!(outcome.resumed_at.is_some());
     assert_eq!((outcome.count.documents, found(&stopped.collection).len()), (1, 3));
 
+    // What removes nothing ends none.
+    let stopped = StoppedLoad::new();
+    stopped.collection.delete_many(r#"{"n":99}"#).run().unwrap();
+    stopped.collection.delete_range(99..).unwrap();
+    let nothing = r#"{"n":99}"#;
+    stopped.database.transaction(|t| t.delete_many(&stopped.collection, nothing)).unwrap();
+    stopped.database.transaction(|t| t.delete_range(&stopped.collection, 99..)).unwrap();
+    assert_eq!(stopped.resume().unwrap().count.documents, 1);
+
     let stopped = StoppedLoad::new();
     stopped.collection.delete(1).unwrap();
     stopped.database.transaction(|t| t.delete_many(&stopped.collection, "{}").map(drop)).unwrap();

@@ -138,6 +138,15 @@ pub(crate) fn in_transaction(
 
 /// Removes the documents of a range of encoded keys.
 pub(crate) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
+    if let Some(remote) = stored.remote() {
+        return remote.delete_range(&range);
+    }
+    let core = stored.keyspace()?;
+    // Loads go on behind their marks if nothing is removed.
+    let is_marked = loads::marks_of(stored.engine(), core.id())?.is_some();
+    if is_marked && !core.scan_range(range.clone()).advance()? {
+        return Ok(());
+    }
     end_loads(stored)?;
     remove_range(stored, range)?;
     end_loads(stored)
@@ -155,7 +164,9 @@ pub(crate) fn range_in_transaction(
         keys.push(scan.key().to_vec());
     }
     drop(scan);
-    end_loads_in(stored, own.reborrowed())?;
+    if !keys.is_empty() {
+        end_loads_in(stored, own.reborrowed())?;
+    }
     keys.iter().try_for_each(|key| in_transaction(stored, own.reborrowed(), key, Change::Delete))
 }
 
@@ -176,9 +187,6 @@ pub(crate) fn end_loads_in(stored: &Stored, own: Own<'_>) -> Result<()> {
 }
 
 fn remove_range(stored: &Stored, range: KeyRange) -> Result<()> {
-    if let Some(remote) = stored.remote() {
-        return remote.delete_range(&range);
-    }
     if stored.is_indexed() {
         return index::remove_range(stored, range);
     }

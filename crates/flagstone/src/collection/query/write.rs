@@ -230,7 +230,15 @@ impl<'a> WriteMany<'a> {
         let left = self.spec.limit.unwrap_or(u64::MAX);
         let last = self.spec.after.clone();
         let (done, changed) = (Changed::default(), HashSet::new());
-        let mut run = WriteRun { many: self, done, left, last, changed, is_over: false };
+        let mut run = WriteRun {
+            many: self,
+            done,
+            left,
+            last,
+            changed,
+            is_over: false,
+            has_ended_loads: false,
+        };
         match run.around() {
             Ok(()) => Ok(run.done),
             Err(error) => {
@@ -265,7 +273,7 @@ impl<'a> WriteMany<'a> {
         })?;
         let mut done = Changed::default();
         let operand = self.operand()?;
-        if matches!(self.action, Action::Delete) {
+        if matches!(self.action, Action::Delete) && !keys.is_empty() {
             write::end_loads_in(&self.stored, own.reborrowed())?;
         }
         for key in keys {
@@ -372,18 +380,26 @@ struct WriteRun<'r, 'a> {
     changed: HashSet<Vec<u8>>,
     /// No more documents are to be looked at.
     is_over: bool,
+    has_ended_loads: bool,
 }
 
 impl WriteRun<'_, '_> {
-    /// Writes, and ends the marks of loads if documents may be removed.
+    /// Writes, and ends the marks of loads again if documents were removed.
     fn around(&mut self) -> Result<()> {
-        if !matches!(self.many.action, Action::Delete) {
-            return self.all();
+        let written = self.all();
+        if self.has_ended_loads {
+            write::end_loads(&self.many.stored)?;
         }
-        write::end_loads(&self.many.stored)?;
-        let ended = self.all();
-        write::end_loads(&self.many.stored)?;
-        ended
+        written
+    }
+
+    /// Ends the marks of loads before the first document is removed.
+    fn end_loads(&mut self) -> Result<()> {
+        if matches!(self.many.action, Action::Delete) && !self.has_ended_loads {
+            write::end_loads(&self.many.stored)?;
+            self.has_ended_loads = true;
+        }
+        Ok(())
     }
 
     fn all(&mut self) -> Result<()> {
@@ -439,6 +455,9 @@ impl WriteRun<'_, '_> {
             if self.changed.contains(rows.key()) {
                 continue;
             }
+            if let Err(error) = self.end_loads() {
+                return Ok(Err(error));
+            }
             match self.many.try_one(rows.key(), (operand, matcher), &mut self.done) {
                 Ok(true) => self.left -= 1,
                 Ok(false) => {}
@@ -469,7 +488,10 @@ impl WriteRun<'_, '_> {
         matcher: Option<&Matcher>,
     ) -> Result<()> {
         let many = self.many;
-        let Some(remote) = many.stored.remote() else { return Ok(()) };
+        let Some(remote) = many.stored.remote().filter(|_| !documents.is_empty()) else {
+            return Ok(());
+        };
+        self.end_loads()?;
         let removed: Vec<_> = documents.iter().map(|_| OnceLock::new()).collect();
         remote.side_by_side(documents.len(), &|number| {
             let mut done = Changed::default();
