@@ -24,8 +24,9 @@ use std::sync::Arc;
 pub(crate) fn verify(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
     let verified = verify_all(parts, is_quick);
     if verified.is_err() {
-        // A close removes the files of the log.
+        // A close removes the files of the log, and somebody may have moved the directory.
         parts.core.health.check_open()?;
+        parts.core.setup().guard.check()?;
     }
     verified
 }

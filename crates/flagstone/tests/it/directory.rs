@@ -443,6 +443,18 @@ fn a_relative_path_means_what_it_meant_at_the_call() {
     fs::remove_dir("scratch").unwrap();
 }
 
+/// It was told as damage of the file that names the manifest.
+#[test]
+fn a_directory_that_is_gone_is_not_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    Database::open(&path).unwrap().close().unwrap();
+    let db = Database::builder(&path).open_read_only().unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    assert_names_the_directory(db.verify().map(drop));
+    assert_eq!(db.verify().unwrap_err().kind(), ErrorKind::Io);
+}
+
 /// A repair used to follow its relative path when it was run, and one without a current directory
 /// kept it, as backups did: either worked on another directory after the next change.
 #[test]
