@@ -10,7 +10,7 @@ use flagstone::{
 };
 use flagstone_testkit::{Rng, World, dump, seed};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 fn ranged() -> KeyspaceOptions {
@@ -256,18 +256,17 @@ fn it_is_told_by_an_event() {
 #[test]
 fn a_checkpoint_that_has_it_has_what_came_before() {
     let world = World::new(7);
-    let handles: Arc<OnceLock<(Database, Keyspace, Keyspace)>> = Arc::default();
+    let handles: Arc<Mutex<Option<(Database, Keyspace, Keyspace)>>> = Arc::default();
     let listener = {
         let handles = Arc::clone(&handles);
         move |event: &Event| {
-            let (Event::FlushStarted { .. }, Some((db, kv, bulk))) = (event, handles.get()) else {
-                return;
-            };
+            let known = handles.lock().unwrap().clone();
+            let (Event::FlushStarted { .. }, Some((db, kv, bulk))) = (event, known) else { return };
             if bulk.approximate_count() == 0 {
                 // A listener does not call the database back: another thread does, meanwhile.
                 let mark_and_ingest = || {
                     kv.put("before", "1").unwrap();
-                    db.ingest(bulk, entries(0, 10, "1")).unwrap();
+                    db.ingest(&bulk, entries(0, 10, "1")).unwrap();
                 };
                 std::thread::scope(|scope| scope.spawn(mark_and_ingest).join().unwrap());
             }
@@ -278,8 +277,10 @@ fn a_checkpoint_that_has_it_has_what_came_before() {
     let kv = db.space("kv").options(hashed(1)).keyspace().unwrap();
     let bulk = db.space("bulk").options(hashed(2)).keyspace().unwrap();
     kv.put("first", "1").unwrap();
-    assert!(handles.set((db.clone(), kv, bulk)).is_ok());
+    *handles.lock().unwrap() = Some((db.clone(), kv, bulk));
     db.checkpoint("/copies/one").unwrap();
+    // The database has the listener, which would keep it.
+    drop(handles.lock().unwrap().take());
     let builder = Database::builder("/copies/one").options(small().create_if_missing(false));
     let copy = builder.environment(world.environment().0).open().unwrap();
     assert_eq!(copy.space("bulk").options(hashed(2)).keyspace().unwrap().count().unwrap(), 10);
