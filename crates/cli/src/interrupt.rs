@@ -15,7 +15,8 @@ static LISTENS: AtomicBool = AtomicBool::new(false);
 /// The directory of temporary files of a command that only reads.
 static SCRATCH: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// What a question at the terminal has changed there, to be undone.
+/// What a signal does while a user is waited for: it undoes what a question has changed at the
+/// terminal, or closes the database of a shell.
 static QUESTION: Mutex<Option<Undo>> = Mutex::new(None);
 type Undo = Box<dyn FnOnce() + Send>;
 
@@ -53,6 +54,25 @@ pub(crate) fn while_asking<T>(
         undo();
     }
     Ok(answer)
+}
+
+/// Runs `wait`, which waits for the next command. A signal meanwhile calls `close`, and ends the
+/// process; so does an earlier one, unless it was to stop a command.
+pub(crate) fn while_idle<T>(
+    close: impl FnOnce() + Send + 'static,
+    wait: impl FnOnce() -> T,
+) -> Result<T, Failure> {
+    *QUESTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(close));
+    listen()?;
+    if is_asked()
+        && let Some(close) = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take()
+    {
+        close();
+        end();
+    }
+    let waited = wait();
+    drop(QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take());
+    Ok(waited)
 }
 
 /// Ends the process by a signal.
@@ -102,7 +122,7 @@ pub(crate) fn listen() -> Result<(), Failure> {
         .map_err(|error| Failure::Io(format!("cannot listen for Ctrl-C: {error}")))
 }
 
-/// Forgets a request: a shell runs the next command.
+/// Forgets a request that was to stop a command of a shell.
 pub(crate) fn reset() {
     IS_ASKED.store(false, Ordering::Release);
 }

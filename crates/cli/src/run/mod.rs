@@ -60,10 +60,14 @@ mod watch;
 use crate::args::{Command, VerifyArgs};
 use crate::failure::Failure;
 
-/// Runs a command.
+/// Runs a command. One that fails leaves no empty database.
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     scratch::remove_abandoned();
     refuse_url(&command)?;
+    run_checked(command).inspect_err(|_| open::remove_unused())
+}
+
+fn run_checked(command: Command) -> Result<(), Failure> {
     match command {
         Command::Load(args) => load::run(&args),
         Command::Get(args) => get::run(&args),

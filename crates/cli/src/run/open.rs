@@ -5,9 +5,12 @@ use crate::args::{JsonArgs, KeyArgs, MemoryArgs, TargetArgs};
 use crate::failure::Failure;
 use flagstone::doc::json::JsonParser;
 use flagstone::doc::{JsonError, JsonOptions};
+use flagstone::internal::env::names::{LOCK, Name, parse};
+use flagstone::internal::env::{Disk, LockMode, OsDisk};
 use flagstone::{Database, Durability, Error, ErrorKind, Filter, Options, Value};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 /// The database that a shell keeps open, with its path.
 static HELD: OnceLock<(PathBuf, Database)> = OnceLock::new();
@@ -16,6 +19,9 @@ static HELD: OnceLock<(PathBuf, Database)> = OnceLock::new();
 pub(super) fn hold(path: &Path, database: &Database) {
     HELD.get_or_init(|| (path.to_owned(), database.clone()));
 }
+
+/// The directory that this command has created.
+static MADE: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 fn held(path: &Path, memory: Option<u64>) -> Result<Option<Database>, Failure> {
     match HELD.get().filter(|(known, _)| known == path) {
@@ -116,8 +122,55 @@ pub(super) fn or_make(
         return Ok(database);
     }
     check_no_scheme(path)?;
+    if !path.exists() {
+        *MADE.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_owned());
+    }
     let options = options(memory).durability(durability);
     opened(Database::builder(path).options(options).open())
+}
+
+/// Removes the directory that the command has created, if nothing was put there.
+pub(super) fn remove_unused() {
+    let made = MADE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(path) = made {
+        let _in_use = remove_empty(&path);
+    }
+}
+
+fn remove_empty(path: &Path) -> flagstone::Result<()> {
+    let before = files(path)?;
+    let database = Database::builder(path).open_read_only()?;
+    let is_empty = database.keyspaces().iter().all(|info| info.name == "flagstone.loads");
+    database.close()?;
+    let held = OsDisk.hold(path)?;
+    let lock = held.path.join(LOCK);
+    let _locked = held.disk.lock(&lock, LockMode::Exclusive)?;
+    // Another process may have had it open meanwhile.
+    let is_ours = |(name, ..): &(String, _, _)| !matches!(parse(name), Name::Foreign);
+    if !is_empty || files(path)? != before || !before.iter().all(is_ours) {
+        return Ok(());
+    }
+    // The lock last: it keeps others out.
+    for (name, ..) in &before {
+        held.disk.remove(&held.path.join(name))?;
+    }
+    held.disk.remove(&lock)?;
+    std::fs::remove_dir(path).map_err(|error| Error::io("remove", path, error))
+}
+
+/// The names, lengths and times of the files in a directory, without the lock.
+fn files(dir: &Path) -> flagstone::Result<Vec<(String, u64, Option<SystemTime>)>> {
+    let file = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry?;
+        let about = entry.metadata()?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        Ok((name, about.len(), about.modified().ok()))
+    };
+    let files = std::fs::read_dir(dir).and_then(|entries| entries.map(file).collect());
+    let mut files: Vec<_> = files.map_err(|error| Error::io("list", dir, error))?;
+    files.retain(|(name, ..)| name != LOCK);
+    files.sort_unstable();
+    Ok(files)
 }
 
 /// Refuses to make a directory whose name begins as a URL does, with less slashes or another

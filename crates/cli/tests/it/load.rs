@@ -549,6 +549,31 @@ fn a_load_that_fails_leaves_no_empty_collection() {
 }
 
 #[test]
+fn a_command_that_fails_leaves_no_empty_database() {
+    let place = Place::new();
+    place.file("bad.jsonl", "BAD\n");
+    place.file("good.jsonl", "{\"id\":1}\nBAD\n");
+    let long = "x".repeat(300);
+    for (args, why) in [
+        ("put new flagstone.x k {}", "invalid collection name"),
+        (&format!("put new {long} k {{}}"), "expected 1 to 255"),
+        ("load new flagstone.x good.jsonl", "invalid collection name"),
+        ("load new c good.jsonl --key a,,", "expected the paths of fields"),
+        ("load new c bad.jsonl", "bad.jsonl:1:1"),
+        ("load new c bad.jsonl --resume", "bad.jsonl:1:1"),
+    ] {
+        place.fails(args, 2, why);
+        assert!(!place.path("new").exists(), "{args}");
+    }
+    // What has documents, or was there, stays.
+    place.fails("load new c good.jsonl", 2, "good.jsonl:2:1");
+    assert_eq!(place.ok("count new c"), "1\n");
+    std::fs::create_dir(place.path("mine")).unwrap();
+    place.fails("load mine c bad.jsonl", 2, "bad.jsonl:1:1");
+    assert!(place.path("mine").exists());
+}
+
+#[test]
 fn keys_may_be_of_several_fields_or_made() {
     let place = Place::new();
     place.file("in.jsonl", "{\"title\":\"a\",\"year\":1}\n{\"title\":\"a\",\"year\":2}\n");

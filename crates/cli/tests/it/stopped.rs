@@ -1,7 +1,7 @@
 //! What a command leaves that is stopped while it writes a file: nothing.
 
 use crate::run::{Place, ran};
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -67,6 +67,33 @@ fn a_stopped_export_leaves_no_file() {
     child.wait().unwrap();
     let text = place.read("x.part");
     assert!(text == "somebody's" || text.lines().count() == 60_000);
+}
+
+/// An idle shell that was told to end held the lock of its database for ever.
+#[test]
+fn a_shell_that_waits_ends_at_the_first_signal() {
+    let place = Place::new();
+    place.ok("put db c k {\"id\":1}");
+    for name in ["TERM", "INT", "HUP"] {
+        let mut shell = place.command("shell db");
+        let mut shell = shell
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // It waits for the next command once this one has run.
+        let mut stdin = shell.stdin.take().unwrap();
+        stdin.write_all(b"put c k2 {\"id\":2}\ncount c\n").unwrap();
+        let mut count = [0; 2];
+        shell.stdout.as_mut().unwrap().read_exact(&mut count).unwrap();
+        assert_eq!(&count, b"2\n");
+        signal(name, shell.id());
+        assert_eq!(shell.wait().unwrap().code(), Some(130), "{name}");
+        drop(stdin);
+        // It was closed: there is nothing to replay.
+        assert_eq!(place.ok("count db c"), "2\n");
+    }
 }
 
 #[test]

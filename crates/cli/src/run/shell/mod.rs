@@ -38,7 +38,9 @@ pub(super) fn run(
 /// Runs the commands on stdin. The first that fails ends the script.
 fn script(session: &session::Session) -> Result<(), Failure> {
     let mut text = String::new();
-    for (number, line) in std::io::stdin().lock().lines().enumerate() {
+    let mut lines = std::io::stdin().lock().lines();
+    for number in 0.. {
+        let Some(line) = session.waited(|| lines.next())? else { break };
         let line = line.map_err(|error| Failure::Io(format!("cannot read stdin: {error}")))?;
         // Some editors begin a file with a byte order mark.
         let mark = if number == 0 { "\u{feff}" } else { "" };

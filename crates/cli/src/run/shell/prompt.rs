@@ -4,6 +4,7 @@ use super::complete;
 use super::line;
 use super::session::Session;
 use crate::failure::Failure;
+use crate::interrupt;
 use crate::output;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
@@ -33,7 +34,7 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
     }
     output::note("help lists the commands, Ctrl-D ends");
     loop {
-        let line = match editor.readline("flagstone> ") {
+        let line = match session.waited(|| editor.readline("flagstone> "))? {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => break,
@@ -48,7 +49,9 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
         }
         let Some(words) = line::words(&line) else { continue };
         let started = Instant::now();
-        match session.run(&words) {
+        let ran = session.run(&words);
+        interrupt::reset();
+        match ran {
             Ok(false) => break,
             Ok(true) if words.is_empty() => {}
             Ok(true) => output::note(&format!("{:.1} ms", started.elapsed().as_secs_f64() * 1e3)),

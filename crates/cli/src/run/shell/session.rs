@@ -65,6 +65,23 @@ impl Session {
         Self { path, database, run, is_prompt, query, paths }
     }
 
+    /// Waits for a user. A signal meanwhile closes the database and ends the shell, with the
+    /// terminal as it was.
+    pub(super) fn waited<T>(&self, wait: impl FnOnce() -> T) -> Result<T, Failure> {
+        let database = self.database.clone();
+        #[cfg(unix)]
+        let terminal = rustix::termios::tcgetattr(std::io::stdin()).ok();
+        let close = move || {
+            #[cfg(unix)]
+            if let Some(before) = &terminal {
+                let now = rustix::termios::OptionalActions::Now;
+                let _gone = rustix::termios::tcsetattr(std::io::stdin(), now, before);
+            }
+            let _closed = database.close();
+        };
+        interrupt::while_idle(close, wait)
+    }
+
     /// Runs a command. Returns false if it ends the shell.
     pub(super) fn run(&self, line: &[Word]) -> Result<bool, Failure> {
         let words: Vec<&str> = line.iter().map(|word| word.text.as_str()).collect();
@@ -101,7 +118,6 @@ impl Session {
     }
 
     fn run_task(&self, task: Task) -> Result<(), Failure> {
-        interrupt::reset();
         if only_reads(&task) {
             let run = self.run;
             interrupt::run_to_read(move || run(task))
