@@ -64,15 +64,26 @@ pub(crate) fn while_idle<T>(
 ) -> Result<T, Failure> {
     *QUESTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(close));
     listen()?;
-    if is_asked()
-        && let Some(close) = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take()
-    {
-        close();
-        end();
+    if is_asked() {
+        end_by_question();
     }
     let waited = wait();
-    drop(QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take());
+    if QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take().is_none() {
+        // A signal has taken it, and ends the process: no other command is to run.
+        loop {
+            std::thread::park();
+        }
+    }
     Ok(waited)
+}
+
+/// Does what a signal does while a user is waited for.
+fn end_by_question() {
+    let undo = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(undo) = undo {
+        undo();
+        end();
+    }
 }
 
 /// Ends the process by a signal.
@@ -96,9 +107,13 @@ pub(crate) fn listen() -> Result<(), Failure> {
         return Ok(());
     }
     let handler = || {
-        if let Some(undo) = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            undo();
-            end();
+        if QUESTION.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            // A database may take its time to close: a second signal is heard meanwhile.
+            IS_ASKED.store(true, Ordering::Release);
+            if std::thread::Builder::new().spawn(end_by_question).is_err() {
+                end_by_question();
+            }
+            return;
         }
         if let Some(scratch) = SCRATCH.lock().unwrap_or_else(PoisonError::into_inner).take() {
             // The command may be creating a file there.

@@ -266,26 +266,33 @@ impl Remote for RemoteCollection {
         Writer::check_outside()?;
         let whole = (Area::Documents, range);
         let mut scan = Scan::new(&self.ground, whole, ScanOrder::Any, None, true)?;
-        let (mut items, mut has_ended_loads) = (Vec::new(), false);
-        loop {
-            let is_more = scan.advance()?;
-            if is_more {
-                items.push(Item::of_document(Slice::copy_of(scan.key()), Op::Delete));
-            }
-            if items.len() >= REMOVED_AT_ONCE || !is_more && !items.is_empty() {
-                // Before the first removal, in case that it is cut short.
-                if !has_ended_loads {
-                    self.end_loads()?;
-                    has_ended_loads = true;
+        let mut has_ended_loads = false;
+        let mut remove = || {
+            let mut items = Vec::new();
+            loop {
+                let is_more = scan.advance()?;
+                if is_more {
+                    items.push(Item::of_document(Slice::copy_of(scan.key()), Op::Delete));
                 }
-                self.writer.write(std::mem::take(&mut items))?;
+                if items.len() >= REMOVED_AT_ONCE || !is_more && !items.is_empty() {
+                    // Before the first removal, in case that it is cut short.
+                    if !has_ended_loads {
+                        self.end_loads()?;
+                        has_ended_loads = true;
+                    }
+                    self.writer.write(std::mem::take(&mut items))?;
+                }
+                if !is_more {
+                    return Ok(());
+                }
             }
-            if !is_more {
-                break;
-            }
-        }
+        };
+        let removed = remove();
         // And after it, in case that a load has begun meanwhile.
-        if has_ended_loads { self.end_loads() } else { Ok(()) }
+        if has_ended_loads {
+            self.end_loads()?;
+        }
+        removed
     }
 
     fn end_loads(&self) -> Result<()> {

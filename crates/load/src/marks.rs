@@ -384,8 +384,8 @@ impl Marks {
         }
     }
 
-    /// As [`Marks::end_at`]. The first key comes before the others go: it alone says that the load
-    /// is complete.
+    /// As [`Marks::end_at`]. The other keys stay until the next load begins: they may be those of
+    /// another one by now, and the first says that the load is complete.
     fn end_remote_at(
         &self,
         database: &Database,
@@ -393,13 +393,10 @@ impl Marks {
         end: Mark,
     ) -> flagstone::Result<()> {
         let head = self.head(database, Some(end)).into_bytes();
-        let is_put = remote.rewrite_mark(&self.prefix, &mut |found| {
+        let _is_put = remote.rewrite_mark(&self.prefix, &mut |found| {
             let is_own = found.is_some_and(|row| self.is_own(&row.document));
             Ok(if is_own { Write::Put(head.clone(), None) } else { Write::Nothing })
         })?;
-        if is_put {
-            remote.put_marks(self.remote_keys(true).map(|key| (key, None)).collect())?;
-        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use crate::stories::{Lines, StopAfter, THREADS, found, plan, slow_commits};
 use crate::{BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched};
 use flagstone::doc::DateTime;
-use flagstone::{Collection, Database, Document, Index, Json, Space, Value, doc};
+use flagstone::{Collection, Database, Document, Expires, Index, Json, Moment, Space, Value, doc};
 use flagstone_testkit::{Rng, seed};
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ type Remove = fn(&StoppedLoad) -> flagstone::Result<()>;
 /// after a drop, a load with --resume skipped what was no longer there, and said that all was well.
 #[test]
 fn marks_end_with_the_documents_that_they_count() {
-    let ways: [(&str, Remove); 10] = [
+    let ways: [(&str, Remove); 11] = [
         ("drop", |s| s.database.drop_keyspace("c").map(drop)),
         ("rename", |s| s.database.rename_keyspace("c", "d")),
         ("replace", |s| {
@@ -79,6 +79,11 @@ fn marks_end_with_the_documents_that_they_count() {
             s.collection.delete_many(r#"{"n":1}"#).run().map(drop).map_err(Into::into)
         }),
         ("delete a range", |s| s.collection.delete_range(..=1)),
+        // A clock that is set back would show it again.
+        ("delete a range of what has expired", |s| {
+            s.collection.put(9, Json("{\"n\":9}").expires(Moment::from_millis(1)))?;
+            s.collection.delete_range(9..)
+        }),
         ("delete each", |s| s.collection.delete(1).and_then(|()| s.collection.delete(2))),
         ("delete in a transaction", |s| {
             s.database.transaction(|t| t.delete_many(&s.collection, r#"{"n":2}"#).map(drop))

@@ -122,7 +122,7 @@ pub(super) fn or_make(
         return Ok(database);
     }
     check_no_scheme(path)?;
-    if !path.exists() {
+    if path.try_exists().is_ok_and(|exists| !exists) {
         *MADE.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_owned());
     }
     let options = options(memory).durability(durability);

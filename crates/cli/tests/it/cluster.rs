@@ -136,6 +136,57 @@ fn a_load_goes_on_after_a_kill_and_after_a_restart_of_the_node() {
     assert_eq!(sorted(place.ok(&format!("export {to} c"))), sorted(place.ok("export db c")));
 }
 
+/// Two of three nodes are enough, for the load, and for those who read it from two others.
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn a_load_goes_on_while_one_of_three_nodes_is_killed() {
+    let mut nodes = Nodes::start(Setup::of(3, CommitLog::Periodic));
+    let (place, to) = (Place::new(), format!("cql://{}/loads?rf=3", nodes.hosts()));
+    place.ok("generate comments --count 40000 --output in.jsonl");
+    let count = || place.run(&format!("count {to} c")).stdout.trim().parse().unwrap_or(0_u64);
+    let load = || {
+        let load = format!("load {to} c in.jsonl --resume");
+        place.command(&load).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut running = load();
+    let started = Instant::now();
+    while count() < 1_000 {
+        if running.try_wait().unwrap().is_some_and(|ended| !ended.success()) {
+            // The nodes had not told clients of all others yet.
+            running = load();
+        }
+        assert!(started.elapsed() < Duration::from_secs(120));
+    }
+    nodes.kill(1);
+    let mut tries = 0;
+    loop {
+        let ended = running.wait_with_output().unwrap();
+        if ended.status.success() {
+            break;
+        }
+        let text = String::from_utf8_lossy(&ended.stderr);
+        assert!(text.contains("the same command loads the rest"), "{text}");
+        tries += 1;
+        assert!(tries < 20, "{text}");
+        running = load();
+    }
+    // The one that lacks the documents is back, and one that has them is not there.
+    nodes.restart(1);
+    nodes.kill(2);
+    place.ok("load db c in.jsonl");
+    let sorted = |lines: String| lines.lines().map(str::to_owned).collect::<BTreeSet<_>>();
+    let here = sorted(place.ok("export db c"));
+    let started = Instant::now();
+    loop {
+        let read = place.run(&format!("export {to} c"));
+        if read.code == 0 {
+            assert!(sorted(read.stdout) == here);
+            break;
+        }
+        assert!(started.elapsed() < Duration::from_secs(120), "{read:?}");
+    }
+}
+
 #[test]
 #[ignore = "needs Cassandra: cargo xtask cluster"]
 fn shards_are_loaded_and_exported_side_by_side() {

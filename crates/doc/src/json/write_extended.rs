@@ -9,9 +9,9 @@ use super::write::{
 };
 use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::number::Width;
-use crate::print::{put_key, put_text};
+use crate::print::{put_i64, put_key};
 use crate::value::Value;
-use crate::value::number_type::NumberType;
+use crate::value::number_type::{NumberType, is_marked_decimal};
 use crate::view::{FieldKey, StoredNumber, View};
 use flagstone_base::Malformed;
 
@@ -79,9 +79,9 @@ fn put_value(value: &Value, out: &mut Vec<u8>) {
         }
         Value::Map(map) => put_map(map, out, put_value),
         Value::Number(number) => match number.width() {
-            Width::Long => put_typed("$numberLong", number.as_str(), out),
+            Width::Long => put_typed(LONG, number.as_str(), out),
             Width::Literal if needs_type(number.as_str()) => {
-                put_typed("$numberDecimal", number.as_str(), out);
+                put_typed(DECIMAL, number.as_str(), out);
             }
             Width::Least | Width::Literal => append_value_json(value, out),
         },
@@ -91,18 +91,24 @@ fn put_value(value: &Value, out: &mut Vec<u8>) {
 
 /// Returns whether the literal of a decimal alone is that of a number of another type.
 fn needs_type(literal: &str) -> bool {
+    if is_marked_decimal(literal) {
+        return false;
+    }
     let alone = Value::number(literal);
     alone.and_then(|alone| NumberType::of(&alone)) != Some(NumberType::Decimal)
 }
 
 /// Appends a number that would be read as one of another type without its own.
-fn put_typed(form: &str, literal: &str, out: &mut Vec<u8>) {
-    out.push(b'{');
-    put_text(form.as_bytes(), out);
-    out.push(b':');
-    put_text(literal.as_bytes(), out);
-    out.push(b'}');
+fn put_typed(form: &[u8], literal: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(form);
+    out.extend_from_slice(literal.as_bytes());
+    out.extend_from_slice(TYPED_END);
 }
+
+/// What is around a literal with its type.
+const LONG: &[u8] = b"{\"$numberLong\":\"";
+const DECIMAL: &[u8] = b"{\"$numberDecimal\":\"";
+const TYPED_END: &[u8] = b"\"}";
 
 const LITERAL_START: &[u8] = b"{\"$literal\":";
 
@@ -127,10 +133,12 @@ fn put_view(
     } else {
         match view.stored_number() {
             Some(StoredNumber::Long(int)) if longs == Longs::Typed => {
-                put_typed("$numberLong", &int.to_string(), out);
+                out.extend_from_slice(LONG);
+                put_i64(int, out);
+                out.extend_from_slice(TYPED_END);
             }
             Some(StoredNumber::Literal { text, is_wide: true }) if needs_type(text) => {
-                put_typed("$numberDecimal", text, out);
+                put_typed(DECIMAL, text, out);
             }
             _ => append_json_bytes(view, out)?,
         }

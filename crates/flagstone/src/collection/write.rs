@@ -144,12 +144,13 @@ pub(crate) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
     let core = stored.keyspace()?;
     // Loads go on behind their marks if nothing is removed.
     let is_marked = loads::marks_of(stored.engine(), core.id())?.is_some();
-    if is_marked && !core.scan_range(range.clone()).advance()? {
+    if is_marked && !core.scan_range(range.clone()).with_expired().advance()? {
         return Ok(());
     }
     end_loads(stored)?;
-    remove_range(stored, range)?;
-    end_loads(stored)
+    let removed = remove_range(stored, range);
+    end_loads(stored)?;
+    removed
 }
 
 /// Removes the documents of a range of encoded keys that a transaction sees, one by one.

@@ -30,8 +30,9 @@ For programs that use a [driver](server.md).
   and the counts so far. Without a sort, documents come in the order of `_id`.
 - `count` is exact, and so are statistics of up to 10,000 documents. Above that, overwritten and
   expired documents count until a compaction.
-- Change streams tell changed arrays as a whole, and `$out` as `invalidate`. Expiry gives no event. A transaction gives one event
-  for each document, in the order of the first writes. A `wallTime` is up to a second early.
+- Change streams tell changed arrays as a whole, and `$out` as `invalidate`. Expiry gives no event.
+  A transaction gives one event for each document, in the order of the first writes. A `wallTime` is
+  up to a second early.
 - A transaction learns of conflicts when it commits. It takes no `create` and no `createIndexes`.
 - Creating or dropping an index with `expireAfterSeconds` rewrites the documents that it makes
   expire.

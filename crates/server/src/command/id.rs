@@ -40,22 +40,24 @@ impl Incoming {
 
     /// Reads a document that is to be stored: its key, a new ObjectId if it has none, and the rest.
     pub(crate) fn document(&mut self, bson: &[u8]) -> Outcome<(Value, Document)> {
-        self.document_with(bson, None)
+        self.document_with(bson, None, false)
     }
 
-    /// As [`Incoming::document`], with the names of the collection that it is for.
+    /// As [`Incoming::document`], with the names of the collection into which it is inserted. Empty
+    /// timestamps among its fields become the time.
     pub(crate) fn document_for(
         &mut self,
         bson: &[u8],
         collection: &Collection,
     ) -> Outcome<(Value, Document)> {
-        self.document_with(bson, names(collection))
+        self.document_with(bson, names(collection), true)
     }
 
     fn document_with(
         &mut self,
         bson: &[u8],
         names: Option<Arc<Names>>,
+        stamps: bool,
     ) -> Outcome<(Value, Document)> {
         let mut id = None;
         for element in elements(bson)? {
@@ -75,7 +77,9 @@ impl Incoming {
         let Readers { reader, of_collections, bytes } = self.readers();
         let reader = if names.is_some() { of_collections } else { reader };
         bytes.clear();
-        reader.stamp(moment);
+        if stamps {
+            reader.stamp(moment);
+        }
         reader.read_without(bson, without.as_slice(), names.as_deref(), bytes)?;
         let document = encoded(Slice::copy_of(bytes), names);
         check_names(&document.root())?;

@@ -177,14 +177,25 @@ fn label_of(args: &Args<'_>, fields: &[String]) -> Outcome<String> {
 
 /// Returns what an index with the primary key was defined as; `None` for others.
 fn given(index: &IndexInfo) -> Option<Map> {
-    let label = flagstone::Document::from_json_with(
-        index.label.as_ref()?.as_str(),
-        flagstone::doc::JsonOptions::new().mode(JsonMode::Extended),
-    );
-    match label.ok()?.to_value() {
+    meant(index.label.as_ref()?)
+}
+
+/// Returns the definition that a label is the text of.
+fn meant(label: &str) -> Option<Map> {
+    let options = flagstone::doc::JsonOptions::new().mode(JsonMode::Extended);
+    match flagstone::Document::from_json_with(label, options).ok()?.to_value() {
         Value::Map(map) => Some(map),
         _ => None,
     }
+}
+
+/// Returns whether two labels are texts of one definition. The fields have an order.
+fn mean_the_same(one: &str, other: &str) -> bool {
+    let (Some(one), Some(other)) = (meant(one), meant(other)) else { return one == other };
+    let key = |map: &Map| map.get("key").map(Value::to_string);
+    let is_same = |name: &str| one.get(name) == other.get(name);
+    key(&one) == key(&other)
+        && ["unique", "sparse", "partialFilterExpression"].into_iter().all(is_same)
 }
 
 /// Returns the fields of an index as they were defined, in the library's spelling.
@@ -353,7 +364,8 @@ impl Definition {
                     && (other.is_unique, other.is_sparse) == (self.is_unique, self.is_sparse)
                     && other.only == only
             }
-            (label, given) => label == given,
+            (Some(label), Some(given)) => mean_the_same(label, given),
+            _ => false,
         };
         match others.iter().find(is_same) {
             Some(other) if other.name != self.name || other.expires_after != self.expires => {

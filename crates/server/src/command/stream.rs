@@ -694,14 +694,13 @@ struct Difference {
 
 impl Difference {
     /// Notes how the maps at `place` differ.
-    fn look(&mut self, place: &mut Vec<String>, old: &Value, new: &Value) {
+    fn look<'v>(&mut self, place: &mut Vec<&'v Value>, old: &'v Value, new: &'v Value) {
         let (Value::Map(old), Value::Map(new)) = (old, new) else { return };
-        let shown = |name: &Value| name.as_str().map_or_else(|| name.to_string(), str::to_owned);
         // A lookup in a map walks its pairs.
         let mut before: HashMap<&Value, &Value> =
             old.iter().map(|(name, value)| (name, value)).collect();
         for (name, value) in new {
-            place.push(shown(name));
+            place.push(name);
             match before.remove(name) {
                 Some(before) if is_same(before, value) => {}
                 Some(before @ Value::Map(_)) if matches!(value, Value::Map(_)) => {
@@ -715,7 +714,7 @@ impl Difference {
             place.pop();
         }
         for (name, _) in old.iter().filter(|(name, _)| before.contains_key(name)) {
-            place.push(shown(name));
+            place.push(name);
             let path = self.path(place);
             self.removed.push(Value::from(path));
             place.pop();
@@ -723,11 +722,13 @@ impl Difference {
     }
 
     /// Returns the text of a path, and notes its names if the text does not tell them.
-    fn path(&mut self, place: &[String]) -> String {
-        let text = place.join(".");
+    fn path(&mut self, place: &[&Value]) -> String {
+        let shown = |name: &&Value| name.as_str().map_or_else(|| name.to_string(), str::to_owned);
+        let names: Vec<String> = place.iter().map(shown).collect();
+        let text = names.join(".");
         let is_index = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_digit());
-        if place.iter().any(|name| name.contains('.') || is_index(name)) {
-            let names = place.iter().map(|name| Value::from(name.as_str())).collect();
+        if names.iter().any(|name| name.contains('.') || is_index(name)) {
+            let names = names.into_iter().map(Value::from).collect();
             self.ambiguous.push((text.clone(), Value::Array(names)));
         }
         text

@@ -77,7 +77,9 @@ impl Session {
                 let now = rustix::termios::OptionalActions::Now;
                 let _gone = rustix::termios::tcsetattr(std::io::stdin(), now, before);
             }
-            let _closed = database.close();
+            if let Err(error) = database.close() {
+                output::note(&error.to_string());
+            }
         };
         interrupt::while_idle(close, wait)
     }

@@ -87,7 +87,7 @@ pub trait WriteIn {
 /// documents match no more when their turn comes.
 const SPARE: u64 = 16;
 
-/// How many documents of a cluster are removed side by side: each waits for a majority of nodes.
+/// How many documents of a cluster are tried together: each waits for a majority of nodes.
 const SIDE_BY_SIDE: u64 = 16;
 
 /// How many documents a write by filter has changed.
@@ -216,7 +216,7 @@ impl<'a> WriteMany<'a> {
 
     /// Changes the documents that match, one by one, in the order of the sort or of their keys.
     ///
-    /// In a cluster, 16 are removed side by side: after an error, some behind it may be gone, too.
+    /// In a cluster, several are removed side by side: after an error, some behind it may be gone.
     ///
     /// Documents that begin to match after the call may be missed. Those that match no more when
     /// their turn comes are left alone.
