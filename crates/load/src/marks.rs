@@ -17,9 +17,10 @@
 //! says whose marks count. Those of a shard name the round: they mean nothing in another one.
 //!
 //! A load that is complete keeps the first key, with the end and the checksum of all text, and the
-//! last one; the marks of the writers are removed. If the same command is run again, it loads what
-//! follows that end, and its writers set marks beyond it. A writer without a mark begins at that
-//! end. Documents that expire do not end the marks, so where they may, a complete load keeps none.
+//! last one; the marks of the writers are removed, those of a copy in a cluster when another
+//! begins. If the same command is run again, it loads what follows that end, and its writers set
+//! marks beyond it. A writer without a mark begins at that end. Documents that expire do not end
+//! the marks, so where they may, a complete load keeps none.
 
 use crate::error::LoadError;
 use crate::ids;
@@ -425,7 +426,8 @@ impl Marks {
         match &self.place {
             MarkPlace::Keyspace(keyspace) => batch.delete_range(keyspace, start..end)?,
             MarkPlace::Remote(remote) => {
-                for key in self.remote_keys(complete.is_some()) {
+                let writers = (0..self.loaded.len() as u16).map(|writer| self.key(writer));
+                for key in writers.chain([self.copies_key(), self.copied_key()]) {
                     put_remote_mark(batch, remote, (key, None))?;
                 }
             }
@@ -441,13 +443,6 @@ impl Marks {
             format!(" {COMPLETE} {} {} {sum}", place.input, place.offset)
         });
         format!("{history} {number:016x} {began} {writers}{complete}\n{}", self.settings)
-    }
-
-    /// Returns the other keys of a load in a cluster that go when it begins, or is complete.
-    fn remote_keys(&self, is_complete: bool) -> impl Iterator<Item = Vec<u8>> + '_ {
-        let writers = (0..self.loaded.len() as u16).map(|writer| self.key(writer));
-        let copies = (!is_complete).then(|| self.copies_key());
-        writers.chain(copies).chain([self.copied_key()])
     }
 
     /// Reads the marks whose first value is `head`. Returns false if they do not count any more:
