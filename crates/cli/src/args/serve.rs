@@ -7,6 +7,7 @@ use flagstone::Durability;
 use flagstone::admin::parse_bytes;
 use flagstone_server::access::{Role, RoleKind};
 use flagstone_server::net::{Limits, Listen};
+use flagstone_server::wire::MESSAGE_BYTES_MAX;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,6 +98,9 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 4,
         value_parser = crate::units::count::<usize>)]
     pub(crate) max_loads: usize,
+    /// The longest message: from that of a document of 16 MiB to the 48 MB of the protocol
+    #[arg(long, value_name = "BYTES", value_parser = message_bytes, default_value = "48MB")]
+    pub(crate) message_bytes: usize,
     /// The longest message before the login
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes, default_value = "16KiB")]
     login_bytes: u64,
@@ -130,10 +134,19 @@ pub(crate) struct LimitArgs {
     pub(crate) snapshot_age: Duration,
 }
 
+/// Reads the length of messages.
+fn message_bytes(text: &str) -> Result<usize, String> {
+    const LEAST: usize = (16 << 20) + (16 << 10);
+    let bytes = parse_bytes(text).map_err(|error| error.to_string())?;
+    let within = usize::try_from(bytes).ok().filter(|it| (LEAST..=MESSAGE_BYTES_MAX).contains(it));
+    within.ok_or_else(|| format!("expected {LEAST} to {MESSAGE_BYTES_MAX} bytes"))
+}
+
 impl LimitArgs {
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             connections: self.max_connections,
+            message_bytes: self.message_bytes,
             login_bytes: usize::try_from(self.login_bytes).unwrap_or(usize::MAX),
             messages: usize::try_from(self.message_memory).unwrap_or(usize::MAX),
             login: self.login_timeout,

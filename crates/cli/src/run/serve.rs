@@ -103,6 +103,7 @@ fn serve(
     options.snapshot_age = Some(args.limits.snapshot_age).filter(is_limit).unwrap_or(Duration::MAX);
     options.backups.clone_from(&args.backups);
     options.connections_max = connections;
+    options.message_bytes = args.limits.message_bytes;
     options.parsed_bytes = args.limits.limits().messages;
     let service = opened.service(options)?;
     let remote = server.addresses().iter().find(|address| !address.is_local());

@@ -391,3 +391,14 @@ fn what_a_cluster_does_not_have_is_refused_before_it_is_connected_to() {
         place.fails(&command.replace("{}", "shop.users"), 3, "127.0.0.1:1");
     }
 }
+
+#[test]
+fn the_longest_message_is_told_to_drivers() {
+    let place = Place::new();
+    let expected = "expected 16793600 to 48000000 bytes";
+    place.fails("serve db --message-bytes 1MiB", 2, expected);
+    place.fails("serve db --message-bytes 50MB", 2, expected);
+    let served = Served::new(&place, "--message-bytes 20MB");
+    let hello = place.ok(&format!("command mongodb://{}/ {{\"hello\":1}}", served.address));
+    assert!(hello.contains("\"maxMessageSizeBytes\":20000000"), "{hello}");
+}

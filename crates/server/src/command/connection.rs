@@ -61,7 +61,8 @@ pub(super) fn hello(run: &mut Run<'_, '_>) -> Outcome {
         }
     }
     reply.int("maxBsonObjectSize", DOCUMENT_BYTES_MAX as i32)?;
-    reply.int("maxMessageSizeBytes", MESSAGE_BYTES_MAX as i32)?;
+    let message_bytes = run.service.options.message_bytes.min(MESSAGE_BYTES_MAX);
+    reply.int("maxMessageSizeBytes", message_bytes as i32)?;
     reply.int("maxWriteBatchSize", super::run::STATEMENTS_MAX as i32)?;
     reply.datetime("localTime", DateTime::from_micros(now_millis().saturating_mul(1000)))?;
     reply.int("logicalSessionTimeoutMinutes", SESSION_MINUTES as i32)?;

@@ -18,7 +18,7 @@ use crate::session::cursors::Cursors;
 use crate::session::operations::{Operations, Registration, UseKind};
 use crate::session::sessions::{RETRYABLE, SessionKey, Sessions, TRANSIENT};
 use crate::watch::{self, Cause, End};
-use crate::wire::{Request, WireError, put_message, put_reply};
+use crate::wire::{MESSAGE_BYTES_MAX, Request, WireError, put_message, put_reply};
 use flagstone::internal::RemoteDatabase;
 use flagstone::remote::unsupported;
 use flagstone::{Collection, Database, Document, View};
@@ -42,6 +42,8 @@ pub struct ServiceOptions {
     pub loads_max: usize,
     /// The most connections, for those who ask.
     pub connections_max: usize,
+    /// The longest message, for drivers: what their connections take.
+    pub message_bytes: usize,
     /// The name of the replica set that the server says to be, instead of a router of a sharded
     /// cluster.
     pub replica_set: Option<String>,
@@ -67,6 +69,7 @@ impl Default for ServiceOptions {
             sessions_max: 100_000,
             loads_max: 4,
             connections_max: 10_000,
+            message_bytes: MESSAGE_BYTES_MAX,
             replica_set: None,
             parsed_bytes: 256 << 20,
             backups: None,

@@ -4,6 +4,7 @@ use super::address::Address;
 use super::ended::{Ended, Late, Silence};
 use super::handler::{Handler, Login, Peer};
 use super::http::{self, Requests};
+use super::limits::Limits;
 use super::line::Line;
 use super::log::Level;
 #[cfg(target_os = "linux")]
@@ -14,7 +15,7 @@ use super::socket::{Socket, TICK};
 use crate::command::About;
 use crate::room::Held;
 use crate::watch;
-use crate::wire::{HEADER_BYTES, MESSAGE_BYTES_MAX, MessageReader, ReadError};
+use crate::wire::{HEADER_BYTES, MessageReader, ReadError};
 use flagstone::Value;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -292,7 +293,8 @@ impl<H: Handler> Served<'_, H> {
         loop {
             let login = handler.login(client);
             let is_known = login == Login::Done;
-            let len_max = if is_known { MESSAGE_BYTES_MAX } else { shared.limits.login_bytes };
+            let Limits { message_bytes, login_bytes, .. } = shared.limits;
+            let len_max = if is_known { message_bytes } else { login_bytes };
             self.reader.set_len_max(len_max);
             if let Some(silence) = self.wait(login, || handler.rest(client))? {
                 return Ok(silence);
@@ -387,8 +389,11 @@ impl<H: Handler> Served<'_, H> {
             Err(ReadError::Io(error)) => Err(error.into()),
             Err(ReadError::Wire(error)) => {
                 let mut text = error.to_string();
-                if login != Login::Done && error.offset == 0 {
-                    text.push_str(" before the login (--login-bytes)");
+                if error.offset == 0 {
+                    text.push_str(match login {
+                        Login::Done => " (--message-bytes)",
+                        Login::Needed | Login::Begun => " before the login (--login-bytes)",
+                    });
                 }
                 self.refuse(&Refusal::malformed(text.as_str()));
                 Err(Ended::Malformed(text))

@@ -1,5 +1,6 @@
 //! What clients may take.
 
+use crate::wire::MESSAGE_BYTES_MAX;
 use std::time::Duration;
 
 /// What clients may take. An error that comes from a limit names the tool's flag for it.
@@ -8,6 +9,9 @@ pub struct Limits {
     /// Connections at a time; one more is told so and closed. 10,000: each idle one costs some 5 KB
     /// on Linux, and a thread elsewhere.
     pub connections: usize,
+    /// The longest message, in bytes: at least a document of 16 MiB with its envelope, and at most
+    /// the 48,000,000 of the protocol, as by default. Drivers learn of it.
+    pub message_bytes: usize,
     /// The longest message of a client that has to log in and has not, in bytes. 16 KiB: the
     /// greeting of a driver has up to a few hundred bytes.
     pub login_bytes: usize,
@@ -33,6 +37,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
+            message_bytes: MESSAGE_BYTES_MAX,
             login_bytes: 16 << 10,
             messages: 256 << 20,
             login: Duration::from_secs(10),

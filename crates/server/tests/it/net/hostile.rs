@@ -67,6 +67,17 @@ fn an_idle_client_is_ended_if_there_is_a_limit() {
 }
 
 #[test]
+fn messages_have_a_longest_length_that_may_be_less() {
+    let running = Running::new(limits(|limits| limits.message_bytes = 1000));
+    let mut stream = running.connect();
+    works(&mut stream);
+    stream.write_all(&command("insert", &"x".repeat(1000))).unwrap();
+    let told = reply(&mut stream).unwrap();
+    assert!(told.contains("from 16 to 1000") && told.contains("(--message-bytes)"), "{told}");
+    ended(&mut stream);
+}
+
+#[test]
 fn who_does_not_log_in_has_short_messages_and_little_time() {
     let options = limits(|limits| {
         limits.login = Duration::from_millis(1500);
