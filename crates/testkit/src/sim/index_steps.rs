@@ -89,11 +89,17 @@ impl Run {
         let is_refused_now = matches!(SPECS[at].build(state.0, state.1), Outcome::Refused);
         match (done, changes) {
             (Ok(ControlFlow::Break(())), changes) if is == Built::No => {
+                let is_rewrite = |it: &Change| matches!(it, Change::Made(..));
+                let (rewrites, removals) =
+                    changes.unwrap_or_default().into_iter().partition::<Vec<_>, _>(is_rewrite);
                 // Documents are written again before the first report.
-                let rewrites = changes.unwrap_or_default().into_iter();
-                self.changed(rewrites.filter(|it| matches!(it, Change::Made(..))).collect());
+                self.changed(rewrites);
                 // .. and again when the index is dropped.
                 self.changed_by_drop(self.lasting_without(at));
+                // How many of those that have expired gave way is not known.
+                if !removals.is_empty() {
+                    self.may_have_changed(at, removals);
+                }
                 Ok(())
             }
             (Ok(ControlFlow::Continue(())), Some(changes)) if is == Built::Ready => {
