@@ -50,9 +50,7 @@ pub(crate) fn while_asking<T>(
     *QUESTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(undo));
     listen()?;
     let answer = ask();
-    if let Some(undo) = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        undo();
-    }
+    answered()();
     Ok(answer)
 }
 
@@ -65,25 +63,32 @@ pub(crate) fn while_idle<T>(
     *QUESTION.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(close));
     listen()?;
     if is_asked() {
-        end_by_question();
+        answered()();
+        end();
     }
     let waited = wait();
-    if QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take().is_none() {
-        // A signal has taken it, and ends the process: no other command is to run.
-        loop {
-            std::thread::park();
-        }
-    }
+    drop(answered());
     Ok(waited)
 }
 
-/// Does what a signal does while a user is waited for.
-fn end_by_question() {
-    let undo = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take();
+/// Takes back what a signal would have done. If one has taken it, that ends the process, and
+/// nothing else is to happen.
+fn answered() -> Undo {
+    loop {
+        if let Some(undo) = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return undo;
+        }
+        std::thread::park();
+    }
+}
+
+/// Ends the process after `undo`.
+fn end_after(undo: &Mutex<Option<Undo>>) {
+    let undo = undo.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(undo) = undo {
         undo();
-        end();
     }
+    end();
 }
 
 /// Ends the process by a signal.
@@ -107,11 +112,14 @@ pub(crate) fn listen() -> Result<(), Failure> {
         return Ok(());
     }
     let handler = || {
-        if QUESTION.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-            // A database may take its time to close: a second signal is heard meanwhile.
+        let undo = QUESTION.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(undo) = undo {
             IS_ASKED.store(true, Ordering::Release);
-            if std::thread::Builder::new().spawn(end_by_question).is_err() {
-                end_by_question();
+            // A database may take its time to close: a second signal is heard meanwhile.
+            let undo = Arc::new(Mutex::new(Some(undo)));
+            let of_thread = Arc::clone(&undo);
+            if std::thread::Builder::new().spawn(move || end_after(&of_thread)).is_err() {
+                end_after(&undo);
             }
             return;
         }

@@ -11,7 +11,7 @@
 //! applied has read the old rows after all copies before it were applied. So no row ever goes back,
 //! and none that was removed comes again.
 
-use super::core::{Ground, View, no_answer, place, set_epoch};
+use super::core::{Ground, TRIES, View, no_answer, place, set_epoch};
 use super::entries::Entries;
 use crate::backoff::Backoff;
 use crate::catalog::{Generation, Note};
@@ -38,8 +38,6 @@ const ROWS: usize = 100;
 const BATCH_BYTES: usize = 1 << 20;
 /// The bytes of the documents that are read at once, about.
 const READ_BYTES: usize = 4 << 20;
-/// How often rows are tried to be copied while others copy, too.
-const TRIES: u32 = 200;
 
 /// A copy into another generation.
 pub(super) struct Copy<'g> {

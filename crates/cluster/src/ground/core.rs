@@ -12,8 +12,8 @@ use flagstone_env::Clock;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// How often an epoch is tried to be set.
-const TRIES: u32 = 100;
+/// How often an epoch, or a copy of rows, is tried.
+pub(super) const TRIES: u32 = 200;
 
 /// A note of a collection, decoded. Never changes: a newer one replaces it.
 pub(crate) struct View {
@@ -212,8 +212,8 @@ pub(super) fn epoch_of(store: &dyn Store, partition: Partition) -> Result<Option
     Ok(read.pop().ok_or_else(no_answer)??.epoch)
 }
 
-/// Sets the epoch of a partition, unless it `is_done` as it is. Returns false if others change it
-/// again and again.
+/// Sets the epoch of a partition, unless `is_done` holds for the one that it has. Returns false if
+/// others change it again and again.
 pub(super) fn set_epoch(
     store: &dyn Store,
     partition: Partition,

@@ -182,7 +182,7 @@ fn put_other(view: &View<'_>, depth: usize, out: &mut Vec<u8>) -> Result<(), Mal
     Ok(())
 }
 
-/// Appends an array; `put` appends its items, which may be so deep.
+/// Appends an array of at most `depth` levels; `put` appends its items.
 pub(super) fn put_items(
     view: &View<'_>,
     depth: usize,

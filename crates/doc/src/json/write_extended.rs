@@ -35,7 +35,7 @@ pub fn append_relaxed_json(view: &View<'_>, out: &mut Vec<u8>) -> Result<(), Mal
     append_extended(view, Longs::Plain, out)
 }
 
-/// How an integer of 64 bits is written that would fit 32.
+/// How a 64-bit integer that fits 32 bits is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Longs {
     /// With its type.

@@ -216,7 +216,8 @@ impl<'a> WriteMany<'a> {
 
     /// Changes the documents that match, one by one, in the order of the sort or of their keys.
     ///
-    /// In a cluster, several are removed side by side: after an error, some behind it may be gone.
+    /// In a cluster, removals run side by side: after an error, documents that come after the one
+    /// that failed may be gone, too.
     ///
     /// Documents that begin to match after the call may be missed. Those that match no more when
     /// their turn comes are left alone.
