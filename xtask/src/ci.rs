@@ -32,7 +32,7 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -86,7 +86,21 @@ const STEPS: [Step; 17] = [
             "warnings",
         ]),
     },
-    // Everything else builds flagstone with serde, its default feature.
+    // Everything else builds flagstone with its default features. Here: bytes alone, and documents
+    // without serde and regular expressions.
+    Step {
+        name: "bytes",
+        work: Work::Cargo(&[
+            "clippy",
+            "--locked",
+            "-p",
+            "flagstone",
+            "--no-default-features",
+            "--",
+            "-D",
+            "warnings",
+        ]),
+    },
     Step {
         name: "bare",
         work: Work::Cargo(&[
@@ -95,6 +109,8 @@ const STEPS: [Step; 17] = [
             "-p",
             "flagstone",
             "--no-default-features",
+            "--features",
+            "documents",
             "--",
             "-D",
             "warnings",
@@ -417,8 +433,8 @@ clippy FAILED; to run it alone: cargo clippy --locked --workspace --all-targets 
             steps.iter().find(|step| step.name == name).map(Step::to_string).unwrap()
         };
         assert_eq!(line(&STEPS, "fmt"), "cargo fmt --all -- --check");
-        let bare = "cargo clippy --locked -p flagstone --no-default-features -- -D warnings";
-        assert_eq!(line(&STEPS, "bare"), bare);
+        let bytes = "cargo clippy --locked -p flagstone --no-default-features -- -D warnings";
+        assert_eq!(line(&STEPS, "bytes"), bytes);
         assert_eq!(line(&STEPS, "tidy"), "cargo xtask tidy");
         assert_eq!(line(&STEPS, "packages"), "cargo xtask packages");
         let docs = "RUSTDOCFLAGS='-D warnings' cargo doc --locked --workspace --no-deps";

@@ -11,6 +11,26 @@ use std::process::Command;
 /// The folder of the examples. Every file in it is run, so none is forgotten.
 const FOLDER: &str = "crates/flagstone/examples";
 
+/// The package of a program that stores bytes alone.
+const MANIFEST: &str = r#"[package]
+name = "bytes"
+edition = "2024"
+
+[workspace]
+
+[[bin]]
+name = "bytes"
+path = PROGRAM
+
+[profile.dev]
+opt-level = 1
+debug = false
+
+[dependencies]
+tempfile = "3"
+flagstone = { path = FLAGSTONE, default-features = false }
+"#;
+
 /// Builds the examples of all crates as `cargo test --workspace` does, and not of one crate: that
 /// would build most crates again, with fewer features.
 const BUILD: [&str; 5] = ["build", "--locked", "-q", "--workspace", "--examples"];
@@ -41,7 +61,7 @@ fn run_programs(root: &Path) -> bool {
     if !cargo(root).args(BUILD).status().is_ok_and(|status| status.success()) {
         return false;
     }
-    names.iter().all(|name| {
+    let all_ok = names.iter().all(|name| {
         println!("---- cargo run -p flagstone --example {name}");
         let program = Command::new(folder.join(name)).current_dir(root).status();
         let ok = program.is_ok_and(|status| status.success());
@@ -49,7 +69,30 @@ fn run_programs(root: &Path) -> bool {
             println!("---- the example {name} failed");
         }
         ok
-    })
+    });
+    all_ok && run_with_bytes_alone(root)
+}
+
+/// Runs the example of bytes in a package of its own, as a user of the engine of bytes alone builds
+/// it. In the workspace, what tests need turns all features on.
+fn run_with_bytes_alone(root: &Path) -> bool {
+    println!("---- the example bytes, without default features");
+    let package = root.join("target/bytes");
+    let quoted = |path: &str| format!("{:?}", root.join(path));
+    let manifest = MANIFEST
+        .replace("PROGRAM", &quoted(&format!("{FOLDER}/bytes.rs")))
+        .replace("FLAGSTONE", &quoted("crates/flagstone"));
+    let written = std::fs::create_dir_all(&package)
+        .and_then(|()| std::fs::write(package.join("Cargo.toml"), manifest))
+        .and_then(|()| std::fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")));
+    if let Err(error) = written {
+        println!("cannot write {}: {error}", package.display());
+        return false;
+    }
+    let mut command = cargo(&package);
+    // With what is compiled already: the lock file is that of the workspace.
+    command.args(["run", "--quiet", "--offline", "--target-dir"]).arg(root.join("target"));
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// The names of the examples, in order.

@@ -1,20 +1,26 @@
 //! A batch: writes over any keyspaces and collections that happen together or not at all.
 
 use crate::args::{Key, KeyRange, NewValue};
-use crate::collection::write::Change;
+#[cfg(feature = "documents")]
 use crate::collection::{Collection, update};
-use crate::remote::{RemoteBatch, unsupported};
+#[cfg(feature = "documents")]
+use crate::remote::RemoteBatch;
 use crate::space::{Space, Unindexed};
+use crate::write::Change;
 use flagstone_base::Result;
+#[cfg(feature = "documents")]
 use flagstone_doc::Patch;
 use flagstone_engine::{Durability, Expect};
+
+#[cfg(not(feature = "documents"))]
+use NoRemote as RemoteBatch;
 
 /// Writes that happen together or not at all. [`Database::batch`](crate::Database::batch) creates a
 /// batch, [`Database::commit`](crate::Database::commit) takes it. Of several writes of one key the
 /// last one counts.
 ///
 /// All methods take a [`Space`]: a [`Keyspace`](crate::Keyspace), a [`Typed`](crate::Typed)
-/// keyspace or a [`Collection`].
+/// keyspace or a [`Collection`](crate::Collection).
 ///
 /// A batch takes at most a quarter of the memory budget, never over 1 GiB, conditions included. It
 /// writes nothing and checks no condition before it is committed.
@@ -64,6 +70,29 @@ pub struct Batch {
     durability: Option<Durability>,
 }
 
+/// Documents of a load into a cluster: without documents there are none.
+#[cfg(not(feature = "documents"))]
+pub(crate) enum NoRemote {}
+
+#[cfg(not(feature = "documents"))]
+impl NoRemote {
+    const fn refuse_start(&self) -> Result<()> {
+        match *self {}
+    }
+
+    const fn len(&self) -> usize {
+        match *self {}
+    }
+
+    const fn bytes(&self) -> usize {
+        match *self {}
+    }
+
+    pub(crate) fn commit(self) -> Result<()> {
+        match self {}
+    }
+}
+
 impl Batch {
     /// Sets when the commit of the batch returns. The default is the durability of the database.
     ///
@@ -87,10 +116,7 @@ impl Batch {
 
     /// Refuses documents of a cluster where a commit does not wait.
     pub(crate) fn check_is_here(&self) -> Result<()> {
-        match &self.remote {
-            Some(_) => Err(unsupported("a commit that does not wait", "Database::commit")),
-            None => Ok(()),
-        }
+        self.remote.as_ref().map_or(Ok(()), RemoteBatch::refuse_start)
     }
 
     /// Returns the durability of the batch in a database that has `usual`.
@@ -231,6 +257,7 @@ impl Batch {
     /// # Errors
     /// As [`Collection::patch`]; InvalidInput for a collection with another fold, or none. The
     /// batch stays as it was.
+    #[cfg(feature = "documents")]
     pub fn patch(
         &mut self,
         collection: &Collection,

@@ -7,11 +7,12 @@
 
 use crate::batch::Batch;
 use crate::collection::index::own_expiry;
-use crate::collection::write::{self, Change};
+use crate::collection::write;
 use crate::collection::{Collection, Stored, decode};
 use crate::encoders;
 use crate::remote::{Area, RemoteBatch, RemoteRows, Row, shown_key};
 use crate::snapshot::Snapshot;
+use crate::write::Change;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, KeyRange, Moment, Result};
 use flagstone_doc::View;

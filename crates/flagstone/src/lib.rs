@@ -32,50 +32,63 @@
 //! `flagstone-engine` stores keyspaces of bytes; this crate gives the bytes a meaning: documents
 //! and typed values.
 //!
-//! Without its default features the crate needs no C compiler: see `lz4`, `zstd`, `regex` and
-//! `serde` in `Cargo.toml`.
+//! Without its default features the crate stores bytes alone and needs no C compiler: see
+//! `documents`, `lz4`, `zstd`, `regex` and `serde` in `Cargo.toml`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 
+#[cfg(feature = "documents")]
 mod bulk;
 
+#[cfg(feature = "documents")]
 mod encoders;
+#[cfg(feature = "documents")]
 mod sort_keys;
+#[cfg(feature = "documents")]
 mod spill;
 
-pub mod codec;
+#[cfg(feature = "documents")]
+mod index;
+#[cfg(feature = "documents")]
+mod shard;
 
 mod args;
 
-mod index;
-
-mod shard;
-
-#[doc(hidden)]
-pub mod remote;
-
 mod scan;
+mod write;
 
 mod keyspace;
-mod loads;
 
 mod ingest;
 
+pub mod space;
+
+#[cfg(feature = "documents")]
+#[doc(hidden)]
+pub mod remote;
+
+#[cfg(feature = "documents")]
+pub mod codec;
+#[cfg(feature = "documents")]
+mod loads;
+#[cfg(feature = "documents")]
 mod typed;
 
+#[cfg(feature = "documents")]
 mod collection;
+mod commit;
 mod contents;
+
+mod batch;
+mod snapshot;
 
 #[cfg(feature = "doubles")]
 mod elsewhere;
 
-pub mod space;
-
-mod batch;
-mod document_parser;
-mod snapshot;
-
+#[cfg(feature = "documents")]
 mod carry;
+#[cfg(feature = "documents")]
+mod document_parser;
 
 mod transaction;
 
@@ -83,22 +96,29 @@ pub mod changes;
 mod database;
 mod repair;
 
-#[cfg(any(docsrs, doctest, test))]
+#[cfg(all(feature = "documents", any(docsrs, doctest, test)))]
 pub mod guide;
 
-pub use args::{As, Expires, Json, Prefix};
+#[cfg(feature = "documents")]
+pub use args::{As, Json};
+pub use args::{Expires, Prefix};
 pub use batch::Batch;
+#[cfg(feature = "documents")]
 pub use codec::Plain;
+#[cfg(feature = "documents")]
 pub use collection::query::{Cursor, Find, Group};
+#[cfg(feature = "documents")]
 pub use collection::{Collection, Patched};
 pub use database::{Builder, Database, OpenSpace, TransactionOptions};
 pub use flagstone_base::{Compression, Error, ErrorKind, Moment, Result, Slice};
+#[cfg(feature = "documents")]
 pub use flagstone_doc::{
     Document, DocumentMut, Filter, JsonPatch, JsonPath, MergePatch, Patch, Value, View, doc,
 };
 pub use flagstone_engine::{
     Durability, Expect, KeyspaceOptions, Options, Routing, TryGet, VersionToken, fold,
 };
+#[cfg(feature = "documents")]
 pub use index::Index;
 pub use ingest::Ingest;
 pub use keyspace::Keyspace;
@@ -106,6 +126,7 @@ pub use scan::Scan;
 pub use snapshot::Snapshot;
 pub use space::Space;
 pub use transaction::{Isolation, Transaction};
+#[cfg(feature = "documents")]
 pub use typed::Typed;
 
 /// Operation: events, backups, repair, commits that do not wait.
@@ -118,7 +139,9 @@ pub mod admin {
 }
 
 /// Parts of documents: maps, numbers, dates, paths, JSON in all its forms.
+#[cfg(feature = "documents")]
 pub mod doc {
+    pub use crate::collection::AnyPatch;
     pub use flagstone_base::Malformed;
     #[cfg(feature = "serde")]
     pub use flagstone_doc::adapt;
@@ -130,12 +153,14 @@ pub mod doc {
 }
 
 /// Loads of JSON lines: splitting input, parsing documents into batches.
+#[cfg(feature = "documents")]
 pub mod load {
     pub use crate::bulk::*;
     pub use crate::document_parser::{DocumentParser, ParsedDocument, Refused};
 }
 
 /// What queries take and return besides documents: plans, pages, values, groups.
+#[cfg(feature = "documents")]
 pub mod query {
     #[cfg(feature = "serde")]
     pub use crate::collection::query::CursorAs;
@@ -151,6 +176,7 @@ pub mod query {
 
 /// What operations report: statistics, and the results of checks, copies and builds.
 pub mod report {
+    #[cfg(feature = "documents")]
     pub use crate::collection::{BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
     pub use flagstone_engine::{
         BackupDamage, BackupInfo, BackupReport, BackupVerifyReport, CacheReport, ChangesReport,
@@ -159,12 +185,14 @@ pub mod report {
     };
 }
 
+#[cfg(feature = "documents")]
 mod summary;
 
+#[cfg(feature = "documents")]
 #[doc(hidden)]
 pub mod internal;
 
 /// The quick start of the README compiles.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "documents"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

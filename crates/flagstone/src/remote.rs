@@ -21,6 +21,7 @@ use crate::index::{
     Definition, DocumentEntries, DocumentState, Ends, EntryChange as Difference, IndexState,
     Refusal, Status, differences, encode_note, parts, value_of,
 };
+use crate::scan::ForeignScan;
 pub use crate::shard::Shard;
 pub use flagstone_base::KeyRange;
 use flagstone_base::{Error, ErrorKind, Moment, Result, Slice};
@@ -546,6 +547,11 @@ impl RemoteBatch {
         Ok(())
     }
 
+    /// Refuses a commit that does not wait.
+    pub(crate) fn refuse_start(&self) -> Result<()> {
+        Err(unsupported("a commit that does not wait", "Database::commit"))
+    }
+
     pub(crate) const fn len(&self) -> usize {
         self.rows.len() + self.inserts.len()
     }
@@ -632,5 +638,27 @@ impl RemoteRows {
 
     pub(crate) fn expiry(&self) -> Option<Moment> {
         self.scan.as_ref().and_then(|scan| scan.expiry())
+    }
+}
+
+impl ForeignScan for RemoteRows {
+    fn advance(&mut self) -> Result<bool> {
+        self.advance()
+    }
+
+    fn key(&self) -> &[u8] {
+        self.key()
+    }
+
+    fn value(&self) -> &Slice {
+        self.value()
+    }
+
+    fn rev(self: Box<Self>) -> Box<dyn ForeignScan> {
+        Box::new((*self).rev())
+    }
+
+    fn unordered(self: Box<Self>) -> Box<dyn ForeignScan> {
+        Box::new((*self).unordered())
     }
 }

@@ -1,6 +1,5 @@
 //! Scans: the entries of a range of keys.
 
-use crate::remote::RemoteRows;
 use flagstone_base::{Error, Result, Slice};
 use flagstone_engine::TransactionScan;
 use std::iter::FusedIterator;
@@ -35,9 +34,22 @@ pub enum Source<'t> {
     /// A transaction, with its own writes. Boxed: it is larger, and most scans are of the database.
     Transaction(Box<TransactionScan<'t>>),
     /// A cluster.
-    Remote(RemoteRows),
+    Elsewhere(Box<dyn ForeignScan>),
     /// The scan could not begin. The error is returned once.
     Failed(Option<Error>),
+}
+
+/// A scan of entries that are in no database here. See [`Scan`].
+pub trait ForeignScan: Send {
+    fn advance(&mut self) -> Result<bool>;
+
+    fn key(&self) -> &[u8];
+
+    fn value(&self) -> &Slice;
+
+    fn rev(self: Box<Self>) -> Box<dyn ForeignScan>;
+
+    fn unordered(self: Box<Self>) -> Box<dyn ForeignScan>;
 }
 
 impl Source<'_> {
@@ -46,7 +58,7 @@ impl Source<'_> {
         match self {
             Self::Database(scan) => scan.advance(),
             Self::Transaction(scan) => scan.advance(),
-            Self::Remote(scan) => scan.advance(),
+            Self::Elsewhere(scan) => scan.advance(),
             Self::Failed(error) => error.take().map_or(Ok(false), Err),
         }
     }
@@ -56,7 +68,7 @@ impl Source<'_> {
         match self {
             Self::Database(scan) => scan.key(),
             Self::Transaction(scan) => scan.key(),
-            Self::Remote(scan) => scan.key(),
+            Self::Elsewhere(scan) => scan.key(),
             Self::Failed(_) => &[],
         }
     }
@@ -66,7 +78,7 @@ impl Source<'_> {
         match self {
             Self::Database(scan) => scan.value_bytes(),
             Self::Transaction(scan) => scan.value_bytes(),
-            Self::Remote(scan) => scan.value(),
+            Self::Elsewhere(scan) => scan.value(),
             Self::Failed(_) => &[],
         }
     }
@@ -76,7 +88,7 @@ impl Source<'_> {
         match self {
             Self::Database(scan) => scan.value(),
             Self::Transaction(scan) => scan.value(),
-            Self::Remote(scan) => scan.value().clone(),
+            Self::Elsewhere(scan) => scan.value().clone(),
             Self::Failed(_) => Slice::default(),
         }
     }
@@ -185,7 +197,7 @@ impl<'t, S: Entries> Scan<'t, S> {
         let source = match self.source {
             Source::Database(scan) => Source::Database(scan.rev()),
             Source::Transaction(scan) => Source::Transaction(Box::new((*scan).rev())),
-            Source::Remote(scan) => Source::Remote(scan.rev()),
+            Source::Elsewhere(scan) => Source::Elsewhere(scan.rev()),
             failed @ Source::Failed(_) => failed,
         };
         Self { source, ..self }
@@ -209,7 +221,7 @@ impl<'t, S: Entries> Scan<'t, S> {
     pub fn unordered(self) -> Self {
         let source = match self.source {
             Source::Database(scan) => Source::Database(scan.unordered()),
-            Source::Remote(scan) => Source::Remote(scan.unordered()),
+            Source::Elsewhere(scan) => Source::Elsewhere(scan.unordered()),
             other => other,
         };
         Self { source, ..self }

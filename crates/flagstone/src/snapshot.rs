@@ -1,7 +1,9 @@
 //! A snapshot: the database as of one moment.
 
 use crate::args::{Key, KeyRange};
+#[cfg(feature = "documents")]
 use crate::collection::Collection;
+#[cfg(feature = "documents")]
 use crate::collection::query::{Find, IntoFilter, Reads};
 use crate::scan::Scan;
 use crate::space::Space;
@@ -89,6 +91,7 @@ impl Snapshot {
     /// assert_eq!(before.find(&orders, r#"{"total":{"$gt":1}}"#).count()?, 1);
     /// # Ok::<(), flagstone::Error>(())
     /// ```
+    #[cfg(feature = "documents")]
     pub fn find(&self, collection: &Collection, filter: impl IntoFilter) -> Find<'static> {
         Find::new(&collection.0, Reads::Snapshot(self.0.clone()), filter.into_filter())
     }

@@ -1,20 +1,13 @@
 //! The trait of the three kinds of keyspaces: bytes, Rust types, documents.
 
 pub use crate::args::{Expiring, Key, KeyBound, KeyPrefix, KeyRange, NewValue};
-use crate::codec::{Codec, KeyCodec};
-pub use crate::collection::AnyPatch;
-use crate::collection::write::{self, Change, Destination};
-use crate::collection::{Collection, decode, update};
 use crate::keyspace::{self, Keyspace};
-use crate::remote::{Area, RemoteRows};
 pub use crate::scan::Entries;
 use crate::scan::{Scan, Source};
-use crate::typed::Typed;
+use crate::write::{Change, Destination};
 use flagstone_base::key::check_key;
 use flagstone_base::{Moment, Result, Slice};
-use flagstone_doc::DocumentMut;
 use flagstone_engine::{Batch, Effect, TryGet, VersionToken};
-use std::ops::ControlFlow;
 
 /// A [`Keyspace`] of bytes, a [`Typed`] keyspace of Rust types, or a [`Collection`] of documents,
 /// and what all three can do. Programs import the trait to call its methods.
@@ -23,7 +16,7 @@ use std::ops::ControlFlow;
 /// [`Snapshot`](crate::Snapshot) read and write all three by methods of the same names. The types
 /// of keys and values follow from the space:
 ///
-/// | | [`Keyspace`] | [`Typed<K, V>`](Typed) | [`Collection`] |
+/// | | [`Keyspace`] | [`Typed<K, V>`](crate::Typed) | [`Collection`] |
 /// |---|---|---|---|
 /// | [`Key`] | bytes | `&K` | `impl Into<Value>` |
 /// | [`NewValue`] | bytes | `&V` | `&Document`, `Value`, [`Json`], [`As`] |
@@ -32,7 +25,9 @@ use std::ops::ControlFlow;
 /// | update's closure gets | `Option<&[u8]>` | `Option<V>` | `&mut DocumentMut` |
 /// | and returns | `Option<Vec<u8>>` | `Option<V>` | `Result<()>` |
 ///
+/// [`Collection`]: crate::Collection
 /// [`Json`]: crate::Json
+/// [`Typed`]: crate::Typed
 /// [`As`]: crate::As
 ///
 /// ```
@@ -568,63 +563,77 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     ) -> Result<bool>;
 }
 
-/// A [`Space`] without indexes: a [`Keyspace`] or a [`Typed`] keyspace. Their keys can be removed
-/// and merged without a look at the old values, so a [`Batch`](crate::Batch) can do it.
+/// A [`Space`] without indexes: a [`Keyspace`] or a [`Typed`](crate::Typed) keyspace. Their keys
+/// can be removed and merged without a look at the old values, so a [`Batch`](crate::Batch) can do
+/// it.
 pub trait Unindexed: Space {}
 
 impl Unindexed for Keyspace {}
 
-impl<K: KeyCodec, V, C: Codec<V>> Unindexed for Typed<K, V, C> {}
-
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 
     impl Sealed for super::Keyspace {}
-
-    impl<K, V, C> Sealed for super::Typed<K, V, C> {}
-
-    impl Sealed for super::Collection {}
 }
 
 /// The writes of bytes and of typed values are those of the engine.
 macro_rules! plain_writes {
     () => {
         #[inline]
-        fn write(&self, to: Destination<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
+        fn write(
+            &self,
+            to: $crate::write::Destination<'_>,
+            key: &[u8],
+            change: $crate::write::Change<'_>,
+        ) -> flagstone_base::Result<()> {
             let (effect, value) = change.entry();
             match to {
-                Destination::Database => self.engine_keyspace()?.write_one(effect, key, value),
-                Destination::Transaction(own) => {
+                $crate::write::Destination::Database => {
+                    self.engine_keyspace()?.write_one(effect, key, value)
+                }
+                $crate::write::Destination::Transaction(own) => {
                     own.transaction.write(self.engine_keyspace()?, effect, key, value)
                 }
             }
         }
 
         #[inline]
-        fn write_in_batch(&self, batch: &mut Batch, key: &[u8], change: Change<'_>) -> Result<()> {
+        fn write_in_batch(
+            &self,
+            batch: &mut flagstone_engine::Batch,
+            key: &[u8],
+            change: $crate::write::Change<'_>,
+        ) -> flagstone_base::Result<()> {
             let (effect, value) = change.entry();
             batch.push(self.engine_keyspace()?, effect, key, value)
         }
 
         #[inline]
-        fn remove_key(&self, key: &[u8]) -> Result<bool> {
+        fn remove_key(&self, key: &[u8]) -> flagstone_base::Result<bool> {
             self.engine_keyspace()?.remove(key)
         }
 
-        fn delete_keys(&self, to: Destination<'_>, range: flagstone_base::KeyRange) -> Result<()> {
+        fn delete_keys(
+            &self,
+            to: $crate::write::Destination<'_>,
+            range: flagstone_base::KeyRange,
+        ) -> flagstone_base::Result<()> {
             match to {
-                Destination::Database => self.engine_keyspace()?.delete_keys(range),
-                Destination::Transaction(own) => {
+                $crate::write::Destination::Database => self.engine_keyspace()?.delete_keys(range),
+                $crate::write::Destination::Transaction(own) => {
                     own.transaction.delete_range(self.engine_keyspace()?, range)
                 }
             }
         }
 
-        fn clear_all(&self) -> Result<()> {
+        fn clear_all(&self) -> flagstone_base::Result<()> {
             self.engine_keyspace()?.clear()
         }
     };
 }
+
+#[cfg(feature = "documents")]
+pub(crate) use plain_writes;
 
 impl Space for Keyspace {
     type Old<'a> = Option<&'a [u8]>;
@@ -666,156 +675,4 @@ impl Space for Keyspace {
     }
 
     plain_writes!();
-}
-
-impl<K: KeyCodec, V, C: Codec<V>> Space for Typed<K, V, C> {
-    type Old<'a> = Option<V>;
-    type New = Option<V>;
-
-    #[inline]
-    fn engine_keyspace(&self) -> Result<&flagstone_engine::Keyspace> {
-        Ok(&self.keyspace().0)
-    }
-
-    fn decoder(&self) -> Self {
-        self.clone()
-    }
-
-    fn read(&self, bytes: Slice) -> Result<V> {
-        self.decode_value(&bytes)
-    }
-
-    fn put_value(&self, key: &[u8], value: impl NewValue<Self>) -> Result<()> {
-        let expiry = value.expiry();
-        let mut bytes = value.value_bytes(self)?.into_owned();
-        self.keyspace().0.put_encoded(key, (&mut bytes, expiry), None)
-    }
-
-    fn update_key(
-        &self,
-        to: Destination<'_>,
-        key: &[u8],
-        mut change: impl FnMut(Option<V>) -> Option<V>,
-    ) -> Result<bool> {
-        let mut is_there = false;
-        let change = |old: Option<&[u8]>| self.changed(old, &mut change, &mut is_there);
-        match to {
-            Destination::Database => self.engine_keyspace()?.read_modify_write(key, change),
-            Destination::Transaction(own) => {
-                own.transaction.read_modify_write(self.engine_keyspace()?, key, change)
-            }
-        }?;
-        Ok(is_there)
-    }
-
-    plain_writes!();
-}
-
-impl Space for Collection {
-    type Old<'a> = &'a mut DocumentMut;
-    type New = Result<()>;
-
-    #[inline]
-    fn engine_keyspace(&self) -> Result<&flagstone_engine::Keyspace> {
-        self.0.keyspace()
-    }
-
-    fn space_name(&self) -> String {
-        self.0.name()
-    }
-
-    #[inline]
-    fn get_bytes(&self, key: &[u8]) -> Result<Option<Slice>> {
-        self.0.get(key)
-    }
-
-    fn get_all(&self, keys: &[&[u8]]) -> Result<Vec<Option<Slice>>> {
-        if let Some(remote) = self.0.remote() {
-            let mut found = Vec::with_capacity(keys.len());
-            remote.get_many(keys, &mut |row| {
-                found.push(row.map(|row| row.document));
-                ControlFlow::Continue(())
-            })?;
-            return Ok(found);
-        }
-        let keyspace = self.0.keyspace()?;
-        let snapshot = keyspace.snapshot();
-        keys.iter().map(|key| snapshot.get(keyspace, key)).collect()
-    }
-
-    fn expiry_of(&self, key: &[u8]) -> Result<Option<Moment>> {
-        match self.0.remote() {
-            Some(remote) => Ok(remote.get(key)?.and_then(|row| row.expiry)),
-            None => self.0.keyspace()?.expiry(key),
-        }
-    }
-
-    fn scan_source(&self, range: flagstone_base::KeyRange) -> Result<Source<'static>> {
-        Ok(match self.0.remote() {
-            Some(remote) => Source::Remote(RemoteRows::new(remote, Area::Documents, range)),
-            None => Source::Database(self.0.keyspace()?.scan_range(range)),
-        })
-    }
-
-    fn count_all(&self) -> Result<u64> {
-        self.0.count()
-    }
-
-    fn count_about(&self) -> u64 {
-        self.0.approximate_count()
-    }
-
-    fn decoder(&self) -> Self::Decoder {
-        self.0.clone()
-    }
-
-    fn read(&self, bytes: Slice) -> Result<Self::Value> {
-        decode::document(&self.0, bytes)
-    }
-
-    fn put_value(&self, key: &[u8], value: impl NewValue<Self>) -> Result<()> {
-        let admission = match value.bytes_hint() {
-            Some(bytes) => write::admission_for(&self.0, key, bytes)?,
-            None => None,
-        };
-        let expiry = value.expiry();
-        let bytes = value.value_bytes(self)?.into_owned();
-        drop(value);
-        write::put(&self.0, key, (bytes, expiry), admission)
-    }
-
-    fn write(&self, to: Destination<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
-        match to {
-            Destination::Database => write::one(&self.0, key, change),
-            Destination::Transaction(own) => write::in_transaction(&self.0, own, key, change),
-        }
-    }
-
-    fn write_in_batch(&self, batch: &mut Batch, key: &[u8], change: Change<'_>) -> Result<()> {
-        write::in_batch(&self.0, batch, key, change)
-    }
-
-    fn remove_key(&self, key: &[u8]) -> Result<bool> {
-        update::remove(&self.0, key)
-    }
-
-    fn delete_keys(&self, to: Destination<'_>, range: flagstone_base::KeyRange) -> Result<()> {
-        match to {
-            Destination::Database => write::range(&self.0, range),
-            Destination::Transaction(own) => write::range_in_transaction(&self.0, own, range),
-        }
-    }
-
-    fn clear_all(&self) -> Result<()> {
-        write::clear(&self.0)
-    }
-
-    fn update_key(
-        &self,
-        to: Destination<'_>,
-        key: &[u8],
-        change: impl for<'a> FnMut(&'a mut DocumentMut) -> Result<()>,
-    ) -> Result<bool> {
-        update::update(&self.0, to, key, change)
-    }
 }

@@ -4,7 +4,9 @@ use crate::args::{Key, KeyBound, KeyPrefix, NewValue};
 use crate::codec::{AsKey, Codec, KeyCodec, Serde};
 use crate::keyspace::Keyspace;
 use crate::scan::{Entries, Source};
-use flagstone_base::{Error, Kind, Result};
+use crate::space::{Space, Unindexed, plain_writes, sealed};
+use crate::write::Destination;
+use flagstone_base::{Error, Kind, Result, Slice};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -186,6 +188,53 @@ impl<K: KeyCodec, V, C: Codec<V>> NewValue<Typed<K, V, C>> for &V {
     fn value_bytes(&self, typed: &Typed<K, V, C>) -> Result<Cow<'_, [u8]>> {
         typed.encode_value(self).map(Cow::Owned)
     }
+}
+
+impl<K, V, C> sealed::Sealed for Typed<K, V, C> {}
+
+impl<K: KeyCodec, V, C: Codec<V>> Unindexed for Typed<K, V, C> {}
+
+impl<K: KeyCodec, V, C: Codec<V>> Space for Typed<K, V, C> {
+    type Old<'a> = Option<V>;
+    type New = Option<V>;
+
+    #[inline]
+    fn engine_keyspace(&self) -> Result<&flagstone_engine::Keyspace> {
+        Ok(&self.keyspace().0)
+    }
+
+    fn decoder(&self) -> Self {
+        self.clone()
+    }
+
+    fn read(&self, bytes: Slice) -> Result<V> {
+        self.decode_value(&bytes)
+    }
+
+    fn put_value(&self, key: &[u8], value: impl NewValue<Self>) -> Result<()> {
+        let expiry = value.expiry();
+        let mut bytes = value.value_bytes(self)?.into_owned();
+        self.keyspace().0.put_encoded(key, (&mut bytes, expiry), None)
+    }
+
+    fn update_key(
+        &self,
+        to: Destination<'_>,
+        key: &[u8],
+        mut change: impl FnMut(Option<V>) -> Option<V>,
+    ) -> Result<bool> {
+        let mut is_there = false;
+        let change = |old: Option<&[u8]>| self.changed(old, &mut change, &mut is_there);
+        match to {
+            Destination::Database => self.engine_keyspace()?.read_modify_write(key, change),
+            Destination::Transaction(own) => {
+                own.transaction.read_modify_write(self.engine_keyspace()?, key, change)
+            }
+        }?;
+        Ok(is_there)
+    }
+
+    plain_writes!();
 }
 
 impl<K, V, C> fmt::Debug for Typed<K, V, C> {

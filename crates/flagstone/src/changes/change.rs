@@ -1,12 +1,8 @@
 //! One change: what a write did to a key.
 
-use crate::collection::Documents;
-use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo, Slice};
-use flagstone_doc::sort_key::{self, Direction};
-use flagstone_doc::{Document, Patch, Value};
+use flagstone_base::{Kind, Moment, SeqNo};
 use flagstone_engine::{FeedBatch, FeedChange};
 use std::fmt;
-use std::sync::Arc;
 
 /// The kind of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,11 +28,6 @@ impl ChangeBatch {
     /// some that were dropped since, has more.
     pub fn changes(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
         self.0.changes().map(Change)
-    }
-
-    /// Returns the change of this index, for readers that stop within a commit.
-    pub(crate) fn change_at(&self, index: usize) -> Option<Change<'_>> {
-        self.0.change_at(index).map(Change)
     }
 }
 
@@ -76,7 +67,7 @@ impl ChangeBatch {
 /// # Ok::<(), flagstone::Error>(())
 /// ```
 #[derive(Clone, Copy)]
-pub struct Change<'a>(FeedChange<'a>);
+pub struct Change<'a>(pub(super) FeedChange<'a>);
 
 impl<'a> Change<'a> {
     /// Returns the name that the keyspace or collection had when this was committed. Of a later
@@ -122,79 +113,10 @@ impl<'a> Change<'a> {
         if self.0.kind == Kind::RangeDelete { &[] } else { self.0.value }
     }
 
-    /// Returns whether the change is one of a collection.
-    pub fn is_of_documents(&self) -> bool {
-        self.documents().is_some()
-    }
-
-    /// Returns the primary key of the document; `None` for a range, and outside of collections.
-    ///
-    /// # Errors
-    /// Corruption if the bytes are not a key.
-    pub fn key(&self) -> Result<Option<Value>> {
-        if self.documents().is_none() || self.0.kind == Kind::RangeDelete {
-            return Ok(None);
-        }
-        let key = sort_key::decode(self.0.key, Direction::Ascending);
-        key.map(Some).map_err(|malformed| self.corrupt("a primary key", malformed))
-    }
-
-    /// Returns the new document; `None` for a patch or a delete, and outside of collections. It
-    /// does not depend on the database.
-    ///
-    /// # Errors
-    /// Corruption if the bytes are not a document.
-    pub fn document(&self) -> Result<Option<Document>> {
-        let Some(documents) = self.documents().filter(|_| self.0.kind == Kind::Put) else {
-            return Ok(None);
-        };
-        let (bytes, names) = (Slice::from(self.0.value.to_vec()), Arc::clone(&documents.names));
-        let document = Document::from_bytes(bytes, Some(names));
-        document.map(Some).map_err(|malformed| self.corrupt("a document", malformed))
-    }
-
     /// Returns whether the commit has kept what the key had before:
     /// [`Collection::keep_old_documents`](crate::Collection::keep_old_documents).
     pub const fn has_old(&self) -> bool {
         self.0.old.is_some()
-    }
-
-    /// Returns the document before the commit; `None` if there was none, or if it was not kept.
-    ///
-    /// # Errors
-    /// Corruption if the bytes are not a document.
-    pub fn old_document(&self) -> Result<Option<Document>> {
-        let (Some(Some(old)), Some(documents)) = (self.0.old, self.documents()) else {
-            return Ok(None);
-        };
-        let names = Arc::clone(&documents.names);
-        let document = Document::from_bytes(Slice::from(old.to_vec()), Some(names));
-        document.map(Some).map_err(|malformed| self.corrupt("an old document", malformed))
-    }
-
-    /// Returns the patch of a document; `None` for other changes, and for a merge into a collection
-    /// with a fold of the user's. [`Patch::apply_to`] applies it to a copy of the document, or to
-    /// what [`Patch::upserted`] returns if there is none.
-    ///
-    /// # Errors
-    /// Corruption if the bytes are not a patch.
-    pub fn patch(&self) -> Result<Option<Patch>> {
-        let is_patch = |documents: &&Documents| documents.folds_patches();
-        let documents = self.documents().filter(|_| self.0.kind == Kind::Merge);
-        let Some(documents) = documents.filter(is_patch) else { return Ok(None) };
-        let patch = Patch::decode(self.0.value, Some(&documents.names));
-        patch.map(Some).map_err(|malformed| self.corrupt("a patch", malformed))
-    }
-
-    fn documents(&self) -> Option<&'a Documents> {
-        self.0.keyspace.attachment().downcast_ref()
-    }
-
-    #[cold]
-    fn corrupt(&self, what: &str, malformed: Malformed) -> Error {
-        let (name, seqno) = (self.keyspace(), self.0.seqno);
-        let text = format!("{what} of {name:?} in the change {seqno}, {malformed}");
-        Error::new(ErrorKind::Corruption, text)
     }
 }
 

@@ -3,6 +3,8 @@
 //! The engine delivers commits as bytes; [`Change`] gives them a meaning.
 
 mod change;
+#[cfg(feature = "documents")]
+mod documents;
 
 mod feed;
 

@@ -1,7 +1,8 @@
 //! Changes of a document that happen only if it is there and a condition holds for it.
 
 use super::stored::Stored;
-use super::write::{self, Destination, Rewrite};
+use super::write::{self, Rewrite};
+use crate::write::Destination;
 use flagstone_base::Result;
 
 /// The result of a conditional change.

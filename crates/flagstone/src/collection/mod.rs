@@ -4,8 +4,8 @@
 //! [`Batch`](crate::Batch) and [`Snapshot`](crate::Snapshot) for documents, encode keys and call
 //! the modules above `handle`, which do the work.
 
-mod change;
 mod core;
+mod rewrite;
 
 mod stored;
 
@@ -31,6 +31,7 @@ mod indexes;
 mod old;
 mod patches;
 mod queries;
+mod space;
 
 pub(crate) use core::{Documents, PATCH_FOLD, patch_version};
 pub use handle::Collection;

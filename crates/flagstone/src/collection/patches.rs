@@ -3,8 +3,8 @@
 use super::handle::Collection;
 use super::patch_if::{AnyPatch, Patched};
 use super::update;
-use super::write::Destination;
 use crate::args::Key;
+use crate::write::Destination;
 use flagstone_base::Result;
 use flagstone_doc::Patch;
 

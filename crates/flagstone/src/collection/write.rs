@@ -18,26 +18,18 @@
 //! The engine refuses a write of the other path with Conflict if the first index was created
 //! meanwhile; then the write is done again with the index.
 
-pub(crate) use super::change::Change;
-pub(super) use super::change::Rewrite;
-use super::index::{self, Own};
+use super::index::{self, Indexed};
+pub(super) use super::rewrite::Rewrite;
 use super::stored::Stored;
 use crate::loads;
 use crate::remote::{Remote, Write, unsupported};
+use crate::write::{Change, Destination, Own};
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{Admitted, Batch, Effect};
 use std::sync::Arc;
 
 /// Documents of at least this many bytes are not copied by the commit.
 const COPIED_MAX: usize = 64 << 10;
-
-/// Where a document is rewritten.
-pub enum Destination<'t> {
-    /// In the database, at once.
-    Database,
-    /// In a transaction.
-    Transaction(Own<'t>),
-}
 
 /// Waits for the admission of a document of about `bytes`, if it is large. Called before the
 /// document is encoded, because that allocates its first copy.
@@ -93,7 +85,7 @@ pub(crate) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()>
             Change::Delete => {
                 remote.rewrite(key, &mut |_old| Ok(Write::Delete)).map(|_was_there| ())
             }
-            Change::Patch(_) => Err(unsupported("a patch without a read", "Collection::patch_if")),
+            Change::Merge(_) => Err(unsupported("a patch without a read", "Collection::patch_if")),
         };
     }
     let entry = change.entry();
@@ -130,9 +122,11 @@ pub(crate) fn in_transaction(
         return own.transaction.write(stored.keyspace()?, effect, key, value);
     }
     match change {
-        Change::Put(bytes, expiry) => own.write(stored, key, Some((bytes, expiry))),
-        Change::Delete => own.write(stored, key, None),
-        Change::Patch(operand) => own.patch(stored, key, operand),
+        Change::Put(bytes, expiry) => {
+            Indexed::of(&mut own).write(stored, key, Some((bytes, expiry)))
+        }
+        Change::Delete => Indexed::of(&mut own).write(stored, key, None),
+        Change::Merge(operand) => Indexed::of(&mut own).patch(stored, key, operand),
     }
 }
 
@@ -248,7 +242,7 @@ fn rewrite_here(
             // As in `in_transaction`.
             own.transaction.note_set(stored.keyspace()?);
             if stored.is_indexed() {
-                return own.rewrite(stored, key, decide);
+                return Indexed::of(&mut own).rewrite(stored, key, decide);
             }
             let change = |old: Option<&[u8]>| decide(old).map(Rewrite::entry);
             own.transaction.read_modify_write(stored.keyspace()?, key, change)

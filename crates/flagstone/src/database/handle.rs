@@ -3,7 +3,7 @@
 use crate::args::{Key, NewValue};
 use crate::batch::Batch;
 use crate::changes::Changes;
-use crate::collection::index;
+use crate::commit;
 use crate::keyspace::Keyspace;
 use crate::snapshot::Snapshot;
 use flagstone_base::{Moment, Result};
@@ -38,14 +38,6 @@ impl Database {
     #[cfg(feature = "doubles")]
     pub(crate) fn address(&self) -> usize {
         std::sync::Arc::as_ptr(self.0.scratch()) as usize
-    }
-
-    pub(crate) const fn of(engine: Engine) -> Self {
-        Self(engine)
-    }
-
-    pub(crate) const fn engine(&self) -> &Engine {
-        &self.0
     }
 }
 
@@ -184,7 +176,7 @@ impl Database {
     pub fn commit_start(&self, batch: Batch) -> Result<Ticket> {
         batch.check_is_here()?;
         let durability = batch.durability_or(self.0.options().durability);
-        index::start(&self.0, batch.inner, durability)
+        commit::start(&self.0, batch.inner, durability)
     }
 
     /// As [`Database::commit_start`], but never waits until flushes or compactions have caught up:
@@ -216,7 +208,7 @@ impl Database {
     pub fn try_commit(&self, batch: &Batch) -> Result<TryCommit> {
         batch.check_is_here()?;
         let durability = batch.durability_or(self.0.options().durability);
-        index::try_start(&self.0, &batch.inner, durability)
+        commit::try_start(&self.0, &batch.inner, durability)
     }
 
     /// Takes a snapshot: all keyspaces as of now, for as long as it is held.

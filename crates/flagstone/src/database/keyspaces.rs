@@ -2,15 +2,12 @@
 //! renamed, listed and dropped.
 
 use super::handle::Database;
-use crate::codec::{Codec, KeyCodec};
-use crate::collection::Collection;
 use crate::contents;
 use crate::keyspace::Keyspace;
-use crate::loads;
-use crate::typed::Typed;
 use flagstone_base::Result;
 use flagstone_engine::{KeyspaceInfo, KeyspaceOptions};
-use opening::{Creating, Existing, Opening};
+pub(super) use opening::Opening;
+use opening::{Creating, Existing};
 use std::marker::PhantomData;
 
 /// Keyspaces, collections and typed keyspaces.
@@ -33,53 +30,6 @@ impl Database {
     /// keyspace; Io, OutOfSpace, Poisoned, Closed.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         self.space(name).keyspace()
-    }
-
-    /// Opens the collection `name` of documents, or creates it with default options.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Space, doc};
-    /// let users = db.collection("users")?;
-    /// users.put("ada", doc!({ "age": 36 }))?;
-    /// assert_eq!(users.count()?, 1);
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Database::keyspace`].
-    pub fn collection(&self, name: &str) -> Result<Collection> {
-        self.space(name).collection()
-    }
-
-    /// Opens the keyspace `name` of Rust keys and values, or creates it with default options. Any
-    /// type that implements serde's traits can be a value; [`KeyCodec`] says what can be a key. The
-    /// catalog keeps the names of both codecs and checks them when the keyspace is opened again.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::Space;
-    /// use serde::{Deserialize, Serialize};
-    ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct User { name: String, born: u16 }
-    ///
-    /// let users = db.typed::<String, User>("users")?;
-    /// users.put("ada", &User { name: "Ada".into(), born: 1815 })?;
-    /// assert_eq!(users.get("ada")?.map(|user| user.born), Some(1815));
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Database::keyspace`]; InvalidInput for a keyspace with other codecs.
-    #[cfg(feature = "serde")]
-    pub fn typed<K: KeyCodec, V>(&self, name: &str) -> Result<Typed<K, V>>
-    where
-        V: serde::Serialize + serde::de::DeserializeOwned,
-    {
-        self.space(name).typed_codec()
     }
 
     /// Begins to open the keyspace, typed keyspace or collection `name`: with options, with a codec
@@ -153,21 +103,12 @@ impl Database {
     /// Io, OutOfSpace, Poisoned, Closed. If the disk fails half-way, the keyspace may be dropped or
     /// not after a crash; until that is settled, writes to it return Io.
     pub fn drop_keyspace(&self, name: &str) -> Result<bool> {
+        #[cfg(feature = "documents")]
         let collection = self.space(name).existing().collection();
-        let collection = collection.ok().flatten().map(|c| flagstone_base::KeyspaceId(c.0.id()));
         let is_dropped = self.0.drop_keyspace(name)?;
-        if let Some(id) = collection {
-            loads::forget(&self.0, id)?;
-        }
-        Ok(is_dropped)
-    }
-
-    /// See [`crate::internal::drop_unwritten`].
-    pub(crate) fn drop_unwritten(&self, collection: &Collection) -> Result<bool> {
-        let keyspace = collection.0.keyspace()?;
-        let is_dropped = self.0.drop_unwritten(keyspace)?;
-        if is_dropped {
-            loads::forget(&self.0, keyspace.id())?;
+        #[cfg(feature = "documents")]
+        if let Ok(Some(collection)) = collection {
+            crate::loads::forget(&self.0, flagstone_base::KeyspaceId(collection.0.id()))?;
         }
         Ok(is_dropped)
     }
@@ -266,8 +207,8 @@ impl Database {
 #[derive(Clone, Debug)]
 #[must_use = "nothing is opened before the kind of the space is named"]
 pub struct OpenSpace<'a, M = Creating> {
-    database: &'a Database,
-    name: &'a str,
+    pub(super) database: &'a Database,
+    pub(super) name: &'a str,
     options: Option<KeyspaceOptions>,
     mode: PhantomData<M>,
 }
@@ -328,41 +269,6 @@ impl<M: Opening> OpenSpace<'_, M> {
     /// from the stored one: the text names both.
     pub fn keyspace(self) -> Result<M::Of<Keyspace>> {
         M::open(&self, &contents::bytes(), |keyspace| Ok(Keyspace(keyspace)))
-    }
-
-    /// Opens or creates the space as a collection of documents.
-    ///
-    /// # Errors
-    /// As [`OpenSpace::keyspace`].
-    pub fn collection(self) -> Result<M::Of<Collection>> {
-        #[cfg(feature = "doubles")]
-        if let Some(found) =
-            crate::elsewhere::redirected(self.database.address(), self.name, M::CREATES)
-        {
-            return M::of(found?);
-        }
-        let engine = &self.database.0;
-        M::open(&self, &contents::documents(), |keyspace| Collection::new(engine, keyspace))
-    }
-
-    /// Opens or creates the space as a keyspace of Rust keys and values, with the codec `C` for
-    /// values: `Serde` of [`codec`](crate::codec), [`Plain`](crate::Plain), or one of your own.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = flagstone::Database::open(dir.path())?;
-    /// use flagstone::{Plain, Space};
-    /// let hits = db.space("hits").typed_codec::<String, u64, Plain>()?;
-    /// hits.update("/index.html", |n| Some(n.unwrap_or(0) + 1))?;
-    /// assert_eq!(hits.get("/index.html")?, Some(1));
-    /// # Ok::<(), flagstone::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Database::typed`] and [`OpenSpace::keyspace`].
-    pub fn typed_codec<K: KeyCodec, V, C: Codec<V>>(self) -> Result<M::Of<Typed<K, V, C>>> {
-        let content = contents::typed(&K::key_name(), &C::name());
-        M::open(&self, &content, |keyspace| Ok(Typed::new(Keyspace(keyspace))))
     }
 }
 

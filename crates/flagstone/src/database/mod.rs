@@ -4,6 +4,9 @@
 mod handle;
 
 mod keyspaces;
+
+#[cfg(feature = "documents")]
+mod documents;
 mod transaction_options;
 mod transactions;
 mod upkeep;

@@ -180,6 +180,7 @@ impl Database {
     /// the first entry that differs; Io, Closed.
     pub fn verify(&self) -> Result<VerifyReport> {
         let report = self.0.verify()?;
+        #[cfg(feature = "documents")]
         for keyspace in self.0.keyspaces() {
             // It may have been dropped or renamed meanwhile, or be no collection.
             if let Ok(Some(collection)) = self.space(&keyspace.name).existing().collection() {

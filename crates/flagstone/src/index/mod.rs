@@ -19,6 +19,7 @@ mod statistics;
 mod state;
 
 mod expiry;
+mod pending;
 
 pub(crate) use definition::Definition;
 pub use definition::Index;
@@ -32,5 +33,6 @@ pub(crate) use entry::{
 pub(crate) use expiry::{by_date, decides as dates_decide, moment_by};
 pub(crate) use field::{Computed, IndexField};
 pub(crate) use note::{Built, Status, encode as encode_note};
+pub(crate) use pending::{Claim, DocumentKey, Pending};
 pub(crate) use state::{CONTENT, IndexState, index_of};
 pub(crate) use statistics::{Statistics, prefix};

@@ -3,7 +3,8 @@
 use super::handle::Transaction;
 use crate::args::Key;
 use crate::collection::{AnyPatch, Collection, Patched, update};
-use flagstone_base::Result;
+use crate::space::Space;
+use flagstone_base::{Moment, Result};
 use flagstone_doc::Patch;
 
 /// Documents.
@@ -64,5 +65,10 @@ impl Transaction {
     ) -> Result<Patched> {
         let key = key.key_bytes()?;
         patch.write(&collection.0, self.destination(), key.as_ref())
+    }
+
+    /// See [`crate::internal::expiry_in`].
+    pub(crate) fn expiry<S: Space>(&self, space: &S, key: impl Key<S>) -> Result<Option<Moment>> {
+        Ok(self.inner.get_with_expiry(space.engine_keyspace()?, key.key_bytes()?.as_ref())?.1)
     }
 }

@@ -1,11 +1,14 @@
 //! The handle of a transaction: its begin and end, and reads and writes of bytes.
 
 use crate::args::{Key, KeyRange, NewValue};
-use crate::collection::index::{Own, Pending};
-use crate::collection::write::{Change, Destination};
+#[cfg(feature = "documents")]
+use crate::collection::index::AtCommit;
+#[cfg(feature = "documents")]
+use crate::index::Pending;
 use crate::scan::Scan;
 use crate::space::{Space, Unindexed};
-use flagstone_base::{Kind, Moment, Result};
+use crate::write::{Change, Destination, Own};
+use flagstone_base::{Kind, Result};
 use flagstone_engine::{Durability, Engine, Expect, Isolation, VersionToken};
 use std::fmt;
 
@@ -84,6 +87,7 @@ pub struct Transaction {
     engine: Engine,
     pub(super) inner: flagstone_engine::Transaction,
     /// What the commit does for the indexes of collections, if one with indexes was written.
+    #[cfg(feature = "documents")]
     pending: Option<Box<Pending>>,
     durability: Durability,
 }
@@ -96,12 +100,22 @@ impl Transaction {
     ) -> Result<Self> {
         let inner = engine.begin(isolation)?;
         let durability = durability.unwrap_or(engine.options().durability);
-        Ok(Self { engine: engine.clone(), inner, pending: None, durability })
+        Ok(Self {
+            engine: engine.clone(),
+            inner,
+            #[cfg(feature = "documents")]
+            pending: None,
+            durability,
+        })
     }
 
     /// Returns the transaction as writes of documents need it.
     pub(super) fn own(&mut self) -> Own<'_> {
-        Own { transaction: &mut self.inner, pending: &mut self.pending }
+        Own {
+            transaction: &mut self.inner,
+            #[cfg(feature = "documents")]
+            pending: &mut self.pending,
+        }
     }
 
     pub(super) fn destination(&mut self) -> Destination<'_> {
@@ -130,10 +144,12 @@ impl Transaction {
     /// Else as [`Database::commit`](crate::Database::commit). After an error nothing was written;
     /// only after Poisoned that is unknown until the database is opened again.
     pub fn commit(self) -> Result<()> {
-        let started = match self.pending {
-            Some(pending) => pending.commit(&self.engine, self.inner, self.durability)?,
-            None => self.engine.start_transaction(self.inner, self.durability)?,
-        };
+        #[cfg(feature = "documents")]
+        if let Some(pending) = self.pending {
+            let started = AtCommit(pending).commit(&self.engine, self.inner, self.durability)?;
+            return started.map_or(Ok(()), |ticket| ticket.wait());
+        }
+        let started = self.engine.start_transaction(self.inner, self.durability)?;
         started.map_or(Ok(()), |ticket| ticket.wait())
     }
 
@@ -141,11 +157,6 @@ impl Transaction {
     /// [`Expect::UnchangedSince`].
     pub fn version(&self) -> VersionToken {
         self.inner.version()
-    }
-
-    /// See [`crate::internal::expiry_in`].
-    pub(crate) fn expiry<S: Space>(&self, space: &S, key: impl Key<S>) -> Result<Option<Moment>> {
-        Ok(self.inner.get_with_expiry(space.engine_keyspace()?, key.key_bytes()?.as_ref())?.1)
     }
 
     /// See [`crate::internal::keys_written`].

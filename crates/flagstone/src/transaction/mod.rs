@@ -3,7 +3,9 @@
 
 mod handle;
 
+#[cfg(feature = "documents")]
 mod documents;
+#[cfg(feature = "documents")]
 mod queries;
 
 pub use flagstone_engine::Isolation;

@@ -2,10 +2,10 @@
 
 use super::handle::Transaction;
 use crate::collection::Collection;
-use crate::collection::index::Own;
 use crate::collection::query::{
     Action, Changed, Find, IntoChange, IntoFilter, Reads, WriteIn, WriteMany,
 };
+use crate::write::Own;
 use flagstone_base::Result;
 
 /// Queries.

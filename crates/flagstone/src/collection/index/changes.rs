@@ -14,8 +14,8 @@ use super::entry_change::EntryWrite;
 use super::unique;
 use crate::collection::core::Documents;
 use crate::index::{
-    Definition, DocumentEntries, DocumentState, EntryChange, IndexState, Refusal, Seen, by_date,
-    dates_decide, differences, index_of, moment_by, value_of,
+    Definition, DocumentEntries, DocumentKey, DocumentState, EntryChange, IndexState, Refusal,
+    Seen, by_date, dates_decide, differences, index_of, moment_by, value_of,
 };
 use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo};
 use flagstone_doc::View;
@@ -43,9 +43,6 @@ pub(super) struct IndexChanges {
     /// The documents of these that have expired, and give up a unique value.
     giving_way: BTreeMap<DocumentKey, Option<SeqNo>>,
 }
-
-/// The keyspace and the key of a document, or of a unique entry.
-pub(super) type DocumentKey = (u32, Vec<u8>);
 
 /// What a caller of [`IndexChanges::commit`] does: adds the changes of its documents.
 type Fill<'f> = &'f mut dyn FnMut(&mut IndexChanges, &HeldBatch<'_>) -> Result<()>;

@@ -2,44 +2,19 @@
 //! transaction, so its queries see them.
 
 use super::blind::is_blind;
-use super::changes::{DocumentKey, IndexChanges, expiry_by_date, has_unique};
+use super::changes::{IndexChanges, expiry_by_date, has_unique};
 use super::entry_change::EntryWrite;
 use super::unique::{holder, violation};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
-use crate::index::{Seen, index_of};
-use flagstone_base::{Error, ErrorKind, Kind, Moment, Result, SeqNo};
+use crate::index::{Claim, DocumentKey, Pending, index_of};
+use crate::write::Own;
+use flagstone_base::{Error, ErrorKind, Kind, Moment, Result};
 use flagstone_engine::{
     Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, StoredPut, Ticket,
     Transaction,
 };
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// What the commit of a transaction checks and does for indexes.
-#[derive(Default)]
-pub(crate) struct Pending {
-    /// The indexed collections that were written, with the number of changes of their indexes.
-    sets: Vec<(Arc<KeyspaceCore>, u64)>,
-    /// The unique values that were given or taken.
-    claims: BTreeMap<DocumentKey, Claim>,
-    /// The documents that were written where those with unique values may expire.
-    documents: BTreeMap<DocumentKey, Claim>,
-    /// What the catalog must know of indexes before the commit.
-    unseen: Vec<(Arc<KeyspaceCore>, Seen)>,
-    /// The documents that are patched without a look at them.
-    blind: BTreeSet<DocumentKey>,
-}
-
-/// What the commit locks and looks at again. A unique value that the transaction has given to a
-/// document, or taken from one: another commit may have given it to another document, which may
-/// have expired since. Or a document: if it has expired, another commit may have removed it for a
-/// document that has got its unique value, without the lock of its key.
-struct Claim {
-    core: Arc<KeyspaceCore>,
-    /// The newest write, if a put was stored in the transaction's snapshot.
-    before: Option<SeqNo>,
-}
 
 /// A write of a document, with the changes of the indexes.
 struct DocumentWrite<'d> {
@@ -56,16 +31,15 @@ struct Claims {
     document: Option<Claim>,
 }
 
-/// A transaction with what its commit does for indexes.
-pub struct Own<'t> {
-    pub(crate) transaction: &'t mut Transaction,
-    pub(crate) pending: &'t mut Option<Box<Pending>>,
+/// A transaction whose writes of documents take the entries of indexes along.
+pub(crate) struct Indexed<'t> {
+    transaction: &'t mut Transaction,
+    pending: &'t mut Option<Box<Pending>>,
 }
 
-impl Own<'_> {
-    /// Returns the same for a shorter time.
-    pub(crate) fn reborrowed(&mut self) -> Own<'_> {
-        Own { transaction: self.transaction, pending: self.pending }
+impl<'t> Indexed<'t> {
+    pub(crate) fn of(own: &'t mut Own<'_>) -> Self {
+        Self { transaction: own.transaction, pending: own.pending }
     }
 
     /// Sets the document of the encoded `key` in an indexed collection to `new`, or removes it, and
@@ -153,7 +127,7 @@ impl Own<'_> {
     /// not apply changes nothing.
     ///
     /// # Errors
-    /// As [`Own::write`].
+    /// As [`Indexed::write`].
     pub(in crate::collection) fn patch(
         &mut self,
         stored: &Stored,
@@ -184,7 +158,7 @@ impl Own<'_> {
     /// something was written.
     ///
     /// # Errors
-    /// The error of `decide`; else as [`Own::write`].
+    /// The error of `decide`; else as [`Indexed::write`].
     pub(in crate::collection) fn rewrite(
         &mut self,
         stored: &Stored,
@@ -304,7 +278,10 @@ impl Own<'_> {
     }
 }
 
-impl Pending {
+/// What a transaction has noted, to be committed with it.
+pub(crate) struct AtCommit(pub(crate) Box<Pending>);
+
+impl AtCommit {
     /// Commits `transaction`. Returns no ticket if it has written nothing.
     ///
     /// # Errors
@@ -315,7 +292,7 @@ impl Pending {
         transaction: Transaction,
         durability: Durability,
     ) -> Result<Option<Ticket>> {
-        let sets = self.sets.clone();
+        let sets = self.0.sets.clone();
         self.start(engine, transaction, durability).map_err(|error| overtaken(error, &sets))
     }
 
@@ -325,8 +302,8 @@ impl Pending {
         transaction: Transaction,
         durability: Durability,
     ) -> Result<Option<Ticket>> {
-        let is_plain = self.claims.is_empty() && self.documents.is_empty();
-        if is_plain && self.unseen.is_empty() && self.blind.is_empty() {
+        let is_plain = self.0.claims.is_empty() && self.0.documents.is_empty();
+        if is_plain && self.0.unseen.is_empty() && self.0.blind.is_empty() {
             return engine.start_transaction(transaction, durability);
         }
         let hold = engine.hold_transaction(transaction)?.durability(durability);
@@ -336,11 +313,11 @@ impl Pending {
     }
 
     fn check(self, held: &mut HeldBatch<'_>) -> Result<()> {
-        if has_changed(&self.sets) {
+        if has_changed(&self.0.sets) {
             return Err(conflict(INDEXES_CHANGED));
         }
         self.check_blind(held)?;
-        let all = self.claims.iter().chain(&self.documents);
+        let all = self.0.claims.iter().chain(&self.0.documents);
         let keys: Vec<_> =
             all.map(|((_, key), claim)| (Arc::clone(&claim.core), key.clone())).collect();
         if !keys.is_empty() {
@@ -348,18 +325,18 @@ impl Pending {
         }
         // Who holds a value counts also if it has expired: it may be back when the clock is set
         // right. The next try removes it.
-        for ((_, key), claim) in &self.claims {
+        for ((_, key), claim) in &self.0.claims {
             let now = held.get_stored(&claim.core, key)?.seqno;
             if now.is_some() && now != claim.before {
                 return Err(conflict("a value of a unique index was given to another document"));
             }
         }
-        for ((_, key), document) in &self.documents {
+        for ((_, key), document) in &self.0.documents {
             if held.get_stored(&document.core, key)?.seqno != document.before {
                 return Err(conflict("a document that has expired was removed"));
             }
         }
-        for (core, seen) in &self.unseen {
+        for (core, seen) in &self.0.unseen {
             let Some(index) = index_of(core) else { continue };
             let raised = index.note_seen(*seen, |note| held.set_note(core, note))?;
             held.raise_premise(core, raised);
@@ -370,9 +347,9 @@ impl Pending {
     /// Refuses a patch that was resolved to the removal of its document, which has expired: nothing
     /// removes the entries. The collection got its first expiry after the patch was written.
     fn check_blind(&self, held: &HeldBatch<'_>) -> Result<()> {
-        for op in (0..held.len()).filter(|_| !self.blind.is_empty()).map(|at| held.op(at)) {
+        for op in (0..held.len()).filter(|_| !self.0.blind.is_empty()).map(|at| held.op(at)) {
             if op.effect.kind() == Kind::Delete
-                && self.blind.contains(&(op.keyspace.id().0, op.key.to_vec()))
+                && self.0.blind.contains(&(op.keyspace.id().0, op.key.to_vec()))
                 && held.get_stored(op.keyspace, op.key)?.value.is_some()
             {
                 return Err(conflict("a document that was patched got an expiry, and expired,"));

@@ -39,7 +39,7 @@ pub(crate) use commit::{start, try_start};
 pub use create::IndexInfo;
 pub(crate) use create::create;
 pub(super) use create::{drop, list};
-pub(crate) use in_transaction::{Own, Pending};
+pub(crate) use in_transaction::{AtCommit, Indexed};
 pub(crate) use scan::entries;
 pub(super) use scan::{IndexRange, IndexScan, Reader, UsableIndex, usable};
 pub use statistics::IndexStatistics;

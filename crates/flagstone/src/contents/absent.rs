@@ -1,0 +1,22 @@
+//! What stands for the contents of documents in a build without them.
+
+use super::{Contents, DOCUMENTS, unknown};
+use flagstone_base::{Error, ErrorKind, Result};
+use flagstone_engine::content::{Described, OpenContent};
+
+/// The fold of a collection that has no other: none of those that are known here.
+pub(super) const FOLD: Option<&str> = None;
+
+pub(super) const fn is_patch_fold(_fold: &str) -> bool {
+    false
+}
+
+/// Refuses a content that is not one of bytes.
+pub(super) fn open(_contents: &Contents, keyspace: Described<'_>) -> Result<OpenContent> {
+    if keyspace.content.as_str() == DOCUMENTS {
+        let name = keyspace.name;
+        let text = format!("{name:?} is a collection: it needs flagstone's feature `documents`");
+        return Err(Error::new(ErrorKind::Unsupported, text));
+    }
+    Err(unknown(keyspace))
+}
