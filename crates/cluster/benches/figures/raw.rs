@@ -9,8 +9,11 @@ use scylla::response::query_result::QueryResult;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::runtime::{Handle, Runtime};
+use tokio::task::JoinSet;
 
 /// As many as a collection has.
 const BUCKETS: u64 = 16;
@@ -25,7 +28,7 @@ type Values = Vec<Option<CqlValue>>;
 
 /// A session of the driver, and its threads.
 pub(crate) struct Raw {
-    session: Session,
+    session: Arc<Session>,
     /// A document in a partition of its own.
     get: PreparedStatement,
     read: PreparedStatement,
@@ -37,6 +40,9 @@ pub(crate) struct Raw {
     set_if: PreparedStatement,
     unset: PreparedStatement,
     bucket: PreparedStatement,
+    /// The first entries of a bucket in a range, and documents of a bucket.
+    entries: PreparedStatement,
+    documents: PreparedStatement,
     /// The next version of a document: another one for each write.
     version: AtomicU64,
     handle: Handle,
@@ -102,7 +108,16 @@ impl Raw {
                 "SELECT k, v FROM raw.rows WHERE c = 1 AND b = ? AND kind = 0 AND k > ? LIMIT ?",
                 quorum,
             )?,
-            session,
+            entries: prepare(
+                "SELECT k FROM raw.rows \
+                 WHERE c = 1 AND b = ? AND kind = 1 AND k >= ? AND k < ? LIMIT ?",
+                quorum,
+            )?,
+            documents: prepare(
+                "SELECT v FROM raw.rows WHERE c = 1 AND b = ? AND kind = 0 AND k IN ?",
+                quorum,
+            )?,
+            session: Arc::new(session),
             version: AtomicU64::new(1),
             handle,
             _threads: threads,
@@ -210,6 +225,56 @@ impl Raw {
             }
         }
         Ok(count)
+    }
+
+    /// Reads the first documents of an author in the order of their entries, of all buckets at
+    /// once, and returns how many there are.
+    pub(crate) fn find(&self, author: &str, limit: usize) -> Result<usize> {
+        // Twice the share of a bucket is seldom too little.
+        let page = int((2 * limit / BUCKETS as usize + 6) as i32);
+        let ends = [blob(format!("{author}\0")), blob(format!("{author}\x01"))];
+        let values =
+            |bucket: i32| [&[int(bucket)], &ends[..], std::slice::from_ref(&page)].concat();
+        let answers = self.at_once(&self.entries, (0..BUCKETS as i32).map(values))?;
+        let mut entries = Vec::new();
+        for answer in answers {
+            for row in answer.into_rows_result()?.rows::<(Vec<u8>,)>()? {
+                entries.push(String::from_utf8(row?.0)?);
+            }
+        }
+        entries.sort_unstable();
+        let mut buckets: BTreeMap<i32, Vec<CqlValue>> = BTreeMap::new();
+        for entry in entries.iter().take(limit) {
+            let key = entry.rsplit('\0').next().unwrap_or_default();
+            let key_value = CqlValue::Blob(key.as_bytes().to_vec());
+            buckets.entry(bucket(key)).or_default().push(key_value);
+        }
+        let values = buckets.into_iter().map(|(b, keys)| vec![int(b), Some(CqlValue::List(keys))]);
+        let mut count = 0;
+        for answer in self.at_once(&self.documents, values)? {
+            count += answer.into_rows_result()?.rows_num();
+        }
+        Ok(count)
+    }
+
+    /// Sends a statement with several values at once, and returns the answers in any order.
+    fn at_once(
+        &self,
+        statement: &PreparedStatement,
+        all: impl Iterator<Item = Values>,
+    ) -> Result<Vec<QueryResult>> {
+        self.handle.block_on(async {
+            let mut sent = JoinSet::new();
+            for values in all {
+                let (session, statement) = (Arc::clone(&self.session), statement.clone());
+                sent.spawn(async move { session.execute_unpaged(&statement, values).await });
+            }
+            let mut answers = Vec::new();
+            while let Some(answer) = sent.join_next().await {
+                answers.push(answer??);
+            }
+            Ok(answers)
+        })
     }
 
     /// Removes what was loaded.

@@ -20,22 +20,37 @@ use std::sync::Arc;
 /// The most bytes of a key in Cassandra.
 const KEY_BYTES: usize = 65_535;
 
-/// Reads rows by their keys, and the epoch.
+/// Reads rows by their keys, and the epoch. Each row tells the epoch; where there is none, a second
+/// statement asks for it. A serial read is never repeated: it asks at once.
 pub(super) async fn rows(inner: Arc<Inner>, request: RowsRequest) -> Result<Rows> {
+    if request.freshness == Freshness::Settled {
+        if let [key] = &request.keys[..]
+            && let Some((epoch, row)) = row(&inner, request.partition, key).await?
+        {
+            return Ok(Rows { epoch, rows: vec![Some(row)] });
+        }
+        if request.keys.len() > 1 {
+            let found = several(&inner, &request, None).await?;
+            if found.rows.iter().any(Option::is_some) {
+                return Ok(found);
+            }
+        }
+    }
+    several(&inner, &request, Some(ANCHOR)).await
+}
+
+/// Reads several rows, and the epoch if one of them or the anchor is there.
+async fn several(inner: &Inner, request: &RowsRequest, anchor: Option<i32>) -> Result<Rows> {
     let Partition { generation, bucket } = request.partition;
     let place = || inner.place(request.partition);
-    if let ([key], Freshness::Settled) = (&request.keys[..], request.freshness)
-        && let Some((epoch, row)) = row(&inner, request.partition, key).await?
-    {
-        return Ok(Rows { epoch, rows: vec![Some(row)] });
-    }
     let statement = match request.freshness {
         Freshness::Settled => &inner.statements.rows,
         Freshness::Serial => &inner.statements.rows_serial,
     };
-    let mut wanted: Vec<(i32, &[u8])> = vec![(ANCHOR, &[])];
-    wanted.extend(request.keys.iter().map(|row| (row.kind.0, &row.key[..])));
-    let answer = execute(&inner, place, statement, (generation, bucket, wanted)).await?;
+    let anchor = anchor.map(|kind| (kind, &[][..]));
+    let keys = request.keys.iter().map(|row| (row.kind.0, &row.key[..]));
+    let wanted: Vec<(i32, &[u8])> = anchor.into_iter().chain(keys).collect();
+    let answer = execute(inner, place, statement, (generation, bucket, wanted)).await?;
     let places: HashMap<(i32, &[u8]), usize> =
         request.keys.iter().enumerate().map(of_row).collect();
     let mut rows = vec![None; request.keys.len()];

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// - In a [`Keyspace`](crate::Keyspace), bytes: whatever is `AsRef<[u8]>`.
 /// - In a [`Typed<K, V>`](crate::Typed), `&V`.
 /// - In a [`Collection`](crate::Collection), a `&Document`, a `Value` or `&Value`,
-///   [`Json`]`(text)`, or [`As`]`(&struct)`.
+///   [`Json`](crate::Json)`(text)`, or [`As`](crate::As)`(&struct)`.
 ///
 /// Each of them may have an expiry: [`Expires::expires`]. Programs use this trait and do not
 /// implement it.

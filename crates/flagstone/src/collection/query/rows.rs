@@ -325,7 +325,8 @@ impl<'t> Fetch<'t> {
             asked: VecDeque::new(),
             ahead: Vec::new(),
             entry: None,
-            ahead_len: AHEAD_MIN,
+            // A query that takes few rows fetches no more before it has looked at them.
+            ahead_len: source.most().map_or(AHEAD_MIN, |most| most.clamp(1, AHEAD_MIN)),
         }
     }
 

@@ -72,6 +72,14 @@ impl<'t> QuerySource<'t> {
         }
     }
 
+    /// Returns how many rows the query takes, if that is known and tells what to read.
+    pub(super) fn most(&self) -> Option<usize> {
+        match self {
+            Self::Remote(_, most) => most.and_then(|most| usize::try_from(most).ok()),
+            _ => None,
+        }
+    }
+
     /// The same, for a query of the documents of a shard, which looks at their keys itself.
     pub(super) fn of_shard(self, shard: Shard) -> Self {
         match self {
