@@ -6,7 +6,9 @@
 use crate::stories::{Lines, StopAfter, THREADS, found, plan, slow_commits};
 use crate::{BadDocuments, Format, Input, Key, LoadError, Mode, Outcome, Plan, Unwatched};
 use flagstone::doc::DateTime;
-use flagstone::{Collection, Database, Document, Expires, Index, Json, Moment, Space, Value, doc};
+use flagstone::{
+    Collection, Database, Document, ErrorKind, Expires, Index, Json, Moment, Space, Value, doc,
+};
 use flagstone_testkit::{Rng, seed};
 use std::time::Duration;
 
@@ -156,6 +158,12 @@ fn marks_stay_with_a_collection_that_is_renamed_and_with_single_deletes() {
     stopped.database.transaction(|t| t.delete_many(&stopped.collection, nothing)).unwrap();
     stopped.database.transaction(|t| t.delete_range(&stopped.collection, 99..)).unwrap();
     assert_eq!(stopped.resume().unwrap().count.documents, 1);
+    // It is a write nevertheless.
+    let copy = stopped.dir.path().join("copy");
+    stopped.database.checkpoint(&copy).unwrap();
+    let reader = Database::builder(&copy).open_read_only().unwrap();
+    let refused = reader.collection("c").unwrap().delete_range(99..).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
 
     let stopped = StoppedLoad::new();
     stopped.collection.delete(1).unwrap();

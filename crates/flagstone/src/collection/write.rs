@@ -136,6 +136,7 @@ pub(crate) fn range(stored: &Stored, range: KeyRange) -> Result<()> {
         return remote.delete_range(&range);
     }
     let core = stored.keyspace()?;
+    core.check_may_write()?;
     // Loads go on behind their marks if nothing is removed.
     let is_marked = loads::marks_of(stored.engine(), core.id())?.is_some();
     if is_marked && !core.scan_range(range.clone()).with_expired().advance()? {
