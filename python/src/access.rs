@@ -13,6 +13,7 @@ use flagstone::{
     Collection, Database, Document, Error, ErrorKind, Expect, Expires, Json, Keyspace, Moment,
     Patch, Patched, Result, Slice, Space, TryGet, Value,
 };
+use flagstone_pipeline::update::Update;
 use std::collections::VecDeque;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -429,6 +430,18 @@ impl Documents {
             tx.put(&self.collection, key, value)?;
             tx.get(&self.collection, key)
         })
+    }
+
+    /// Changes a document by an update document and returns whether it was there.
+    pub(crate) fn update(&self, key: Value, update: &Update) -> Result<Option<bool>> {
+        let collection = &self.collection;
+        let patched = match &self.through {
+            Through::Live => update.run(collection, key),
+            Through::Snapshot(_) => Err(no_writes()),
+            Through::Transaction(tx) => tx.with(|tx| update.run_in(tx, collection, key)),
+            Through::Batch(_) => Err(no_reads()),
+        };
+        patched.and_then(Patched::applied).map(Some)
     }
 
     /// Changes a document and returns whether it was there. A batch does not know: `None`.

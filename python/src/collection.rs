@@ -13,6 +13,7 @@ use crate::rows::Rows;
 use crate::scan::Part;
 use crate::signals::Interrupt;
 use crate::through::Through;
+use crate::update::Change;
 use crate::{aggregate, indexes, json_text, load, load_arrow, time, update, value, views};
 use flagstone::Space;
 use pyo3::exceptions::PyTypeError;
@@ -387,6 +388,10 @@ impl Collection {
     /// these values; else this raises `ConditionFailed`. With `upsert=True`, or a document to begin
     /// with, a missing document is created.
     ///
+    /// Instead of these, `update` takes an update document of MongoDB, a document that replaces the
+    /// old one, or a list of stages, with the filters that `$[x]` in its paths names as
+    /// `array_filters`. Its `_id` is the key. A batch does not take it.
+    ///
     /// Without changes, `update(documents)` sets the documents of a mapping, or of an iterable of
     /// pairs, in batches, as `dict.update` does.
     ///
@@ -398,6 +403,12 @@ impl Collection {
     ///     True
     ///     >>> c["a"], c["b"]
     ///     (Document({'n': 2, 'tags': ['new']}), Document({'n': 1}))
+    ///     >>> c.update("a", update={"$push": {"tags": {"$each": ["hot"], "$position": 0}}})
+    ///     True
+    ///     >>> c.update("a", update={"$set": {"tags.$[x]": "old"}}, array_filters=[{"x": "new"}])
+    ///     True
+    ///     >>> c["a"]["tags"]
+    ///     ['hot', 'old']
     #[pyo3(signature = (key, *_wrong, **changes))]
     fn update<'py>(
         &self,
@@ -414,8 +425,11 @@ impl Collection {
         let Some(changes) = changes.filter(|changes| update::has_changes(Some(*changes))) else {
             return self.handle.update_all(py, key).map(|()| None);
         };
-        let (key, patch) = (key_of(key)?, update::patch(py, changes)?);
-        self.handle.run(py, |documents| documents.patch(key, &patch))
+        let (key, change) = (key_of(key)?, update::change(py, changes)?);
+        self.handle.run(py, |documents| match &change {
+            Change::Patch(patch) => documents.patch(key, patch),
+            Change::Update(update) => documents.update(key, update),
+        })
     }
 
     /// Creates the index `name` on fields, and returns when it is complete: `"$.author"`,

@@ -16,6 +16,7 @@ use crate::rows::{Row, Rows};
 use crate::scan::Part;
 use crate::selection::check_dotted;
 use crate::through::{Through, no_reads, read_snapshot};
+use crate::update::Change;
 use crate::{update, value, views};
 use flagstone::query::{Projection, SortSpec};
 use flagstone::{Filter, Group, Result, Value};
@@ -328,25 +329,45 @@ impl Find {
     }
 
     /// Changes all documents that match, as `Collection.update` does: `find.update(inc={"n": 1})`.
-    /// Returns how many were changed.
+    /// Returns how many were changed. With `update`, `$` is the element by which a document
+    /// matches, and `upsert=True` inserts a document with the fields of the filter if none matches,
+    /// which counts.
     ///
     ///     >>> c = db.collection("c")
     ///     >>> c.update({n: {"n": n} for n in range(10)})
     ///     >>> c.find({"n": {"$lt": 3}}).update(set={"small": True})
     ///     3
+    ///     >>> c.find({"n": 10}).update(update={"$set": {"small": False}}, upsert=True)
+    ///     1
     #[pyo3(signature = (**changes))]
     fn update(&self, py: Python<'_>, changes: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
         let empty = PyDict::new(py);
-        let patch = update::patch(py, changes.unwrap_or(&empty))?;
+        let change = update::change(py, changes.unwrap_or(&empty))?;
         self.check_write(py)?;
         let Documents { collection, through } = &*self.documents;
         let filter = &self.query.filter;
-        self.opened.run(py, || match through {
-            Through::Live => Ok(collection.update_many(filter, &patch).run()?.modified),
-            Through::Transaction(tx) => {
-                tx.with(|tx| Ok(tx.update_many(collection, filter, &patch)?.modified))
+        self.opened.run(py, || match (through, &change) {
+            (Through::Live, Change::Patch(patch)) => {
+                Ok(collection.update_many(filter, patch).run()?.modified)
             }
-            Through::Snapshot(_) | Through::Batch(_) => Err(crate::through::no_writes()),
+            (Through::Live, Change::Update(update)) => {
+                let done = collection.update_many(filter, update.change(filter)?).run()?;
+                if done.matched > 0 || !update.is_upsert() {
+                    return Ok(done.modified);
+                }
+                update.insert(collection, filter).map(|_key| 1)
+            }
+            (Through::Transaction(tx), Change::Patch(patch)) => {
+                tx.with(|tx| Ok(tx.update_many(collection, filter, patch)?.modified))
+            }
+            (Through::Transaction(tx), Change::Update(update)) => tx.with(|tx| {
+                let done = tx.update_many(collection, filter, update.change(filter)?)?;
+                if done.matched > 0 || !update.is_upsert() {
+                    return Ok(done.modified);
+                }
+                update.insert_in(tx, collection, filter).map(|_key| 1)
+            }),
+            (Through::Snapshot(_) | Through::Batch(_), _) => Err(crate::through::no_writes()),
         })
     }
 

@@ -1,9 +1,10 @@
-//! The changes of `Collection.update`, as a patch.
+//! The changes of `Collection.update`, as a patch or an update document.
 
-use crate::arg;
-use crate::error::invalid;
+use crate::arg::{self, Argument};
+use crate::error::{guarded, invalid, raised};
 use crate::value;
-use flagstone::{Patch, Value};
+use flagstone::{Error, Patch, Value};
+use flagstone_pipeline::update::Update;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyMapping, PyString};
@@ -25,15 +26,60 @@ const PAIRS: [(&str, Add); 9] = [
 ];
 
 /// The names of all changes, for messages.
-const NAMES: &str = "set, inc, mul, min, max, push, add_to_set, pull, unset, rename, where, upsert";
+const NAMES: &str =
+    "set, inc, mul, min, max, push, add_to_set, pull, unset, rename, where, upsert, update";
+
+/// What is done to documents.
+pub(crate) enum Change {
+    Patch(Patch),
+    Update(Update),
+}
 
 /// Returns whether these keywords are changes of a document.
 pub(crate) fn has_changes(keywords: Option<&Bound<'_, PyDict>>) -> bool {
     keywords.is_some_and(|keywords| !keywords.is_empty())
 }
 
+/// Returns the change of keywords: a patch, or `update={"$inc": {"n": 1}}`.
+pub(crate) fn change(py: Python<'_>, keywords: &Bound<'_, PyDict>) -> PyResult<Change> {
+    let (update, filters) = (keywords.get_item("update")?, keywords.get_item("array_filters")?);
+    let Some(update) = update else {
+        if filters.is_some() {
+            return Err(invalid(py, "array_filters: expected update beside it"));
+        }
+        return patch(py, keywords).map(Change::Patch);
+    };
+    let mut is_upsert = false;
+    for (name, given) in keywords.iter() {
+        match name.cast::<PyString>()?.to_cow()?.as_ref() {
+            "update" | "array_filters" => {}
+            "upsert" => is_upsert = bool::of("upsert", &given)?,
+            other => {
+                let text =
+                    format!("update: expected array_filters or upsert beside it, found {other}");
+                return Err(invalid(py, text));
+            }
+        }
+    }
+    let update = value::of_python(&update, "update")?;
+    let filters = match filters {
+        Some(given) => {
+            let wrong = || arg::expected("array_filters", "a list of filters", &given);
+            let items = arg::items(&given).ok_or_else(wrong)?;
+            let filter = |(at, item)| value::of_python(&item, &format!("array_filters[{at}]"));
+            items.into_iter().enumerate().map(filter).collect::<PyResult<Vec<_>>>()?
+        }
+        None => Vec::new(),
+    };
+    let update = guarded(py, || {
+        let parsed = Update::parse(&update, &filters);
+        parsed.map_err(|error| raised(py, &Error::from(error)))
+    })?;
+    Ok(Change::Update(if is_upsert { update.upsert() } else { update }))
+}
+
 /// Returns the patch of keywords such as `set={"a.b": 1}, inc={"n": 1}, unset=["c"]`.
-pub(crate) fn patch(py: Python<'_>, keywords: &Bound<'_, PyDict>) -> PyResult<Patch> {
+fn patch(py: Python<'_>, keywords: &Bound<'_, PyDict>) -> PyResult<Patch> {
     let mut patch = Patch::new();
     let mut all = Vec::new();
     for (name, given) in keywords.iter() {

@@ -8,7 +8,7 @@ import datetime
 import json
 import pickle
 import uuid
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -382,6 +382,100 @@ def test_models_go_in_and_come_out_by_their_own_methods(c: flagstone.Collection)
     assert c["m"] == {"model": {"n": 1}}
     model = c.get("m", path="model", type=Model)
     assert model is not None and model.fields == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("update", "filters", "after"),
+    [
+        ({"$inc": {"items.$[].n": 1}}, [], {"items": [{"s": "x", "n": 2}, {"s": "y", "n": 6}]}),
+        (
+            {"$mul": {"items.$[i].n": 2}},
+            [{"i.s": "y"}],
+            {"items": [{"s": "x", "n": 1}, {"s": "y", "n": 10}]},
+        ),
+        ({"$push": {"tags": {"$each": ["c"], "$sort": -1, "$slice": 2}}}, [], {"tags": ["c", "b"]}),
+        ({"$push": {"tags": {"$each": ["c"], "$position": 1}}}, [], {"tags": ["a", "c", "b"]}),
+        ({"$pull": {"items": {"n": {"$gt": 3}}}}, [], {"items": [{"s": "x", "n": 1}]}),
+        ({"$pull": {"tags": {"$in": ["a"]}}, "$setOnInsert": {"n": 9}}, [], {"tags": ["b"]}),
+        ([{"$set": {"sum": {"$add": ["$n", 1]}, "by": "$_id"}}], [], {"sum": 2, "by": "a"}),
+        ({"$set": {"d": Decimal("1.10")}}, (), {"d": Decimal("1.10")}),
+    ],
+)
+def test_an_update_document_changes_parts(
+    c: flagstone.Collection,
+    db: flagstone.Database,
+    update: dict[str, Any] | list[dict[str, Any]],
+    filters: Sequence[dict[str, Any]],
+    after: dict[str, Any],
+) -> None:
+    before = {"n": 1, "tags": ["a", "b"], "items": [{"s": "x", "n": 1}, {"s": "y", "n": 5}]}
+    c["a"] = before
+    assert c.update("a", update=update, array_filters=filters)
+    assert c["a"] == before | after
+    c["a"] = before
+    assert c.find({"n": 1}).update(update=update, array_filters=filters) == 1
+    assert c["a"] == before | after
+    c["a"] = before
+    with db.transaction() as tx:
+        assert tx[c].update("a", update=update, array_filters=filters)
+    assert c["a"] == before | after
+
+
+def test_an_update_document_replaces_inserts_and_knows_the_element_that_matches(
+    c: flagstone.Collection, db: flagstone.Database
+) -> None:
+    c["a"] = {"tags": ["x", "y"]}
+    assert c.find({"tags": "y"}).update(update={"$set": {"tags.$": "z"}}) == 1
+    assert c["a"] == {"tags": ["x", "z"]}
+    assert c.update("a", update={"new": 1}) and c["a"] == {"new": 1}
+    assert c.update("a", update={"$currentDate": {"at": True}})
+    assert isinstance(c["a"]["at"], datetime.datetime)
+    assert not c.update("none", update={"$inc": {"n": 1}})
+    count: dict[str, Any] = {"$inc": {"n": 1}, "$setOnInsert": {"first": True}}
+    for _ in range(2):
+        assert c.update("b", update=count, upsert=True)
+    assert c["b"] == {"n": 2, "first": True}
+    named = c.find({"$key": 7, "at.city": "Oslo"})
+    assert named.update(update=count) == 0
+    for _ in range(2):
+        assert named.update(update=count, upsert=True) == 1
+    assert c[7] == {"at": {"city": "Oslo"}, "n": 2, "first": True}
+    with pytest.raises(flagstone.Duplicate, match="a document 7"):
+        c.find({"$key": 7, "n": 9}).update(update=count, upsert=True)
+    with db.transaction() as tx:
+        assert tx[c].find({"by": "ada"}).update(update=count, upsert=True) == 1
+    assert c.find({"by": "ada"}).count() == 1
+
+
+def test_update_documents_that_are_wrong_are_refused(
+    c: flagstone.Collection, db: flagstone.Database
+) -> None:
+    c["a"] = {"t": "x"}
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"update": {"$pus": {"a": 1}}}, r"update: expected one of \$set"),
+        ({"update": {"$inc": {"t": 1}}}, r"update\.\$inc\.t: expected a number"),
+        ({"update": {"$set": {"a.$": 1}}}, "expected a filter that matches"),
+        ({"update": {"$set": {"_id": 1}}}, "update._id: expected no change"),
+        ({"update": {"$set": {"a.$[x]": 1}}}, "expected an array filter"),
+        ({"update": [{"$match": {}}]}, r"update\[0\]: expected one of"),
+        ({"update": 7}, "expected operators, a replacement or stages"),
+        ({"update": {}, "inc": {"n": 1}}, "expected array_filters or upsert beside it, found inc"),
+        ({"inc": {"n": 1}, "array_filters": []}, "array_filters: expected update beside it"),
+    ]
+    for changes, text in wrong:
+        with pytest.raises(flagstone.InvalidInput, match=text):
+            c.update("a", **changes)
+    mistyped: list[tuple[dict[str, Any], str]] = [
+        ({"update": {"$set": {"a": object()}}}, r"update\[.*object"),
+        ({"update": {}, "array_filters": {"x": 1}}, "array_filters: expected a list of filters"),
+        ({"update": {}, "upsert": {"n": 1}}, "upsert: expected True or False"),
+    ]
+    for changes, text in mistyped:
+        with pytest.raises(TypeError, match=text):
+            c.update("a", **changes)
+    with db.batch() as batch, pytest.raises(flagstone.InvalidInput, match="a batch is written"):
+        batch[c].update("a", update={"$set": {"a": 1}})
+    assert c["a"] == {"t": "x"}
 
 
 def test_an_update_changes_parts(c: flagstone.Collection) -> None:

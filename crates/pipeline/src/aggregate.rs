@@ -218,7 +218,7 @@ impl fmt::Debug for Aggregate<'_> {
 }
 
 /// The time of the wall clock.
-fn now() -> DateTime {
+pub(crate) fn now() -> DateTime {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     DateTime::from_micros(i64::try_from(since.as_millis()).unwrap_or(i64::MAX / 1_000) * 1_000)
 }

@@ -299,6 +299,8 @@ class Collection(MutableMapping[Any, Any]):
         rename: Mapping[str, str] = ...,
         where: _Changes = ...,
         upsert: bool | _Changes = ...,
+        update: _Changes | Sequence[_Changes] = ...,
+        array_filters: Iterable[_Changes] = ...,
     ) -> bool | None: ...
     def create_index(
         self,
@@ -414,6 +416,9 @@ class Find:
         unset: str | Iterable[str] = ...,
         rename: Mapping[str, str] = ...,
         where: _Changes = ...,
+        upsert: bool = ...,
+        update: _Changes | Sequence[_Changes] = ...,
+        array_filters: Iterable[_Changes] = ...,
     ) -> int: ...
     def delete(self) -> int: ...
     def arrow(

@@ -163,6 +163,19 @@ pub(crate) struct UpdateArgs {
     /// Merge a JSON Merge Patch (RFC 7396); `-` reads it from stdin
     #[arg(long, value_name = "JSON", conflicts_with = "blind")]
     pub(crate) merge_patch: Option<String>,
+    /// Change by an update document of MongoDB, '{"$push":{"tags":{"$each":[1],"$slice":-9}}}', by
+    /// a document that replaces the old one, or by stages of a pipeline, an array; `-` reads it
+    /// from stdin. _id is the key. With --where, `$` is the element that matches, and --upsert
+    /// inserts a document with the fields that FILTER requires, if none matches
+    #[arg(
+        long,
+        value_name = "JSON",
+        conflicts_with_all = ["json_patch", "merge_patch", "default", "blind"]
+    )]
+    pub(crate) update: Option<String>,
+    /// The filters that `$[x]` in paths of --update names, as in '[{"x.n":{"$gt":1}}]'
+    #[arg(long, value_name = "JSON", requires = "update")]
+    pub(crate) array_filters: Option<String>,
     /// With --where, count the documents that a change or a condition does not apply to, and
     /// continue
     #[arg(long)]
@@ -195,7 +208,7 @@ impl UpdateArgs {
 }
 
 /// The arguments of `update` of which there must be one.
-const CHANGES: [&str; 16] = [
+const CHANGES: [&str; 17] = [
     "filter",
     "unset",
     "inc",
@@ -212,6 +225,7 @@ const CHANGES: [&str; 16] = [
     "default",
     "json_patch",
     "merge_patch",
+    "update",
 ];
 
 /// The heading of conditions in the help.

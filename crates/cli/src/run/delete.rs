@@ -1,6 +1,6 @@
 //! `delete`: removes the document of a key, or all that match a filter.
 
-use super::source::{self, Documents, How, Written};
+use super::source::{self, Action, Documents, How, Written};
 use super::{confirm, lookup, many, open};
 use crate::args::DeleteArgs;
 use crate::failure::Failure;
@@ -25,6 +25,6 @@ pub(super) fn run(args: &DeleteArgs) -> Result<(), Failure> {
 fn delete_many(documents: &dyn Documents, text: &str, yes: bool) -> Result<(), Failure> {
     let filter = open::filter(text)?;
     confirm::all(yes, documents, text, "remove them")?;
-    let written = Written { text, filter, patch: None, keeps_going: false };
+    let written = Written { text, filter, action: Action::Remove, keeps_going: false };
     many::run(documents, &written, "removed")
 }

@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::note;
 use crate::units::{counted, grouped};
+use flagstone::Value;
 use flagstone::query::Changed;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
@@ -21,7 +22,7 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     interrupt::listen()?;
     let spinner = spinner();
-    let (sum, failure) = run_parts(documents, written, |sum| {
+    let (sum, ended) = run_parts(documents, written, |sum| {
         if let Some(spinner) = &spinner {
             spinner.set_message(format!("{} {done}", counted(sum.modified, "document")));
         }
@@ -38,28 +39,33 @@ pub(super) fn run(
         refused => format!(", to {} the change does not apply", counted(refused, "document")),
     };
     let why = sum.first_refusal.as_ref().map_or_else(String::new, |why| format!("; first: {why}"));
+    let inserted = match &ended {
+        Ok(Some(key)) => format!("; 1 inserted, with the key {key}"),
+        _ => String::new(),
+    };
     // What is wrong from the start is not a result.
-    if sum.matched > 0 || failure.is_none() {
-        note(&format!("{} {done}{unchanged}{refused}{why}", counted(sum.modified, "document")));
+    if sum.matched > 0 || ended.is_ok() {
+        let changed = counted(sum.modified, "document");
+        note(&format!("{changed} {done}{unchanged}{refused}{why}{inserted}"));
     }
-    failure.map_or(Ok(()), Err)
+    ended.map(drop)
 }
 
-/// Returns what was done, and why it ended early.
+/// Returns what was done, and the key of a document that was inserted, or why it ended early.
 fn run_parts(
     documents: &dyn Documents,
     written: &Written<'_>,
     watch: impl Fn(&Changed),
-) -> (Changed, Option<Failure>) {
+) -> (Changed, Result<Option<Value>, Failure>) {
     let mut sum = Changed::default();
     loop {
-        let failure = documents.write_some(written, PART, &mut sum).err();
+        let part = documents.write_some(written, PART, &mut sum);
         watch(&sum);
-        if failure.is_some() || sum.next.is_none() {
-            return (sum, failure);
+        if part.is_err() || sum.next.is_none() {
+            return (sum, part);
         }
         if let Err(stopped) = interrupt::check() {
-            return (sum, Some(stopped));
+            return (sum, Err(stopped));
         }
     }
 }

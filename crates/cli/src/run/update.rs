@@ -1,13 +1,14 @@
-//! `update`: changes a document by a patch, a JSON Patch or a JSON Merge Patch.
+//! `update`: changes documents by a patch, a JSON Patch, a JSON Merge Patch or an update document.
 
-use super::source::{self, Change, Documents, How, Written};
+use super::source::{self, Action, Change, Documents, How, UpdateAsked, Written};
 use super::{confirm, lookup, many, open, put};
 use crate::args::{ConditionArgs, JsonArgs, UpdateArgs};
 use crate::failure::Failure;
 use crate::output::note;
 use flagstone::doc::json::JsonParser;
 use flagstone::doc::{Duplicates, JsonMode, JsonOptions};
-use flagstone::{JsonPatch, MergePatch, Patch, Patched, Value};
+use flagstone::{Error, JsonPatch, MergePatch, Patch, Patched, Value};
+use flagstone_pipeline::update::Update;
 
 pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let target = &args.target;
@@ -36,22 +37,21 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
              document; if the change is meant, a space after its = says so"
         )));
     }
-    let done = match (filter, key, &change) {
-        (Some(filter), _, Change::Patch(patch)) if !args.blind && !patch.is_upsert() => {
+    let done = match (filter, key) {
+        (Some(filter), _) => {
             let text = target.filter.as_deref().unwrap_or("{}");
-            let keeps_going = args.keep_going;
-            let written = Written { text, filter, patch: Some(patch), keeps_going };
-            let change = || confirm::all(target.yes, &*documents, text, "change them");
-            // What is wrong from the start needs no question.
-            let asked = if patch.is_empty() { Ok(()) } else { change() };
-            asked.and_then(|()| many::run(&*documents, &written, "changed"))
+            let action = action(args, &change);
+            let ask = || confirm::all(target.yes, &*documents, text, "change them");
+            action.and_then(|action| {
+                // What is wrong from the start needs no question.
+                if !matches!(action, Action::Patch(patch) if patch.is_empty()) {
+                    ask()?;
+                }
+                let written = Written { text, filter, action, keeps_going: args.keep_going };
+                many::run(&*documents, &written, "changed")
+            })
         }
-        (Some(_), ..) => {
-            let text = "--where changes documents that are there, without --upsert, --default, \
-                        --blind, --json-patch and --merge-patch";
-            Err(Failure::Usage(text.to_owned()))
-        }
-        (None, key, _) => {
+        (None, key) => {
             let done = key.map(|key| apply(&*documents, &key, &change, args.blind)).transpose()?;
             match done.flatten() {
                 Some(said) => {
@@ -64,6 +64,19 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     };
     source.close()?;
     done
+}
+
+/// Returns what is done to all documents that match.
+fn action<'a>(args: &UpdateArgs, change: &'a Change) -> Result<Action<'a>, Failure> {
+    match change {
+        Change::Patch(patch) if !args.blind && !patch.is_upsert() => Ok(Action::Patch(patch)),
+        Change::Update(asked) => Ok(Action::Update(asked)),
+        _ => {
+            let text = "--where changes documents that are there, without --default, --blind, \
+                        --json-patch and --merge-patch, and without --upsert, which --update takes";
+            Err(Failure::Usage(text.to_owned()))
+        }
+    }
 }
 
 /// Returns what was done; `None` if there is no document.
@@ -80,8 +93,8 @@ fn apply(
     }
     let patched = documents.patch(key, change)?;
     let done = match (change, &patched) {
-        (Change::Patch(_), Patched::Changed) => CHANGED,
-        (Change::Patch(_), Patched::Unchanged) => "1 document stays as it is",
+        (Change::Patch(_) | Change::Update(_), Patched::Changed) => CHANGED,
+        (Change::Patch(_) | Change::Update(_), Patched::Unchanged) => "1 document stays as it is",
         _ => "1 document is as the patch makes it",
     };
     let is_applied = patched.applied().map_err(|error| Failure::from(error).of_document(key))?;
@@ -91,11 +104,15 @@ fn apply(
 fn change(args: &UpdateArgs) -> Result<Change, Failure> {
     let text = |text: &str| if text == "-" { put::stdin() } else { Ok(text.as_bytes().to_vec()) };
     let own = patch(args)?;
-    if (args.json_patch.is_some() || args.merge_patch.is_some())
+    if (args.json_patch.is_some() || args.merge_patch.is_some() || args.update.is_some())
         && (!own.is_empty() || args.default.is_some())
     {
-        let text = "--json-patch and --merge-patch are given without other changes and conditions";
+        let text = "--json-patch, --merge-patch and --update are given without other changes and \
+                    conditions";
         return Err(Failure::Usage(text.to_owned()));
+    }
+    if let Some(json) = &args.update {
+        return update(args, &text(json)?).map(Change::Update);
     }
     if let Some(json) = &args.json_patch {
         let json = text(json)?;
@@ -123,6 +140,25 @@ fn change(args: &UpdateArgs) -> Result<Change, Failure> {
         return Ok(Change::Merge(patch, value, args.upsert));
     }
     Ok(Change::Patch(own))
+}
+
+fn update(args: &UpdateArgs, json: &[u8]) -> Result<UpdateAsked, Failure> {
+    let parse = |option: &str, json: &[u8]| {
+        let options = options(args.target.json_mode.mode()).duplicates(Duplicates::Error);
+        let value = JsonParser::new(options).parse_value(json);
+        value.map_err(|error| Failure::Usage(format!("{option}: {error}")))
+    };
+    let document = parse("--update", json)?;
+    let array_filters = args.array_filters.as_deref().unwrap_or("[]");
+    let array_filters = parse("--array-filters", array_filters.as_bytes())?;
+    let Some(filters) = array_filters.as_array() else {
+        let found = array_filters.type_name();
+        let text = format!("--array-filters: expected an array of filters, found {found}");
+        return Err(Failure::Usage(text));
+    };
+    let update = Update::parse(&document, filters).map_err(Error::from)?;
+    let update = if args.upsert { update.upsert() } else { update };
+    Ok(UpdateAsked { update, document, array_filters })
 }
 
 fn options(mode: JsonMode) -> JsonOptions {

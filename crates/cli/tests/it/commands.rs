@@ -171,6 +171,18 @@ fn an_update_takes_a_json_patch_or_a_merge_patch() {
 }
 
 #[test]
+fn the_shell_takes_update_documents_without_quotes() {
+    let place = Place::new();
+    place.ok(r#"put db c k {"tags":["b"]}"#);
+    let script = r#"update c k --update {"$push": {"tags": {"$each": ["a"], "$position": 0}}}
+update c --where {"tags": "b"} --update {"$set": {"tags.$": "new b"}}
+"#;
+    let ran = place.run_with("shell db", script.as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(place.ok("get db c k"), "{\"tags\":[\"a\",\"new b\"]}\n");
+}
+
+#[test]
 fn a_part_of_a_document_is_got() {
     let place = Place::new();
     place.ok(r#"put db c k {"a":{"b":[1,1.10,{"c":"x"}]}}"#);

@@ -125,6 +125,117 @@ fn commands_on_one_document_do_the_same() {
 }
 
 #[test]
+fn update_documents_do_the_same() {
+    let both = Both::new();
+    both.ok(r#"put db c k {"n":1,"tags":["a","b"],"items":[{"s":"x","n":1},{"s":"y","n":5}]}"#);
+    both.ok(
+        r#"put db c 7 {"n":2,"tags":["b"],"items":[]} --json-key --expires 2100-01-01T00:00:00Z"#,
+    );
+    for (update, expected) in [
+        (r#"k --update {"$inc":{"n":1},"$set":{"at.city":"Rome"}}"#, r#""at":{"city":"Rome"}"#),
+        (r#"k --update {"$inc":{"items.$[].n":1}}"#, r#"[{"s":"x","n":2},{"s":"y","n":6}]"#),
+        (
+            r#"k --update {"$mul":{"items.$[i].n":2}} --array-filters [{"i.s":"y"}]"#,
+            r#"[{"s":"x","n":2},{"s":"y","n":12}]"#,
+        ),
+        (
+            r#"k --update {"$push":{"tags":{"$each":["d","c"],"$sort":-1,"$slice":3}}}"#,
+            r#""tags":["d","c","b"]"#,
+        ),
+        (
+            r#"k --update {"$push":{"tags":{"$each":["z"],"$position":1}}}"#,
+            r#""tags":["d","z","c","b"]"#,
+        ),
+        (r#"k --update {"$pull":{"tags":{"$in":["d","z"]}}}"#, r#""tags":["c","b"]"#),
+        (r#"k --update {"$pull":{"items":{"n":{"$gt":9}}}}"#, r#""items":[{"s":"x","n":2}]"#),
+        (r#"k --update {"$setOnInsert":{"m":9},"$max":{"n":7}}"#, r#""n":7"#),
+        (r#"k --update [{"$set":{"sum":{"$add":["$n",1]},"by":"$_id"}}]"#, r#""sum":8,"by":"k""#),
+        (r#"--where {"tags":"b","n":7} --update {"$set":{"tags.$":"B"}}"#, r#""tags":["c","B"]"#),
+        (r#"k --update {"only":1}"#, "{\"only\":1}\n"),
+    ] {
+        both.ok(&format!("update db c {update}"));
+        let found = both.ok("get db c k");
+        assert!(found.contains(expected), "{update}: {found}");
+    }
+    assert_eq!(both.ok("get db c 7 --json-key"), "{\"n\":2,\"tags\":[\"b\"],\"items\":[]}\n");
+    both.ok(r#"update db c 7 --json-key --update {"$currentDate":{"at":true}}"#);
+    both.ok("get db c 7 --json-key --path n");
+    assert_eq!(both.ok("get db c 7 --json-key --expires"), "2100-01-01T00:00:00Z\n");
+    let date = r#"{"$date":"2026-12-31T00:00:00Z"}"#;
+    both.ok(&format!(r#"update db c k --update {{"$set":{{"d":{date}}}}} --extended-json"#));
+    assert_eq!(both.ok("get db c k --path d --extended-json"), format!("{date}\n"));
+    let ran = both.run_with("update db c k --update -", br#"{"$unset":{"d":1}}"#);
+    assert_eq!((ran.code, &*ran.stderr), (0, "1 document changed\n"), "{ran:?}");
+    let ran = both.run_with(r#"update db c k --update {"$set":{"only":1}}"#, b"");
+    assert!(ran.stderr.contains("1 document stays as it is"), "{ran:?}");
+    assert_eq!(both.ok("get db c k"), "{\"only\":1}\n");
+}
+
+#[test]
+fn upserts_of_update_documents_do_the_same() {
+    let both = Both::new();
+    both.ok("put db c k {}");
+    both.fails(r#"update db c new --update {"$inc":{"n":1}}"#, 1, "there is no document new");
+    for _ in 0..2 {
+        both.ok(r#"update db c new --upsert --update {"$inc":{"n":1},"$setOnInsert":{"s":2}}"#);
+    }
+    assert_eq!(both.ok("get db c new"), "{\"n\":2,\"s\":2}\n");
+    let upsert = r#"update db c --where {"$key":5,"at.city":"Oslo"} --upsert --update"#;
+    for said in ["0 documents changed; 1 inserted, with the key 5", "1 document changed"] {
+        let ran = both.run_with(&format!(r#"{upsert} {{"$inc":{{"n":1}}}}"#), b"");
+        assert_eq!((ran.code, ran.stderr.contains(said)), (0, true), "{ran:?}");
+    }
+    assert_eq!(both.ok("get db c 5 --json-key"), "{\"at\":{\"city\":\"Oslo\"},\"n\":2}\n");
+    both.fails(
+        r#"update db c --where {"$key":5,"n":9} --upsert --update {"$inc":{"m":1}}"#,
+        1,
+        "there is a document 5",
+    );
+    both.ok(r#"update db c --where {"none":1} --update {"$inc":{"m":1}}"#);
+    assert_eq!(both.ok("count db c"), "3\n");
+}
+
+#[test]
+fn update_documents_that_are_wrong_are_refused_the_same() {
+    let both = Both::new();
+    both.ok(r#"put db c k {"t":"x","a":[1]}"#);
+    both.ok(r#"put db c l {"t":1,"a":[1]}"#);
+    for (update, text) in [
+        (r#"k --update {"$pus":{"a":1}}"#, "update: expected one of $set $unset"),
+        (r#"k --update {"$inc":{"a":"x"}}"#, "update.$inc.a: expected a number"),
+        (r#"k --update {"$inc":{"t":1}}"#, "document \"k\": update.$inc.t: expected a number"),
+        (r#"k --update {"$set":{"a":1,"a.b":2}}"#, "update.$set.a"),
+        (r#"k --update {"$set":{"a.$[x]":1}}"#, "expected an array filter for \"x\""),
+        (r#"k --update {"$set":{"a":1}} --array-filters [{"x":1}]"#, "expected $[x] in a path"),
+        (r#"k --update {"$set":{"a":1}} --array-filters {}"#, "expected an array of filters"),
+        (r#"k --update {"$set":{"a":1}} --array-filters [{]"#, "--array-filters: JSON, line 1"),
+        (r#"k --update {"$set":{"a.$":1}}"#, "expected a filter that matches an element"),
+        (r#"k --update {"$set":{"_id":1}}"#, "update._id: expected no change of this field"),
+        (r#"k --update [{"$match":{"a":1}}]"#, "update[0]: expected one of $set $addFields"),
+        ("k --update {", "--update: JSON, line 1"),
+        ("k --update 7", "update: expected operators, a replacement or stages"),
+        (r#"k --update {"$set":{"a":1}} b=2"#, "given without other changes and conditions"),
+        (r#"k --update {"$set":{"a":1}} --if-eq b=2"#, "without other changes and conditions"),
+        (r#"k --update {"$set":{"a":1}} --merge-patch {}"#, "cannot be used with"),
+        (r#"k --update {"$set":{"a":1}} --blind"#, "cannot be used with"),
+        ("k a=1 --array-filters []", "--update"),
+        (r#"k --where {} --update {"$set":{"a":1}}"#, "if it is a key, drop it"),
+        (r#"--where {} --merge-patch {}"#, "--where changes documents that are there"),
+    ] {
+        both.fails(&format!("update db c {update}"), 2, text);
+    }
+    // It stops at the first document, or counts those to which it does not apply.
+    let all = r#"update db c --where {} --update {"$inc":{"t":1}} --yes"#;
+    both.fails(all, 2, "update.$inc.t: expected a number");
+    let ran = both.run_with(&format!("{all} --keep-going"), b"");
+    assert!(ran.stderr.contains("1 document changed, to 1 document"), "{ran:?}");
+    assert_eq!(both.ok("scan db c"), "{\"t\":\"x\",\"a\":[1]}\n{\"t\":2,\"a\":[1]}\n");
+    both.ok("index create db c by_t t --unique");
+    both.fails(r#"update db c k --update {"$set":{"t":2}}"#, 1, "by_t");
+    both.ok(r#"update db c k --update {"$set":{"t":3}}"#);
+}
+
+#[test]
 fn updates_do_the_same() {
     let both = Both::new();
     both.ok(r#"put db c k {"n":1.10,"tags":["a"],"old":1,"low":5,"high":5}"#);

@@ -6,7 +6,8 @@ use super::row::{RowBytes, Rows, decoded, map_of};
 use super::sort::Spill;
 use crate::error::{Place, Result, code};
 use crate::expression::{Context, Names, Node, as_object};
-use flagstone::internal::document::{Direction, NumberType, sort_key};
+use crate::same::put_identity;
+use flagstone::internal::document::NumberType;
 use flagstone::internal::{Sorted, interrupt_check};
 use flagstone::{Database, Value};
 use std::borrow::Cow;
@@ -113,7 +114,7 @@ impl<R: Rows> AutoBucketed<R> {
             let value = value.map_err(|error| error.of_row(&row))?;
             let value = value.unwrap_or(Cow::Owned(Value::Null));
             key.clear();
-            sort_key::encode(&value, Direction::Ascending, &mut key);
+            put_identity(&value, &mut key);
             drop(value);
             sorter.push(&key, bytes.of(&row)?)?;
             count += 1;

@@ -35,5 +35,5 @@ mod run;
 pub use condition::Condition;
 pub(crate) use parse::parse;
 pub(crate) use run::{BoxedRows, Run, row_of, run};
-pub(crate) use source::{Reads, Sources};
+pub(crate) use source::{Reads, Sources, with_key};
 pub(crate) use spec::Stages;

@@ -51,7 +51,7 @@ impl Rows for Found<'_> {
         let key = self.0.key()?;
         let view = self.0.view()?;
         let document = view.to_value().map_err(|wrong| malformed_row(&wrong))?;
-        with_key(key, document).map(Some)
+        with_key(key, document, "pipeline").map(Some)
     }
 
     fn park(&mut self) {
@@ -61,11 +61,11 @@ impl Rows for Found<'_> {
 
 /// Returns a document with its primary key as the first field `_id`. A field `_id` that equals the
 /// key stays, because its number may have another type; any other one gives way.
-fn with_key(key: Value, document: Value) -> Result<Value> {
+pub(crate) fn with_key(key: Value, document: Value, place: &str) -> Result<Value> {
     let Value::Map(map) = document else {
         let (key, found) = (shown(&key), document.type_name());
         let text = format!("expected documents that are maps, found {found} with the key {key}");
-        return Err(PipelineError::new(code::BAD_VALUE, "pipeline", text));
+        return Err(PipelineError::new(code::BAD_VALUE, place, text));
     };
     let mut pairs = Vec::with_capacity(map.len() + 1);
     pairs.push((Value::from("_id"), key));

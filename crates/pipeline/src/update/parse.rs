@@ -29,6 +29,7 @@ use std::fmt;
 #[derive(Debug)]
 pub struct Update {
     pub(super) form: Form,
+    pub(super) is_upsert: bool,
 }
 
 #[derive(Debug)]
@@ -199,7 +200,7 @@ impl Update {
     pub fn parse(update: &Value, array_filters: &[Value]) -> Result<Self> {
         if let Value::Array(stages) = update {
             let form = Form::Pipeline(Pipeline::parse(update, stages, array_filters)?);
-            return Ok(Self { form });
+            return Ok(Self { form, is_upsert: false });
         }
         let Value::Map(map) = update else {
             let found = update.type_name();
@@ -213,7 +214,7 @@ impl Update {
         } else {
             Form::Replacement(replacement(map, &filters)?)
         };
-        Ok(Self { form })
+        Ok(Self { form, is_upsert: false })
     }
 
     /// Returns whether the update replaces whole documents.

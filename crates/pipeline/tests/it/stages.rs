@@ -293,6 +293,15 @@ fn groups() {
                 r#"{"_id":{"min":"eve","max":"eve"},"n":2.5}"#,
             ],
         ),
+        // Maps of another order of fields are other values.
+        (
+            r#"[{"$documents":[{"k":{"a":1,"b":2}},{"k":{"b":2,"a":1}},{"k":{"a":1,"b":2}}]},
+                {"$bucketAuto":{"groupBy":"$k","buckets":2}}]"#,
+            &[
+                r#"{"_id":{"min":{"a":1,"b":2},"max":{"b":2,"a":1}},"count":2}"#,
+                r#"{"_id":{"min":{"b":2,"a":1},"max":{"b":2,"a":1}},"count":1}"#,
+            ],
+        ),
     ]);
 }
 

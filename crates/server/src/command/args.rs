@@ -1,6 +1,6 @@
 //! The arguments of a command.
 
-use crate::bson::elements;
+use crate::bson::{Element, elements, kind};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::View;
 use flagstone::doc::{FieldKey, ValueType};
@@ -27,8 +27,36 @@ pub(super) const FORMS: [&str; 9] = [
     "$maxKey",
 ];
 
-/// Refuses statements that have other arguments than `known`, or lack a `needed` one, before any of
-/// them is carried out.
+/// The types of arguments of statements that change documents, as a statement is checked by. Null
+/// and undefined count as no argument.
+const TYPES: [(&[&str], &[u8], &str); 4] = [
+    (&["q", "c", "sort", "collation"], &[kind::DOCUMENT], "a document"),
+    (&["u"], &[kind::DOCUMENT, kind::ARRAY], "a document or an array"),
+    (&["arrayFilters"], &[kind::ARRAY], "an array"),
+    (
+        &["multi", "upsert"],
+        &[kind::BOOL, kind::DOUBLE, kind::INT32, kind::INT64, kind::DECIMAL],
+        "true or false",
+    ),
+];
+
+/// Refuses an argument of another type.
+fn check_type(what: &str, element: &Element<'_>) -> Outcome {
+    if matches!(element.kind, kind::NULL | kind::UNDEFINED) {
+        return Ok(());
+    }
+    match TYPES.iter().find(|(names, ..)| names.contains(&element.name)) {
+        Some((_, kinds, expected)) if !kinds.contains(&element.kind) => {
+            let code = if element.name == "u" { Code::FailedToParse } else { Code::TypeMismatch };
+            let text = format!("{what}.{}: expected {expected}", element.name);
+            Err(Failure::new(code, text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses statements that have other arguments than `known`, or one of another type, or lack a
+/// `needed` one, before any of them is carried out.
 pub(super) fn check_statements(
     what: &str,
     statements: &[&[u8]],
@@ -38,10 +66,12 @@ pub(super) fn check_statements(
     for bson in statements {
         let mut found = 0;
         for element in elements(bson)? {
-            let name = element?.name;
+            let element = element?;
+            let name = element.name;
             if !(name.starts_with('$') || known.contains(&name) || COMMON.contains(&name)) {
                 return Err(unknown(what, name));
             }
+            check_type(what, &element)?;
             found += usize::from(needed.contains(&name));
         }
         if found < needed.len() {

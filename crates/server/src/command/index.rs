@@ -3,13 +3,15 @@
 use super::args::Args;
 use super::filter;
 use super::id::{ID, write_value};
+use super::name::Namespace;
+use super::write::duplicate_value;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::json::append_value_json_as;
+use flagstone::doc::json::{self, append_value_json_as};
 use flagstone::doc::{FieldKey, JsonMode, Map, ValueType};
 use flagstone::internal::{interrupt_check, interrupted};
 use flagstone::report::{BuildProgress, IndexInfo};
-use flagstone::{Collection, ErrorKind, Filter, Index, Value, View};
+use flagstone::{Collection, Document, ErrorKind, Filter, Index, Space, Value, View};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -312,6 +314,10 @@ impl Definition {
             made.label = Some(label_of(&args, &made.fields)?);
         }
         if let Some(only) = args.map("partialFilterExpression")? {
+            if made.is_sparse {
+                let text = "either sparse or partialFilterExpression, found both";
+                return refuse(Code::CannotCreateIndex, text);
+            }
             made.only = Some(filter::filter(Some(&only))?);
         }
         Ok(made)
@@ -383,7 +389,7 @@ impl Definition {
     /// definition.
     pub(super) fn create(
         self,
-        collection: &Collection,
+        (namespace, collection): (&Namespace, &Collection),
         mut watch: impl FnMut(BuildProgress),
     ) -> Outcome<bool> {
         if self.is_of_id() {
@@ -391,9 +397,27 @@ impl Definition {
         }
         let indexes = collection.indexes();
         self.check_others(&indexes)?;
-        build(collection, (&self.name, &self.index()), &mut watch)?;
+        let built = build(collection, (&self.name, &self.index()), &mut watch);
+        built.map_err(|failure| match failure.code {
+            Code::DuplicateKey => {
+                let document = refused_document(collection, &failure.message);
+                duplicate_value(namespace, (&self.name, &self.fields), document.as_ref())
+            }
+            _ => failure,
+        })?;
         Ok(collection.indexes().len() > indexes.len())
     }
+}
+
+/// Returns the document that a unique index cannot have, by its key at the end of the message.
+fn refused_document(collection: &Collection, message: &str) -> Option<Document> {
+    let (_, key) = message.rsplit_once(": key ")?;
+    let key = key.strip_suffix(" cannot have it")?;
+    let key = match key.parse() {
+        Ok(id) => Value::ObjectId(id),
+        Err(_other) => json::parse(key).ok()?,
+    };
+    collection.get(key).ok().flatten()
 }
 
 /// Builds an index, and tells `watch` how far it is.

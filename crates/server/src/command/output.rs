@@ -13,7 +13,7 @@ use super::run::Run;
 use super::service::Service;
 use super::variables::Variables;
 use super::work::Work;
-use super::write::duplicate_key;
+use super::write::{duplicate_key, with_index};
 use crate::access::Need;
 use crate::bson::is_longer;
 use crate::failure::{Code, Failure, Outcome};
@@ -290,9 +290,9 @@ fn fill(
         if work.get(&collection, &key)?.is_some() {
             return Err(duplicate_key(into, &key));
         }
-        work.put(&collection, &key, &document, None)
+        let put = work.put(&collection, &key, &document, None);
+        put.map_err(|failure| with_index(failure, (into, &collection), Some(&document)))
     })
-    .map_err(|failure| super::write::with_index(failure, (into, &collection), None))
 }
 
 /// Calls `work` with each row; a chunk of rows is one commit, in a cluster each row. With `failed`
@@ -500,7 +500,7 @@ impl Merge {
             self.one(work, &collection, row, (now, has_null), replacing.as_ref())
         })
         .and_then(|()| failed.map_or(Ok(()), Err))
-        .map_err(|failure| super::write::with_index(failure, (&self.into, &collection), None))
+        .map_err(|failure| with_index(failure, (&self.into, &collection), None))
     }
 
     /// Writes a row.
@@ -572,7 +572,10 @@ impl Merge {
                     if work.get(collection, &key)?.is_some() {
                         return Err(duplicate_key(&self.into, &key));
                     }
-                    work.put(collection, &key, &document, None)
+                    let put = work.put(collection, &key, &document, None);
+                    put.map_err(|failure| {
+                        with_index(failure, (&self.into, collection), Some(&document))
+                    })
                 }
             };
         };
@@ -594,7 +597,8 @@ impl Merge {
         }
         let (_key, document) = stored(new, work)?;
         let expiry = work.expiry(collection, &key)?;
-        work.put(collection, &key, &document, expiry)?;
+        work.put(collection, &key, &document, expiry)
+            .map_err(|failure| with_index(failure, (&self.into, collection), Some(&document)))?;
         match (replacing, work.transaction()) {
             (Some(replacing), Some(tx)) => replacing.note(tx, &self.into.keyspace(), &key),
             _ => Ok(()),

@@ -455,8 +455,17 @@ pub(super) fn with_index(
     let Some(index) = indexes.iter().find(|index| index.is_unique && is_named(&index.name)) else {
         return failure;
     };
+    duplicate_value(namespace, (&index.name, &index.fields), document)
+}
+
+/// The failure of a document whose value in a unique index another has.
+pub(super) fn duplicate_value(
+    namespace: &Namespace,
+    (name, fields): (&str, &[String]),
+    document: Option<&Document>,
+) -> Failure {
     let (mut pattern, mut values) = (Map::new(), Map::new());
-    for field in &index.fields {
+    for field in fields {
         let (path, direction) = match field.strip_prefix('-') {
             Some(path) => (path, -1),
             None => (field.as_str(), 1),
@@ -469,8 +478,7 @@ pub(super) fn with_index(
     }
     let (pattern, values) = (Value::Map(pattern), Value::Map(values));
     let text = format!(
-        "E11000 duplicate key error collection: {namespace} index: {} dup key: {values}",
-        index.name
+        "E11000 duplicate key error collection: {namespace} index: {name} dup key: {values}"
     );
     let mut named = Failure::new(Code::DuplicateKey, text);
     named.duplicate = Some(Box::new((pattern, values)));

@@ -2,8 +2,8 @@
 
 use super::super::{expiry, open};
 use super::model::{
-    Built, Change, Documents, Entries, IndexAsked, Page, Piped, Query, Range, Rows, ShownIndex,
-    Source, Values, Written,
+    Action, Built, Change, Documents, Entries, IndexAsked, Page, Piped, Query, Range, Rows,
+    ShownIndex, Source, Values, Written,
 };
 use crate::failure::Failure;
 use crate::units::Expiry;
@@ -243,6 +243,7 @@ impl Documents for InHere {
             Change::Patch(patch) => self.collection.patch_if(key, patch)?,
             Change::Json(patch, _) => self.collection.patch_if(key, patch)?,
             Change::Merge(patch, ..) => self.collection.patch_if(key, patch)?,
+            Change::Update(asked) => asked.update.run(&self.collection, key.clone())?,
         })
     }
 
@@ -259,11 +260,14 @@ impl Documents for InHere {
         written: &Written<'_>,
         limit: u64,
         done: &mut Changed,
-    ) -> Result<(), Failure> {
-        let filter = written.filter.clone();
-        let mut write = match written.patch {
-            Some(patch) => self.collection.update_many(filter, patch),
-            None => self.collection.delete_many(filter),
+    ) -> Result<Option<Value>, Failure> {
+        let Written { filter, action, .. } = written;
+        let mut write = match action {
+            Action::Remove => self.collection.delete_many(filter),
+            Action::Patch(patch) => self.collection.update_many(filter, *patch),
+            Action::Update(asked) => {
+                self.collection.update_many(filter, asked.update.change(filter)?)
+            }
         };
         if written.keeps_going {
             write = write.keep_going();
@@ -281,7 +285,13 @@ impl Documents for InHere {
         done.refused += part.refused;
         done.first_refusal = done.first_refusal.take().or(part.first_refusal);
         done.next = part.next;
-        failure.map_or(Ok(()), |error| Err(error.into()))
+        failure.map_or(Ok(()), Err)?;
+        match action {
+            Action::Update(asked) if done.matched == 0 && asked.update.is_upsert() => {
+                Ok(Some(asked.update.insert(&self.collection, filter)?))
+            }
+            _ => Ok(None),
+        }
     }
 }
 

@@ -35,7 +35,8 @@ pub(super) use choose::{How, is_cluster, is_url, open, refuse_drop, refuse_url, 
 pub(super) use cluster::Clustered;
 pub(super) use here::Here;
 pub(super) use model::{
-    Built, Change, Documents, IndexAsked, Query, Range, Rows, ShownIndex, Source, Written,
+    Action, Built, Change, Documents, IndexAsked, Query, Range, Rows, ShownIndex, Source,
+    UpdateAsked, Written,
 };
 #[cfg(all(feature = "server", unix))]
 pub(super) use send::send;

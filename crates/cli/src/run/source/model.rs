@@ -11,6 +11,7 @@ use flagstone::report::BuildProgress;
 use flagstone::{
     Document, Error, Filter, Index, JsonPatch, MergePatch, Moment, Patch, Patched, Value, View,
 };
+use flagstone_pipeline::update::Update;
 use std::ops::{Bound, ControlFlow};
 use std::time::Duration;
 
@@ -109,13 +110,14 @@ pub(in crate::run) trait Documents {
     fn remove(&self, key: &Value) -> Result<bool, Failure>;
 
     /// Changes or removes some of the documents that match: at most `limit`, after those of
-    /// `done`. Adds to what was done before.
+    /// `done`. Adds to what was done before. Returns the key of the document that an upsert has
+    /// inserted because none matches.
     fn write_some(
         &self,
         written: &Written<'_>,
         limit: u64,
         done: &mut Changed,
-    ) -> Result<(), Failure>;
+    ) -> Result<Option<Value>, Failure>;
 }
 
 /// Documents and the token of the next page.
@@ -204,6 +206,24 @@ pub(in crate::run) enum Change {
     Json(JsonPatch, Value),
     /// The patch, its value, and whether it is an upsert.
     Merge(MergePatch, Value, bool),
+    Update(UpdateAsked),
+}
+
+/// A change by an update document.
+#[cfg_attr(not(all(feature = "server", unix)), allow(dead_code, reason = "for servers"))]
+pub(in crate::run) struct UpdateAsked {
+    pub(in crate::run) update: Update,
+    /// What it was made from.
+    pub(in crate::run) document: Value,
+    pub(in crate::run) array_filters: Value,
+}
+
+/// What is done to all documents that match.
+#[derive(Clone, Copy)]
+pub(in crate::run) enum Action<'a> {
+    Remove,
+    Patch(&'a Patch),
+    Update(&'a UpdateAsked),
 }
 
 /// A write of all documents that match.
@@ -211,8 +231,7 @@ pub(in crate::run) enum Change {
 pub(in crate::run) struct Written<'a> {
     pub(in crate::run) text: &'a str,
     pub(in crate::run) filter: Filter,
-    /// The change; without one the documents are removed.
-    pub(in crate::run) patch: Option<&'a Patch>,
+    pub(in crate::run) action: Action<'a>,
     pub(in crate::run) keeps_going: bool,
 }
 

@@ -6,8 +6,8 @@ use super::encoding::{
     value,
 };
 use super::model::{
-    Built, Change, Documents, Entries, IndexAsked, Page, Piped, Query, Range, Rows, ShownIndex,
-    Source, Values, Written,
+    Action, Built, Change, Documents, Entries, IndexAsked, Page, Piped, Query, Range, Rows,
+    ShownIndex, Source, UpdateAsked, Values, Written,
 };
 use super::received::Received;
 use crate::failure::Failure;
@@ -30,11 +30,12 @@ const NAMESPACE_NOT_FOUND: i32 = 26;
 const WRONG: [i32; 8] = [2, 9, 14, 16, 48, 72, 73, 40414];
 
 /// The operations that change something.
-const WRITES: [&str; 10] = [
+const WRITES: [&str; 11] = [
     "put",
     "patch",
     "delete",
     "writeMany",
+    "updateMany",
     "load",
     "createIndex",
     "dropIndex",
@@ -517,6 +518,7 @@ impl Documents for InThere {
                     out.bool("upsert", *upsert)?;
                     put_value(out, "mergePatch", value)
                 }
+                Change::Update(asked) => put_update(out, asked),
             }
         };
         let read = |reply: Reply<'_>| {
@@ -553,9 +555,12 @@ impl Documents for InThere {
         written: &Written<'_>,
         limit: u64,
         done: &mut Changed,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Value>, Failure> {
         let after = done.next.as_ref().map(ToString::to_string);
-        let patch = written.patch.map(encoded).transpose()?;
+        let patch = match written.action {
+            Action::Patch(patch) => encoded(patch)?,
+            _ => Vec::new(),
+        };
         let put = |out: &mut BsonWriter<'_>| {
             out.text("filter", written.text)?;
             put_count(out, "limit", limit)?;
@@ -563,12 +568,17 @@ impl Documents for InThere {
             if let Some(after) = &after {
                 out.text("after", after)?;
             }
-            match &patch {
-                Some(patch) => out.bytes("patch", patch),
-                None => Ok(()),
+            match written.action {
+                Action::Remove => Ok(()),
+                Action::Patch(_) => out.bytes("patch", &patch),
+                Action::Update(asked) => put_update(out, asked),
             }
         };
-        self.operate("writeMany", put, |reply| {
+        let operation = match written.action {
+            Action::Update(_) => "updateMany",
+            _ => "writeMany",
+        };
+        self.operate(operation, put, |reply| {
             done.matched += count_of(reply, "matched")?;
             done.modified += count_of(reply, "modified")?;
             done.refused += count_of(reply, "refused")?;
@@ -577,10 +587,17 @@ impl Documents for InThere {
             done.next = reply.text("next").map(str::parse).transpose()?;
             match reply.document("error") {
                 Some(error) => Err(error_of(error).into()),
-                None => Ok(()),
+                None => reply.bytes("inserted").map(value).transpose(),
             }
         })
     }
+}
+
+/// Appends an update document.
+fn put_update(out: &mut BsonWriter<'_>, asked: &UpdateAsked) -> Put {
+    out.bool("upsert", asked.update.is_upsert())?;
+    put_value(out, "arrayFilters", &asked.array_filters)?;
+    put_value(out, "update", &asked.document)
 }
 
 /// Reads an error of the database that a reply has.

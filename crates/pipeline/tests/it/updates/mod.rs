@@ -3,6 +3,7 @@
 mod operators;
 mod random;
 mod refused;
+mod stored;
 mod upserts;
 
 use flagstone::Value;

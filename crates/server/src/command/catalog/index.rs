@@ -40,7 +40,7 @@ pub(in crate::command) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let before = there.len() as u64 + 1;
     for definition in definitions {
         let building = run.service.builds.begin(&namespace, &definition.name);
-        definition.create(&collection, |progress| building.report(progress))?;
+        definition.create((&namespace, &collection), |progress| building.report(progress))?;
     }
     let indexes = collection.indexes();
     let is_created = |index: &&IndexInfo| there.iter().all(|other| other.name != index.name);

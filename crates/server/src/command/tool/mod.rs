@@ -52,6 +52,7 @@ static OPERATIONS: &[(&str, Need, Operation)] = &[
     ("patch", Need::Write, write::patch),
     ("delete", Need::Write, write::delete),
     ("writeMany", Need::Write, write::many),
+    ("updateMany", Need::Write, write::many),
     ("load", Need::Write, write::load),
     ("loadMarks", Need::Write, write::marks),
     ("watch", Need::Login, feed::watch),

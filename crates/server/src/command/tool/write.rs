@@ -3,7 +3,7 @@
 use super::super::args::Args;
 use super::super::run::Run;
 use super::super::service::Counters;
-use super::asked::{put_number, stored};
+use super::asked::{put_number, put_value, stored};
 use super::refused::{Done, Refused};
 use crate::bson::{elements, kind};
 use crate::failure::{Code, Failure, Outcome};
@@ -15,6 +15,7 @@ use flagstone::{
     JsonPatch, MergePatch, Moment, Patch, Patched, Space, Value,
 };
 use flagstone_load::{Continued, LoadError, Marks, Position, remove_marks};
+use flagstone_pipeline::update::Update;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -35,6 +36,7 @@ enum DocumentPatch {
     Patch(Patch),
     Json(JsonPatch),
     Merge(MergePatch),
+    Update(Update),
 }
 
 impl DocumentPatch {
@@ -47,6 +49,12 @@ impl DocumentPatch {
         }
         if let Some(patch) = args.value("jsonPatch")? {
             return Ok(Self::Json(JsonPatch::from_value(&patch)?));
+        }
+        if let Some(update) = args.value("update")? {
+            let filters = args.value("arrayFilters")?;
+            let filters = filters.as_ref().and_then(Value::as_array).unwrap_or_default();
+            let update = Update::parse(&update, filters)?;
+            return Ok(Self::Update(if args.is("upsert")? { update.upsert() } else { update }));
         }
         match args.value("mergePatch")? {
             Some(patch) => {
@@ -70,6 +78,7 @@ pub(super) fn patch(run: &mut Run<'_, '_>) -> Done {
         DocumentPatch::Patch(patch) => collection.patch_if(key, patch)?,
         DocumentPatch::Json(patch) => collection.patch_if(key, patch)?,
         DocumentPatch::Merge(patch) => collection.patch_if(key, patch)?,
+        DocumentPatch::Update(update) => update.run(&collection, key)?,
     };
     let (outcome, why) = match patched {
         Patched::Changed => ("changed", None),
@@ -92,18 +101,24 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Done {
     put_number(&mut run.reply, "n", u64::from(is_removed))
 }
 
-/// Changes or removes some of the documents that match: the client asks again for the next ones.
+/// Changes or removes some of the documents that match: the client asks again for the next ones. An
+/// upsert that finds none inserts one. It is of two names, so that an older server, which does not
+/// know updates, takes none for a removal.
 pub(super) fn many(run: &mut Run<'_, '_>) -> Done {
     let (args, collection) = (run.args(), run.asked_collection()?);
     let filter = args.filter()?;
+    let is_update = args.required_text("flagstone")? == "updateMany";
     let patch = match args.bytes("patch")? {
-        Some(_) => Some(DocumentPatch::asked(run)?),
-        None => None,
+        None if !is_update => None,
+        _ => Some(DocumentPatch::asked(run)?),
     };
     let mut write: WriteMany<'_> = match &patch {
-        Some(DocumentPatch::Patch(patch)) => collection.update_many(filter, patch),
+        Some(DocumentPatch::Patch(patch)) => collection.update_many(&filter, patch),
+        Some(DocumentPatch::Update(update)) => {
+            collection.update_many(&filter, update.change(&filter)?)
+        }
         Some(_) => return Err(args.missing("patch").into()),
-        None => collection.delete_many(filter),
+        None => collection.delete_many(&filter),
     };
     if let Some(limit) = args.count("limit")? {
         write = write.limit(limit);
@@ -111,13 +126,23 @@ pub(super) fn many(run: &mut Run<'_, '_>) -> Done {
     if args.is("keepGoing")? {
         write = write.keep_going();
     }
-    if let Some(after) = args.text("after")? {
+    let after = args.text("after")?;
+    if let Some(after) = after {
         write = write.after(&after.parse::<PageToken>()?);
     }
     let (done, error) = match write.run() {
         Ok(done) => (done, None),
         Err(interrupted) => (*interrupted.done, Some(interrupted.error)),
     };
+    if let Some(DocumentPatch::Update(update)) = &patch
+        && update.is_upsert()
+        && after.is_none()
+        && error.is_none()
+        && done.matched == 0
+    {
+        let key = update.insert(&collection, &filter)?;
+        put_value(&mut run.reply, "inserted", &key)?;
+    }
     let Changed { matched, modified, refused, first_refusal, next, .. } = done;
     let counter =
         if patch.is_some() { &run.service.counters.updates } else { &run.service.counters.deletes };

@@ -549,3 +549,33 @@ fn ordered_inserts_into_a_fresh_handle_look_at_all_keys() {
     assert_eq!(tool(&keys), (Some(50), Some(50)));
     assert_eq!(done(&mut one, r#"{"count":"c"}"#).int("n"), Some(371));
 }
+
+#[test]
+fn update_documents_of_the_tool_change_documents_of_a_cluster() {
+    use flagstone::{ErrorKind, Expires, Filter, Moment, Patched, Space};
+    use flagstone_pipeline::update::Update;
+    let cluster = Cluster::over(Arc::new(Mem::new())).unwrap();
+    let c = cluster.collection("c").unwrap();
+    let later = Moment::from_millis(4_000_000_000_000);
+    c.put(1, doc!({ "tags": ["a", "b"] }).expires(Some(later))).unwrap();
+    let text = |key: i64| c.get(key).unwrap().unwrap().to_json().unwrap();
+    let push = Update::parse(&doc!({ "$push": { "tags": "c" } }), &[]).unwrap();
+    assert_eq!(push.run(&c, 1).unwrap(), Patched::Changed);
+    let filter = Filter::parse(r#"{"tags":"b"}"#).unwrap();
+    let matched = Update::parse(&doc!({ "$set": { "tags.$": "B" } }), &[]).unwrap();
+    let done = c.update_many(&filter, matched.change(&filter).unwrap()).run().unwrap();
+    assert_eq!((done.matched, done.modified), (1, 1));
+    assert_eq!(
+        (text(1).as_str(), c.expiry(1).unwrap()),
+        (r#"{"tags":["a","B","c"]}"#, Some(later))
+    );
+    assert_eq!(push.run(&c, 2).unwrap(), Patched::NoDocument);
+    let push = push.upsert();
+    assert_eq!(push.run(&c, 2).unwrap(), Patched::Changed);
+    assert_eq!(push.run(&c, 2).unwrap(), Patched::Changed);
+    assert_eq!(text(2), r#"{"tags":["c","c"]}"#);
+    let filter = Filter::parse(r#"{"$key":3,"at.city":"Oslo"}"#).unwrap();
+    assert_eq!(push.insert(&c, &filter).unwrap(), Value::from(3));
+    assert_eq!(text(3), r#"{"at":{"city":"Oslo"},"tags":["c"]}"#);
+    assert_eq!(push.insert(&c, &filter).unwrap_err().kind(), ErrorKind::Duplicate);
+}

@@ -9,7 +9,7 @@ use flagstone_server::access::{Role, RoleKind, User};
 use flagstone_server::command::{Service, ServiceOptions};
 
 /// All operations, and texts of arguments that they take.
-const OPERATIONS: [&str; 27] = [
+const OPERATIONS: [&str; 28] = [
     "open",
     "create",
     "collections",
@@ -32,6 +32,7 @@ const OPERATIONS: [&str; 27] = [
     "patch",
     "delete",
     "writeMany",
+    "updateMany",
     "load",
     "watch",
     "backup",
@@ -57,7 +58,8 @@ fn operations_take_any_bytes() {
         let mut command = flagstone::doc::Map::new();
         let mut arguments: Vec<(&str, Value)> = Vec::new();
         let damaged = done % 3 > 0;
-        for name in ["key", "document", "patch", "jsonPatch", "mergePatch", "from", "to"] {
+        for name in ["key", "document", "patch", "jsonPatch", "mergePatch", "update", "from", "to"]
+        {
             arguments.push((name, bytes(damaged)));
         }
         let part = doc!({ "k": (bytes(damaged)), "d": (bytes(false)) });
