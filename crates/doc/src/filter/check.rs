@@ -240,7 +240,7 @@ impl Check {
                 if !parts.iter().all(|part| path(part).as_ref() == Some(&first)) {
                     return Ok(None);
                 }
-                first_element(&first, (root, array), |rest, item| {
+                first_element(&first, root, array, |rest, item| {
                     for part in parts {
                         if let Self::Field { test, .. } = part
                             && test.holds_for(rest, item)?
@@ -253,15 +253,15 @@ impl Check {
             }
             Self::Not(_) | Self::Key(_) => Ok(None),
             Self::Field { path, test, .. } => {
-                first_element(path, (root, array), |rest, item| test.holds_for(rest, item))
+                first_element(path, root, array, |rest, item| test.holds_for(rest, item))
             }
             Self::Each { path, operands, .. } => {
                 let test = FieldCheck::Probe(Probe::one_of(&operands.list));
-                first_element(path, (root, array), |rest, item| test.holds_for(rest, item))
+                first_element(path, root, array, |rest, item| test.holds_for(rest, item))
             }
             Self::EachElement { path, inside, operands } => {
                 let test = FieldCheck::Probe(Probe::one_of(&operands.list));
-                first_element(path, (root, array), |rest, item| {
+                first_element(path, root, array, |rest, item| {
                     let may_hold = rest.is_root() && (inside.is_root() || item.is_map());
                     Ok(may_hold && test.holds_for(inside, item)?)
                 })
@@ -274,7 +274,8 @@ impl Check {
 /// `path`. The array is at the path `array`, or the first one on `path`.
 fn first_element(
     path: &FieldPath,
-    (root, array): (&View<'_>, Option<&FieldPath>),
+    root: &View<'_>,
+    array: Option<&FieldPath>,
     mut holds: impl FnMut(&FieldPath, &View<'_>) -> Result<bool, Malformed>,
 ) -> Result<Option<usize>, Malformed> {
     let (items, rest) = match array {

@@ -58,7 +58,8 @@ impl Container {
 /// Follows `steps` from the root of `document`; `levels` receives the containers on the path.
 /// `index_of` reads the index of an array from a step.
 pub(super) fn follow<'a, 's>(
-    (document, names): (&'a [u8], Option<&'a Names>),
+    document: &'a [u8],
+    names: Option<&'a Names>,
     mut steps: impl ExactSizeIterator<Item = PathSegment<'s>>,
     index_of: impl Fn(&str) -> Option<usize>,
     levels: &mut Vec<ContainerOnPath>,

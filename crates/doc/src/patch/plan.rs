@@ -57,7 +57,7 @@ impl OpPlanner<'_> {
         names: Option<&Names>,
     ) -> Result<Plan, Malformed> {
         let index_of = |step: &str| step.parse().ok();
-        let end = follow((bytes, names), part.steps.clone(), index_of, self.levels)?;
+        let end = follow(bytes, names, part.steps.clone(), index_of, self.levels)?;
         if part.kind.is_condition() {
             return test(part, &end, names);
         }

@@ -217,7 +217,7 @@ impl Patcher {
             target.bytes = document.to_vec();
             return target.check_size();
         };
-        match self.splice_at((above, last), change, target)? {
+        match self.splice_at(above, last, change, target)? {
             Ok(()) => {
                 if self.edits.perform(&mut target.bytes, &mut self.next) {
                     return target.check_size();
@@ -245,13 +245,14 @@ impl Patcher {
     /// Prepares the edits of the bytes for a change of `last` in the container at `above`.
     fn splice_at(
         &mut self,
-        (above, last): (&[&str], &str),
+        above: &[&str],
+        last: &str,
         change: TargetChange<'_>,
         target: &PatchTarget<'_>,
     ) -> Result<Result<(), NotSpliced>, Refusal> {
         let (bytes, names) = (target.bytes.as_slice(), target.names);
         let steps = above.iter().map(|name| PathSegment { id: None, name });
-        let parent = match follow((bytes, names), steps, index, &mut self.levels)? {
+        let parent = match follow(bytes, names, steps, index, &mut self.levels)? {
             End::Value(parent) => parent,
             End::Other => return Ok(Err(NotSpliced)),
             End::Missing { .. } | End::Blocked => return Err(NO_PARENT.into()),

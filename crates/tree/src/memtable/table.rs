@@ -112,7 +112,8 @@ impl Memtable {
     /// first insert. `fold` combines merge operands of a key; `dead_ranges` are those of its tree.
     pub(crate) fn new(
         context: &Arc<TreeContext>,
-        (fold, dead_ranges): (Option<&Arc<dyn Fold>>, &Arc<DeadRanges>),
+        fold: Option<&Arc<dyn Fold>>,
+        dead_ranges: &Arc<DeadRanges>,
         expected: Size,
     ) -> Arc<Self> {
         let store = StoreWriter::expecting(expected);
@@ -329,7 +330,6 @@ impl Memtable {
         let mut writer = self.writer.lock();
         let Some(at) = self.store.find(key, remix(key_hash)) else { return };
         let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
-        let memory = (writer.store.bump(), &self.context.chunks);
         let key_hash = self.context.entry_checks.then_some(key_hash);
         if key_hash.is_some_and(|hash| !self.store.versions.is_sound(at, seqno, hash)) {
             // The value may have been folded from an entry that changed in memory. The flush
@@ -338,7 +338,8 @@ impl Memtable {
         }
         let (trailer, value) = (Trailer::new(seqno, kind), value.unwrap_or_default());
         self.has_shortcuts.store(true, Ordering::Release);
-        self.store.versions.add_state(memory, at, StoredVersion::new(trailer, value, key_hash));
+        let (bump, state) = (writer.store.bump(), StoredVersion::new(trailer, value, key_hash));
+        self.store.versions.add_state(bump, &self.context.chunks, at, state);
         self.store.versions.tally(at).store(0, Ordering::Relaxed);
         self.charge(&writer);
     }

@@ -120,8 +120,8 @@ fn to_last(inputs: Tables) -> Job {
 /// its bytes below.
 fn pick_piece(version: &Version, options: &TreeOptions, output: usize) -> Option<Job> {
     let segments = Segment::all(version, options);
-    let how = (output, Growth::Within(job_bytes_max(version, options)));
-    let pieces = segments.iter().map(|segment| piece(version, segment, how));
+    let growth = Growth::Within(job_bytes_max(version, options));
+    let pieces = segments.iter().map(|segment| piece(version, segment, output, growth));
     let share = |piece: &Piece| piece.l0_bytes as f64 / piece.bytes.max(1) as f64;
     let is_free = |piece: &Piece| piece.l0_bytes > 0 && !is_quarantined(&piece.inputs);
     let best = pieces.filter(is_free).max_by(|a, b| share(a).total_cmp(&share(b)));

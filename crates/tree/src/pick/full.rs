@@ -48,8 +48,8 @@ impl FullPass {
                 self.from = None;
                 return None;
             };
-            let how = (LEVELS - 1, Growth::Through(self.through));
-            let Piece { inputs, segment, .. } = piece(version, &segment, how);
+            let growth = Growth::Through(self.through);
+            let Piece { inputs, segment, .. } = piece(version, &segment, LEVELS - 1, growth);
             self.from = segment.upper().cloned();
             let inputs = not_final(inputs, options);
             if !inputs.is_empty() {

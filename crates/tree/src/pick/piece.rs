@@ -88,11 +88,7 @@ pub(super) enum Growth {
 /// Returns everything of `segment` down to level `output`: all tables of the levels, and those of
 /// L0 from the oldest on. The cost is proportional to the number of these tables, and to the
 /// logarithm of the number of all.
-pub(super) fn piece(
-    version: &Version,
-    segment: &Segment,
-    (output, growth): (usize, Growth),
-) -> Piece {
+pub(super) fn piece(version: &Version, segment: &Segment, output: usize, growth: Growth) -> Piece {
     let mut segment = segment.clone();
     loop {
         segment.grow_over_levels(version, output);
