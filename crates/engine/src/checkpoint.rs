@@ -50,9 +50,8 @@ pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
     check_outside(disk, &to, from, WHAT)?;
     check_empty(disk, &to, WHAT)?;
     let cut = cut(&parts.upkeep)?;
-    let report = create_database(disk, (&to, from), WHAT, |held| {
-        CheckpointWriter { parts, held }.fill(&cut)
-    });
+    let report =
+        create_database(disk, &to, from, WHAT, |held| CheckpointWriter { parts, held }.fill(&cut));
     drop(cut);
     sweep(&parts.upkeep);
     report

@@ -162,7 +162,7 @@ fn difference(state: &ManifestState, keyspaces: &[Arc<KeyspaceCore>]) -> Option<
 fn wrong_definitions(state: &ManifestState, core: &KeyspaceCore) -> Option<String> {
     core.definitions.iter().find_map(|table| {
         let (id, kind) = (core.id, table.kind);
-        let (found, expected) = (state.definitions_of((id, kind)), table.in_manifest() as usize);
+        let (found, expected) = (state.definitions_of(id, kind), table.in_manifest() as usize);
         if found.len() != expected {
             return Some(format!("{id} has {} {kind}, expected {expected}", found.len()));
         }

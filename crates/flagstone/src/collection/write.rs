@@ -66,8 +66,7 @@ pub(crate) fn put(
         return index::one(stored, key, (Effect::put(expiry), &bytes));
     }
     if admission.is_some() || bytes.len() >= COPIED_MAX {
-        let entry = (&mut bytes, expiry);
-        return match stored.keyspace()?.put_encoded(key, entry, admission) {
+        return match stored.keyspace()?.put_encoded(key, &mut bytes, expiry, admission) {
             Err(error) if was_indexed(stored, &error) => {
                 index::one(stored, key, (Effect::put(expiry), &bytes))
             }

@@ -174,7 +174,7 @@ pub(in crate::collection) fn push_dated(
     }
     let given = effect.expiry();
     let effect = Effect::put(expiry_by_date(core, value, given)?);
-    batch.push_dated(core, (effect, given), key, value)
+    batch.push_dated(core, effect, given, key, value)
 }
 
 /// Writes those documents again that expire at another moment by a date in them, also since an
