@@ -79,9 +79,10 @@ pub fn stored_form(collection: &Collection, document: &Document) -> Result<Vec<u
 pub fn put_remote_mark(
     batch: &mut Batch,
     remote: &Arc<dyn Remote>,
-    mark: (Vec<u8>, Option<Vec<u8>>),
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
 ) -> Result<()> {
-    RemoteBatch::mark(&mut batch.remote, remote, mark)
+    RemoteBatch::mark(&mut batch.remote, remote, key, value)
 }
 
 /// Writes the documents of a batch for a collection of a cluster, which has no marks. Returns, of

@@ -440,7 +440,7 @@ impl Catalog {
             let expiry = |row: Option<&Row>| row.and_then(|row| row.expiry);
             let old = before.as_ref().map(|entries| DocumentState { entries, expiry: expiry(old) });
             let new = after.as_ref().map(|entries| DocumentState { entries, expiry: expiry(new) });
-            differences((old, new), definition.is_unique, |change| {
+            differences(old, new, definition.is_unique, |change| {
                 let (entry, value) = match change {
                     Difference::Delete(entry) => (entry, None),
                     Difference::Put(entry, flags) => {
@@ -541,9 +541,10 @@ impl RemoteBatch {
     pub(crate) fn mark(
         batch: &mut Option<Self>,
         remote: &Arc<dyn Remote>,
-        mark: (Vec<u8>, Option<Vec<u8>>),
+        key: Vec<u8>,
+        value: Option<Vec<u8>>,
     ) -> Result<()> {
-        Self::of(batch, remote)?.marks.push(mark);
+        Self::of(batch, remote)?.marks.push((key, value));
         Ok(())
     }
 

@@ -131,7 +131,7 @@ impl MarkPlace {
     fn put(&self, batch: &mut Batch, key: Vec<u8>, value: String) -> flagstone::Result<()> {
         match self {
             Self::Keyspace(keyspace) => batch.put(keyspace, key, value),
-            Self::Remote(remote) => put_remote_mark(batch, remote, (key, Some(value.into_bytes()))),
+            Self::Remote(remote) => put_remote_mark(batch, remote, key, Some(value.into_bytes())),
         }
     }
 }
@@ -430,7 +430,7 @@ impl Marks {
             MarkPlace::Remote(remote) => {
                 let writers = (0..self.loaded.len() as u16).map(|writer| self.key(writer));
                 for key in writers.chain([self.copies_key(), self.copied_key()]) {
-                    put_remote_mark(batch, remote, (key, None))?;
+                    put_remote_mark(batch, remote, key, None)?;
                 }
             }
         }

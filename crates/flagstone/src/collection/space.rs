@@ -86,7 +86,7 @@ impl Space for Collection {
         let expiry = value.expiry();
         let bytes = value.value_bytes(self)?.into_owned();
         drop(value);
-        write::put(&self.0, key, (bytes, expiry), admission)
+        write::put(&self.0, key, bytes, expiry, admission)
     }
 
     fn write(&self, to: Destination<'_>, key: &[u8], change: Change<'_>) -> Result<()> {

@@ -99,7 +99,8 @@ pub(crate) fn patch_in_batch(
 pub(super) fn patched(
     stored: &Stored,
     fold: &PatchFold,
-    (patch, operand): (&Patch, &[u8]),
+    patch: &Patch,
+    operand: &[u8],
     old: Option<&[u8]>,
 ) -> Result<Rewrite> {
     let mut document = old.map(<[u8]>::to_vec);

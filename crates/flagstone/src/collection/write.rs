@@ -25,7 +25,7 @@ use crate::loads;
 use crate::remote::{Remote, Write, unsupported};
 use crate::write::{Change, Destination, Own};
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
-use flagstone_engine::{Admitted, Batch, Effect};
+use flagstone_engine::{Admitted, Batch};
 use std::sync::Arc;
 
 /// Documents of at least this many bytes are not copied by the commit.
@@ -55,7 +55,8 @@ fn was_indexed(stored: &Stored, error: &Error) -> bool {
 pub(crate) fn put(
     stored: &Stored,
     key: &[u8],
-    (mut bytes, expiry): (Vec<u8>, Option<Moment>),
+    mut bytes: Vec<u8>,
+    expiry: Option<Moment>,
     admission: Option<Admitted<'_>>,
 ) -> Result<()> {
     if let Some(remote) = stored.remote() {
@@ -63,12 +64,12 @@ pub(crate) fn put(
     }
     if stored.is_indexed() {
         drop(admission);
-        return index::one(stored, key, (Effect::put(expiry), &bytes));
+        return index::one(stored, key, Change::Put(&bytes, expiry));
     }
     if admission.is_some() || bytes.len() >= COPIED_MAX {
         return match stored.keyspace()?.put_encoded(key, &mut bytes, expiry, admission) {
             Err(error) if was_indexed(stored, &error) => {
-                index::one(stored, key, (Effect::put(expiry), &bytes))
+                index::one(stored, key, Change::Put(&bytes, expiry))
             }
             written => written,
         };
@@ -87,12 +88,12 @@ pub(crate) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()>
             Change::Merge(_) => Err(unsupported("a patch without a read", "Collection::patch_if")),
         };
     }
-    let entry = change.entry();
     if stored.is_indexed() {
-        return index::one(stored, key, entry);
+        return index::one(stored, key, change);
     }
-    match stored.keyspace()?.write_one(entry.0, key, entry.1) {
-        Err(error) if was_indexed(stored, &error) => index::one(stored, key, entry),
+    let (effect, value) = change.entry();
+    match stored.keyspace()?.write_one(effect, key, value) {
+        Err(error) if was_indexed(stored, &error) => index::one(stored, key, change),
         written => written,
     }
 }
@@ -104,7 +105,7 @@ pub(crate) fn in_batch(
     key: &[u8],
     change: Change<'_>,
 ) -> Result<()> {
-    index::push_dated(stored, batch, key, change.entry())
+    index::push_dated(stored, batch, key, change)
 }
 
 /// Changes the document of the encoded `key` in a transaction.

@@ -231,7 +231,7 @@ impl<'a, 'w> Build<'a, 'w> {
         while *has_next && (bytes < self.part_bytes || !divides(&last, scan.key())) {
             if let Some((entries, expiry)) = self.read(scan.key(), scan.value_bytes())? {
                 seen = seen.with(entries.seen);
-                bytes += self.push(&mut sorter, scan.key(), (&entries, expiry))?;
+                bytes += self.push(&mut sorter, scan.key(), &entries, expiry)?;
             }
             assign(&mut last, scan.key());
             self.progress.documents += 1;
@@ -277,7 +277,7 @@ impl<'a, 'w> Build<'a, 'w> {
     /// other indexes: else nothing could remove the document.
     fn fitting_entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
         let most = self.stored.batch_bytes_max();
-        let entries = self.entries_of(&self.index.definition, (key, document), Some(most))?;
+        let entries = self.entries_of(&self.index.definition, key, document, Some(most))?;
         let bytes = |entries: &DocumentEntries| {
             entries.bytes() + (entries.iter().len() * REMOVAL_BYTES) as u64
         };
@@ -289,7 +289,7 @@ impl<'a, 'w> Build<'a, 'w> {
                     && let Some(index) = index_of(other)
                 {
                     // It may be in the middle of a build that will refuse the document.
-                    let of = self.entries_of(&index.definition, (key, document), None);
+                    let of = self.entries_of(&index.definition, key, document, None);
                     all += of.as_ref().map_or(0, bytes);
                 }
             }
@@ -307,7 +307,8 @@ impl<'a, 'w> Build<'a, 'w> {
     fn entries_of(
         &self,
         definition: &Definition,
-        (key, document): (&[u8], &[u8]),
+        key: &[u8],
+        document: &[u8],
         bytes_max: Option<u64>,
     ) -> Result<DocumentEntries> {
         let damaged = |malformed| self.stored.corrupt("a stored document", malformed);
@@ -324,7 +325,8 @@ impl<'a, 'w> Build<'a, 'w> {
         &mut self,
         sorter: &mut Sorter,
         primary_key: &[u8],
-        (entries, expiry): (&DocumentEntries, Option<Moment>),
+        entries: &DocumentEntries,
+        expiry: Option<Moment>,
     ) -> Result<u64> {
         let (mut value, mut bytes) = (Vec::new(), 0);
         for (key, flags) in entries.iter() {
@@ -450,7 +452,7 @@ impl<'a, 'w> Build<'a, 'w> {
     ) -> Result<Option<Option<Moment>>> {
         let found = now.get_stored(self.stored.keyspace()?, key)?;
         let StoredPut { value: Some(document), expiry, .. } = found else { return Ok(None) };
-        let entries = self.entries_of(&self.index.definition, (key, &document), None)?;
+        let entries = self.entries_of(&self.index.definition, key, &document, None)?;
         Ok(entries.iter().any(|(found, _)| found == entry).then_some(expiry))
     }
 }

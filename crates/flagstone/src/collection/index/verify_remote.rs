@@ -79,7 +79,7 @@ pub(super) fn verify(stored: &Stored, remote: &Arc<dyn Remote>) -> Result<IndexV
             }
         }
     }
-    doubtful.iter().try_for_each(|(key, entries)| look_again(stored, remote, (key, entries)))?;
+    doubtful.iter().try_for_each(|(key, entries)| look_again(stored, remote, key, entries))?;
     Ok(report)
 }
 
@@ -102,7 +102,8 @@ fn expected(
 fn look_again(
     stored: &Stored,
     remote: &Arc<dyn Remote>,
-    (key, entries): (&[u8], &BTreeSet<(u32, Vec<u8>)>),
+    key: &[u8],
+    entries: &BTreeSet<(u32, Vec<u8>)>,
 ) -> Result<()> {
     let mut difference = None;
     for _ in 0..LOOKS {

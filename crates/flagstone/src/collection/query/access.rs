@@ -84,7 +84,8 @@ struct Prefixes {
 pub(super) fn index_accesses(
     stored: &Stored,
     source: &QuerySource<'_>,
-    (spec, ask): (&Spec, &Ask),
+    spec: &Spec,
+    ask: &Ask,
     all: bool,
 ) -> Result<(Vec<IndexAccess>, Vec<Refused>), IndexPremise> {
     let (mut accesses, mut refused) = (Vec::new(), Vec::new());
@@ -201,7 +202,7 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<(IndexAccess, Opt
         (ranges, merge) = (all, merges_keys.then_some(of_keys));
     }
     let are_bounds_exact = are_exact && !known.has_cut();
-    let is_read = |path: &FieldPath| is_bounded((definition, fields, bounds_keys), path);
+    let is_read = |path: &FieldPath| is_bounded(definition, fields, bounds_keys, path);
     let is_exact = are_bounds_exact && spec.filter.all_paths(is_read);
     let mut plain = IndexAccess {
         index: (*index).clone(),
@@ -226,7 +227,7 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<(IndexAccess, Opt
     let mut merged = None;
     match order {
         Some((order, 1)) if spec.after.is_none() => plain.order = Some(order),
-        Some((order, count)) => match plain.ordered(order, (&prefixes, count), spec) {
+        Some((order, count)) => match plain.ordered(order, &prefixes, count, spec) {
             Some(ordered) if count == 1 => plain = ordered,
             ordered => merged = ordered.map(covered),
         },
@@ -249,10 +250,7 @@ fn streams(prefixes: &[Vec<u8>], ranges: &[IndexRange], count: usize) -> Vec<Str
 
 /// Returns whether ranges that bound this many fields of an index, and the primary key if that is
 /// set, bound `path`.
-fn is_bounded(
-    (definition, fields, bounds_keys): (&Definition, usize, bool),
-    path: &FieldPath,
-) -> bool {
+fn is_bounded(definition: &Definition, fields: usize, bounds_keys: bool, path: &FieldPath) -> bool {
     definition.fields.iter().take(fields).any(|field| field.path == *path)
         || bounds_keys && path.is_primary_key()
 }
@@ -371,7 +369,8 @@ impl IndexAccess {
     fn ordered(
         &self,
         order: IndexOrder,
-        (prefixes, count): (&[Vec<u8>], usize),
+        prefixes: &[Vec<u8>],
+        count: usize,
         spec: &Spec,
     ) -> Option<Self> {
         let mut streams = streams(prefixes, &self.ranges, count);
@@ -422,7 +421,7 @@ impl IndexAccess {
     pub(super) fn bounds(&self, path: &FieldPath) -> bool {
         let definition = self.index.definition();
         definition
-            .is_some_and(|definition| is_bounded((definition, self.fields, self.bounds_keys), path))
+            .is_some_and(|definition| is_bounded(definition, self.fields, self.bounds_keys, path))
     }
 
     /// Returns the conditions that entries in the ranges do not prove. An entry and its document

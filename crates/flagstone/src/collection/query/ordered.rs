@@ -117,7 +117,8 @@ impl<'t> Ordered<'t> {
     pub(super) fn find(
         stored: &Stored,
         source: &QuerySource<'t>,
-        (spec, ask): (&Spec, Ask),
+        spec: &Spec,
+        ask: Ask,
         projector: Option<&mut Projector>,
     ) -> Result<Self> {
         let is_paged = ask.is_paged;

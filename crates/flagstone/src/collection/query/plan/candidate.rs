@@ -39,7 +39,9 @@ impl Candidate {
     pub(super) fn new(
         planner: &Planner<'_, '_>,
         access: IndexAccess,
-        (last, is_only, sample): (Option<&Self>, bool, Option<Sample>),
+        last: Option<&Self>,
+        is_only: bool,
+        sample: Option<Sample>,
     ) -> Result<Self> {
         let access = Arc::new(access);
         let Planner { ask, documents, .. } = *planner;
@@ -55,7 +57,7 @@ impl Candidate {
                     let (entries, how) = sampled(&access, total, sample);
                     (None, entries, how)
                 }
-                None => Self::count(planner, &access, (has_order, is_only), total)?,
+                None => Self::count(planner, &access, has_order, is_only, total)?,
             },
         };
         let mut found = entries.min(documents);
@@ -109,7 +111,8 @@ impl Candidate {
     fn count(
         planner: &Planner<'_, '_>,
         access: &Arc<IndexAccess>,
-        (has_order, is_only): (bool, bool),
+        has_order: bool,
+        is_only: bool,
         total: u64,
     ) -> Result<(Option<KeyList>, u64, How)> {
         // A read of a cluster costs more than a wrong guess.

@@ -68,7 +68,7 @@ impl<'a, 't> Chooser<'a, 't> {
         let found = if spec.filter.is_nothing() {
             Err(None)
         } else {
-            index_accesses(stored, source, (spec, ask), all).map_err(Some)
+            index_accesses(stored, source, spec, ask, all).map_err(Some)
         };
         let (mut accesses, refused, keys) = match (found, KeyAccess::of(&spec.filter)) {
             (Ok((accesses, refused)), Some(keys)) => (accesses, refused, keys),
@@ -93,7 +93,7 @@ impl<'a, 't> Chooser<'a, 't> {
         let mut candidates: Vec<Candidate> = Vec::with_capacity(accesses.len());
         for access in accesses {
             let (last, sample) = (candidates.last(), samples.next().flatten());
-            candidates.push(Candidate::new(&self.0, access, (last, is_only, sample))?);
+            candidates.push(Candidate::new(&self.0, access, last, is_only, sample)?);
         }
         let has_order_of_token = self.keep_order(&mut candidates)?;
         let rows = candidates.iter().map(|one| one.rows()).min().unwrap_or(documents);

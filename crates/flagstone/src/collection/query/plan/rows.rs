@@ -42,7 +42,7 @@ pub(in crate::collection::query) fn rows<'t>(
     }
     let choice = Chooser::new(stored, &source.probing(), spec, &ask).choose()?;
     choice.chosen.note_uses();
-    found(stored, source, (spec, &ask), (choice.chosen, choice.ties))
+    found(stored, source, spec, &ask, choice.chosen, choice.ties)
 }
 
 /// A part of a plan, which a thread of its own may run.
@@ -53,7 +53,8 @@ pub(in crate::collection::query) struct Part(Chosen);
 pub(in crate::collection::query) fn parts(
     stored: &Stored,
     source: &QuerySource<'_>,
-    (spec, ask): (&Spec, &Ask),
+    spec: &Spec,
+    ask: &Ask,
     most: usize,
 ) -> Result<Vec<Part>> {
     let Choice { chosen, .. } = Chooser::new(stored, &source.probing(), spec, ask).choose()?;
@@ -67,27 +68,32 @@ impl Part {
         self,
         stored: &Stored,
         source: &QuerySource<'t>,
-        (spec, ask): (&Spec, &Ask),
+        spec: &Spec,
+        ask: &Ask,
     ) -> Result<Rows<'t>> {
-        Ok(found(stored, source, (spec, ask), (self.0, TieOrder::default()))?.rows)
+        Ok(found(stored, source, spec, ask, self.0, TieOrder::default())?.rows)
     }
 }
 
 fn found<'t>(
     stored: &Stored,
     source: &QuerySource<'t>,
-    (spec, ask): (&Spec, &Ask),
-    (chosen, ties): (Chosen, TieOrder),
+    spec: &Spec,
+    ask: &Ask,
+    chosen: Chosen,
+    ties: TieOrder,
 ) -> Result<Found<'t>> {
-    let found = of_all_shards(stored, source, (spec, ask), (chosen, ties))?;
+    let found = of_all_shards(stored, source, spec, ask, chosen, ties)?;
     Ok(Found { rows: found.rows.of_shard(spec.shard), ..found })
 }
 
 fn of_all_shards<'t>(
     stored: &Stored,
     source: &QuerySource<'t>,
-    (spec, ask): (&Spec, &Ask),
-    (chosen, ties): (Chosen, TieOrder),
+    spec: &Spec,
+    ask: &Ask,
+    chosen: Chosen,
+    ties: TieOrder,
 ) -> Result<Found<'t>> {
     let matcher = |filter: &Filter| {
         if filter.is_everything() { Ok(None) } else { filter.compile_with_key().map(Some) }
