@@ -11,7 +11,7 @@
 //! so in the middle.
 
 use crate::bounds::KeyBounds;
-use crate::memtable::{Memtable, Size};
+use crate::memtable::{Memtable, MemtableSize};
 use crate::options::TreeOptions;
 use crate::tree::Tree;
 use crate::version::{TableHandle, TreeEdit, Version, missing};
@@ -75,7 +75,7 @@ pub fn replace(old: &[Arc<Tree>], new: Vec<Successor>) -> Result<Vec<Arc<Tree>>>
             let context = Arc::clone(old[0].context());
             let dead_ranges = Arc::default();
             let fold = options.fold.as_ref();
-            let active = Memtable::new(&context, fold, &dead_ranges, Size::default());
+            let active = Memtable::new(&context, fold, &dead_ranges, MemtableSize::default());
             let view = View { active, sealed: sealed.clone(), version: version.shared() };
             let tree = Tree::with_view(edit.tree, context, options, view, dead_ranges);
             tree.set_keep_tombstones(old.iter().any(|old| old.keeps_tombstones()));

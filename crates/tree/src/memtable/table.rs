@@ -2,7 +2,7 @@
 
 use super::ordered::{Ordered, OrderedWriter, Ranked, Runs};
 use super::shortcuts::{self, Combining};
-use super::store::{Size, Store, StoreWriter};
+use super::store::{MemtableSize, Store, StoreWriter};
 use super::versions::StoredVersion;
 use crate::arena::ChunkPool;
 use crate::context::TreeContext;
@@ -114,7 +114,7 @@ impl Memtable {
         context: &Arc<TreeContext>,
         fold: Option<&Arc<dyn Fold>>,
         dead_ranges: &Arc<DeadRanges>,
-        expected: Size,
+        expected: MemtableSize,
     ) -> Arc<Self> {
         let store = StoreWriter::expecting(expected);
         Arc::new(Self {
@@ -202,8 +202,8 @@ impl Memtable {
     }
 
     /// The number of distinct keys, and the bytes of memory.
-    pub(crate) fn size(&self) -> Size {
-        Size { keys: self.writer.lock().store.keys(), bytes: self.bytes() }
+    pub(crate) fn size(&self) -> MemtableSize {
+        MemtableSize { keys: self.writer.lock().store.keys(), bytes: self.bytes() }
     }
 
     /// Bytes of memory that the memtable holds.

@@ -7,7 +7,7 @@
 
 use super::fences::job_bytes_max;
 use super::job::{Job, JobReason, Tables};
-use super::piece::{Growth, Piece, Segment, piece};
+use super::piece::{Growth, Segment, SegmentInputs, segment_inputs};
 use super::shape::{Policy, Shape};
 use super::window;
 use crate::options::TreeOptions;
@@ -121,11 +121,11 @@ fn to_last(inputs: Tables) -> Job {
 fn pick_piece(version: &Version, options: &TreeOptions, output: usize) -> Option<Job> {
     let segments = Segment::all(version, options);
     let growth = Growth::Within(job_bytes_max(version, options));
-    let pieces = segments.iter().map(|segment| piece(version, segment, output, growth));
-    let share = |piece: &Piece| piece.l0_bytes as f64 / piece.bytes.max(1) as f64;
-    let is_free = |piece: &Piece| piece.l0_bytes > 0 && !is_quarantined(&piece.inputs);
+    let pieces = segments.iter().map(|segment| segment_inputs(version, segment, output, growth));
+    let share = |piece: &SegmentInputs| piece.l0_bytes as f64 / piece.bytes.max(1) as f64;
+    let is_free = |piece: &SegmentInputs| piece.l0_bytes > 0 && !is_quarantined(&piece.inputs);
     let best = pieces.filter(is_free).max_by(|a, b| share(a).total_cmp(&share(b)));
-    let Piece { inputs, .. } = best?;
+    let SegmentInputs { inputs, .. } = best?;
     Some(if output == LEVELS - 1 {
         to_last(inputs)
     } else {

@@ -3,7 +3,7 @@
 use super::choose::{finish, is_quarantined};
 use super::fences::{JOB_BYTES_MAX, job_bytes_max};
 use super::job::{Job, JobReason, Tables};
-use super::piece::{Growth, Segment, piece};
+use super::piece::{Growth, Segment, segment_inputs};
 use super::window::{cheapest, keeps_order};
 use crate::options::TreeOptions;
 use crate::space::{Rules, Space};
@@ -56,7 +56,7 @@ fn best_of(
 ) -> Option<(Job, Space)> {
     let mut best: Option<(f64, Space, Tables, usize)> = None;
     for segment in segments {
-        let found = piece(version, segment, LEVELS - 1, Growth::Within(max));
+        let found = segment_inputs(version, segment, LEVELS - 1, Growth::Within(max));
         let l0: Tables = found.inputs.iter().filter(|(level, _)| *level == 0).cloned().collect();
         let l0 = (l0.len() > 1 && l0.len() < found.inputs.len()).then_some((l0, 0));
         for (inputs, output) in [(found.inputs, LEVELS - 1)].into_iter().chain(l0) {
