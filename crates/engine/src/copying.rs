@@ -16,7 +16,7 @@ const COPIED_AT_ONCE: usize = 256 << 10;
 
 /// Called with the number of bytes that were read or copied. It may block, and an error ends the
 /// copy.
-pub(crate) type Pace<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+pub(crate) type CopyPace<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
 /// A pace without a limit.
 pub(crate) fn unpaced(_bytes: u64) -> Result<()> {
@@ -148,7 +148,7 @@ pub(crate) fn copy_file(
     disk: &dyn Disk,
     from: &Path,
     to: &Path,
-    pace: Pace<'_>,
+    pace: CopyPace<'_>,
 ) -> Result<FileSum> {
     let source = disk.open(from)?;
     let mut copy = disk.create(to)?;
@@ -188,7 +188,7 @@ pub(crate) fn copy_table(
     from: &Path,
     to: &Path,
     meta: &TableMeta,
-    pace: Pace<'_>,
+    pace: CopyPace<'_>,
 ) -> Result<()> {
     let copied = copy_file(disk, from, to, pace)
         .and_then(|read| check_read(read, from, meta))
@@ -207,7 +207,7 @@ pub(crate) fn check_table(
     disk: &dyn Disk,
     path: &Path,
     meta: &TableMeta,
-    pace: Pace<'_>,
+    pace: CopyPace<'_>,
 ) -> Result<()> {
     let file = disk.open(path)?;
     file.advise(Access::Done);
