@@ -3,7 +3,7 @@
 use super::intervals::KeySet;
 use super::joined::{Join, Joined};
 use super::marks::Marks;
-use super::model::{Node, Operand, Scope, Test};
+use super::model::{FilterNode, Operand, Scope, Test};
 use super::probe::{Probe, place_among};
 use super::sets::Sets;
 use super::test_keys;
@@ -78,13 +78,13 @@ pub(super) enum FieldCheck {
 
 impl Check {
     /// Compiles a condition.
-    pub(super) fn of(node: &Node, scope: Scope) -> Self {
+    pub(super) fn of(node: &FilterNode, scope: Scope) -> Self {
         match node {
-            Node::All(parts) => Self::joined(Join::All, parts.iter(), scope),
-            Node::Any(parts) => Self::joined(Join::Any, parts.iter(), scope),
-            Node::Not(part) => Self::Not(Box::new(Self::of(part, scope))),
-            Node::Field(path, test) if path.is_primary_key() => Self::Key(KeyCheck::of(test)),
-            Node::Field(path, test) => Self::field(path, FieldCheck::of(test), scope),
+            FilterNode::All(parts) => Self::joined(Join::All, parts.iter(), scope),
+            FilterNode::Any(parts) => Self::joined(Join::Any, parts.iter(), scope),
+            FilterNode::Not(part) => Self::Not(Box::new(Self::of(part, scope))),
+            FilterNode::Field(path, test) if path.is_primary_key() => Self::Key(KeyCheck::of(test)),
+            FilterNode::Field(path, test) => Self::field(path, FieldCheck::of(test), scope),
         }
     }
 
@@ -94,7 +94,7 @@ impl Check {
     }
 
     /// Compiles conditions that are joined. Many of one path become one that walks it once.
-    fn joined<'n>(join: Join, parts: impl Iterator<Item = &'n Node>, scope: Scope) -> Self {
+    fn joined<'n>(join: Join, parts: impl Iterator<Item = &'n FilterNode>, scope: Scope) -> Self {
         let Joined { equal, elements_equal, elements, negated, others } = Joined::of(join, parts);
         let mut checks: Vec<Self> = others.into_iter().map(|part| Self::of(part, scope)).collect();
         for (path, operands) in equal {

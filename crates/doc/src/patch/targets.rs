@@ -2,7 +2,7 @@
 
 use super::apply::{Patcher, depth_of};
 use super::edits::{ContainerValue, NotSpliced, Open};
-use super::follow::{Container, End, enter, follow};
+use super::follow::{ContainerLayout, End, enter, follow};
 use super::form::PathSegment;
 use super::json::merge::{MergePatch, has_more_fields, without_nulls};
 use super::json::patch::{Action, JsonPatch, Operation};
@@ -293,7 +293,7 @@ impl Patcher {
             Some(_) if adds && parent.is_array() => edits.insert(bytes, levels, &piece),
             Some(_) => edits.put(bytes, levels, &piece),
             None if adds => {
-                let container = Container::of(&body);
+                let container = ContainerLayout::of(&body);
                 let has_ids = container.id_width() > 0;
                 let id = names.filter(|_| has_ids && *defines).and_then(|names| names.intern(last));
                 let name = parent.is_map().then_some(PathSegment { id, name: last });
