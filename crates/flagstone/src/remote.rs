@@ -18,8 +18,8 @@
 //! Nothing here is for users: the functions and types may change at any time.
 
 use crate::index::{
-    Definition, DocumentEntries, DocumentState, Ends, EntryChange as Difference, IndexState,
-    Refusal, Status, differences, encode_note, parts, value_of,
+    Definition, DocumentEntries, DocumentState, Ends, EntryDifference, IndexState, Refusal, Status,
+    differences, encode_note, parts, value_of,
 };
 use crate::scan::ForeignScan;
 pub use crate::shard::Shard;
@@ -442,8 +442,8 @@ impl Catalog {
             let new = after.as_ref().map(|entries| DocumentState { entries, expiry: expiry(new) });
             differences(old, new, definition.is_unique, |change| {
                 let (entry, value) = match change {
-                    Difference::Delete(entry) => (entry, None),
-                    Difference::Put(entry, flags) => {
+                    EntryDifference::Delete(entry) => (entry, None),
+                    EntryDifference::Put(entry, flags) => {
                         let mut value = Vec::new();
                         value_of(definition, flags, key, &mut value);
                         (entry, Some(value))

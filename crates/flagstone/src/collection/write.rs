@@ -23,7 +23,7 @@ pub(super) use super::rewrite::Rewrite;
 use super::stored::Stored;
 use crate::loads;
 use crate::remote::{Remote, Write, unsupported};
-use crate::write::{Change, Destination, Own};
+use crate::write::{Destination, KeyChange, Own};
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{Admitted, Batch};
 use std::sync::Arc;
@@ -64,28 +64,30 @@ pub(crate) fn put(
     }
     if stored.is_indexed() {
         drop(admission);
-        return index::one(stored, key, Change::Put(&bytes, expiry));
+        return index::one(stored, key, KeyChange::Put(&bytes, expiry));
     }
     if admission.is_some() || bytes.len() >= COPIED_MAX {
         return match stored.keyspace()?.put_encoded(key, &mut bytes, expiry, admission) {
             Err(error) if was_indexed(stored, &error) => {
-                index::one(stored, key, Change::Put(&bytes, expiry))
+                index::one(stored, key, KeyChange::Put(&bytes, expiry))
             }
             written => written,
         };
     }
-    one(stored, key, Change::Put(&bytes, expiry))
+    one(stored, key, KeyChange::Put(&bytes, expiry))
 }
 
 /// Changes the document of the encoded `key`, by itself.
-pub(crate) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()> {
+pub(crate) fn one(stored: &Stored, key: &[u8], change: KeyChange<'_>) -> Result<()> {
     if let Some(remote) = stored.remote() {
         return match change {
-            Change::Put(bytes, expiry) => remote.put(key, bytes, expiry),
-            Change::Delete => {
+            KeyChange::Put(bytes, expiry) => remote.put(key, bytes, expiry),
+            KeyChange::Delete => {
                 remote.rewrite(key, &mut |_old| Ok(Write::Delete)).map(|_was_there| ())
             }
-            Change::Merge(_) => Err(unsupported("a patch without a read", "Collection::patch_if")),
+            KeyChange::Merge(_) => {
+                Err(unsupported("a patch without a read", "Collection::patch_if"))
+            }
         };
     }
     if stored.is_indexed() {
@@ -103,7 +105,7 @@ pub(crate) fn in_batch(
     stored: &Stored,
     batch: &mut Batch,
     key: &[u8],
-    change: Change<'_>,
+    change: KeyChange<'_>,
 ) -> Result<()> {
     index::push_dated(stored, batch, key, change)
 }
@@ -113,7 +115,7 @@ pub(crate) fn in_transaction(
     stored: &Stored,
     mut own: Own<'_>,
     key: &[u8],
-    change: Change<'_>,
+    change: KeyChange<'_>,
 ) -> Result<()> {
     // Before it is looked up: an index that is created in between is a Conflict.
     own.transaction.note_set(stored.keyspace()?);
@@ -122,11 +124,11 @@ pub(crate) fn in_transaction(
         return own.transaction.write(stored.keyspace()?, effect, key, value);
     }
     match change {
-        Change::Put(bytes, expiry) => {
+        KeyChange::Put(bytes, expiry) => {
             Indexed::of(&mut own).write(stored, key, Some((bytes, expiry)))
         }
-        Change::Delete => Indexed::of(&mut own).write(stored, key, None),
-        Change::Merge(operand) => Indexed::of(&mut own).patch(stored, key, operand),
+        KeyChange::Delete => Indexed::of(&mut own).write(stored, key, None),
+        KeyChange::Merge(operand) => Indexed::of(&mut own).patch(stored, key, operand),
     }
 }
 
@@ -162,7 +164,7 @@ pub(crate) fn range_in_transaction(
     if !keys.is_empty() {
         end_loads_in(stored, own.reborrowed())?;
     }
-    keys.iter().try_for_each(|key| in_transaction(stored, own.reborrowed(), key, Change::Delete))
+    keys.iter().try_for_each(|key| in_transaction(stored, own.reborrowed(), key, KeyChange::Delete))
 }
 
 /// Ends the marks of loads that were stopped, whose documents are removed. Called before a removal,

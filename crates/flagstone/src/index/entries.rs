@@ -435,7 +435,7 @@ pub(crate) struct DocumentState<'a> {
 
 /// A change of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EntryChange<'a> {
+pub(crate) enum EntryDifference<'a> {
     /// The entry is put, with these flags and the expiry of the document.
     Put(&'a [u8], Flags),
     /// The entry is removed.
@@ -449,7 +449,7 @@ pub(crate) fn differences<'a, E>(
     old: Option<DocumentState<'a>>,
     new: Option<DocumentState<'a>>,
     is_unique: bool,
-    mut emit: impl FnMut(EntryChange<'a>) -> Result<(), E>,
+    mut emit: impl FnMut(EntryDifference<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     let stays = match (&old, &new) {
         (Some(DocumentState { expiry: Some(_), .. }), Some(_)) if is_unique => false,
@@ -471,8 +471,8 @@ pub(crate) fn differences<'a, E>(
         let come = if order.is_ge() { new.next() } else { None };
         match (gone, come) {
             (Some((_, before)), Some((_, flags))) if before == flags && stays => {}
-            (_, Some((key, flags))) => emit(EntryChange::Put(key, flags))?,
-            (Some((key, _)), None) => emit(EntryChange::Delete(key))?,
+            (_, Some((key, flags))) => emit(EntryDifference::Put(key, flags))?,
+            (Some((key, _)), None) => emit(EntryDifference::Delete(key))?,
             (None, None) => {}
         }
     }
@@ -661,8 +661,8 @@ mod tests {
                 let mut found = Vec::new();
                 differences(old, new, is_unique, |change| {
                     found.push(match change {
-                        EntryChange::Put(key, _) => format!("+{}", key[1]),
-                        EntryChange::Delete(key) => format!("-{}", key[1]),
+                        EntryDifference::Put(key, _) => format!("+{}", key[1]),
+                        EntryDifference::Delete(key) => format!("-{}", key[1]),
                     });
                     Ok::<(), ()>(())
                 })

@@ -28,7 +28,7 @@ use crate::collection::stored::Stored;
 use crate::index::{
     Built, Definition, DocumentEntries, IndexState, Refusal, Seen, Status, index_of, value_of,
 };
-use crate::spill::{SortOptions, Sorted, Sorter};
+use crate::spill::{ExternalSorter, SortOptions, SortedEntries};
 use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
 use flagstone_base::sorted::sort_by;
@@ -222,10 +222,10 @@ impl<'a, 'w> Build<'a, 'w> {
     /// Returns the entries of the next part in their order; `None` if the build was cancelled.
     /// `scan` is at the first document of the part, and then at the first one after it, if there
     /// `has_next`.
-    fn sorted(&mut self, scan: &mut Scan, has_next: &mut bool) -> Result<Option<Sorted>> {
+    fn sorted(&mut self, scan: &mut Scan, has_next: &mut bool) -> Result<Option<SortedEntries>> {
         let memory = self.memory as usize;
         let options = SortOptions { memory, limit: None, distinct: false, share: 1 };
-        let mut sorter = Sorter::new(self.stored.scratch(), options);
+        let mut sorter = ExternalSorter::new(self.stored.scratch(), options);
         let mut seen = self.index.seen();
         let (mut bytes, mut last) = (0, Vec::new());
         while *has_next && (bytes < self.part_bytes || !divides(&last, scan.key())) {
@@ -323,7 +323,7 @@ impl<'a, 'w> Build<'a, 'w> {
 
     fn push(
         &mut self,
-        sorter: &mut Sorter,
+        sorter: &mut ExternalSorter,
         primary_key: &[u8],
         entries: &DocumentEntries,
         expiry: Option<Moment>,
@@ -364,7 +364,7 @@ impl<'a, 'w> Build<'a, 'w> {
     }
 
     /// Ingests the entries of a part, unless there are misfits.
-    fn ingest(&mut self, mut sorted: Sorted) -> Result<ControlFlow<()>> {
+    fn ingest(&mut self, mut sorted: SortedEntries) -> Result<ControlFlow<()>> {
         let mut ingest = self.fill.ingest()?;
         let mut last: Option<Unique> = None;
         while sorted.advance()? {

@@ -14,7 +14,7 @@ use super::entry_change::EntryWrite;
 use super::unique;
 use crate::collection::core::Documents;
 use crate::index::{
-    Definition, DocumentEntries, DocumentKey, DocumentState, EntryChange, IndexState, Refusal,
+    Definition, DocumentEntries, DocumentKey, DocumentState, EntryDifference, IndexState, Refusal,
     Seen, by_date, dates_decide, differences, index_of, moment_by, value_of,
 };
 use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo};
@@ -193,8 +193,8 @@ impl IndexChanges {
         let is_unique = index.definition.is_unique;
         differences(old, new, is_unique, |change| {
             let (key, put) = match change {
-                EntryChange::Delete(key) => (key, None),
-                EntryChange::Put(key, flags) => {
+                EntryDifference::Delete(key) => (key, None),
+                EntryDifference::Put(key, flags) => {
                     let mut value = Vec::new();
                     value_of(&index.definition, flags, primary_key, &mut value);
                     (key, Some((value, expiry)))

@@ -6,7 +6,7 @@ use super::changes::{IndexChanges, Stated, expiry_after_drop, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
 use crate::index::{Definition, IndexState};
-use crate::write::Change;
+use crate::write::KeyChange;
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{
     Batch, Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, StoredPut,
@@ -90,7 +90,7 @@ fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: Wait)
 }
 
 /// Writes the document of the encoded `key` by itself.
-pub(in crate::collection) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()> {
+pub(in crate::collection) fn one(stored: &Stored, key: &[u8], change: KeyChange<'_>) -> Result<()> {
     let (engine, mut batch) = (stored.engine(), Batch::default());
     push_dated(stored, &mut batch, key, change)?;
     start_held(engine, batch, engine.options().durability, Wait::Yes)?.wait()
@@ -163,7 +163,7 @@ pub(in crate::collection) fn push_dated(
     stored: &Stored,
     batch: &mut Batch,
     key: &[u8],
-    change: Change<'_>,
+    change: KeyChange<'_>,
 ) -> Result<()> {
     let (core, (effect, value)) = (stored.keyspace()?, change.entry());
     if effect.kind() != Kind::Put || !(stored.is_indexed() || batch.is_dated()) {

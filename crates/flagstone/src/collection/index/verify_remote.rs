@@ -6,7 +6,7 @@
 use super::verify::IndexVerifyReport;
 use crate::collection::stored::Stored;
 use crate::remote::{Area, Catalog, Remote, RemoteRows};
-use crate::spill::{SortOptions, Sorter};
+use crate::spill::{ExternalSorter, SortOptions};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
@@ -28,7 +28,7 @@ pub(super) fn verify(stored: &Stored, remote: &Arc<dyn Remote>) -> Result<IndexV
     let complete = || catalog.indexes().iter().filter(|index| index.is_complete());
     let mut report = IndexVerifyReport { indexes: complete().count() as u64, ..Default::default() };
     let options = SortOptions { memory: MEMORY, limit: None, distinct: false, share: 1 };
-    let mut sorter = Sorter::new(stored.scratch(), options);
+    let mut sorter = ExternalSorter::new(stored.scratch(), options);
     let mut scan = RemoteRows::new(remote, Area::Documents, KeyRange::ALL).unordered();
     while scan.advance()? {
         report.documents += 1;

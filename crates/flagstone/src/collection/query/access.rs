@@ -5,7 +5,7 @@ use super::cover::{Cover, Given, cover};
 use super::index_order::{IndexOrder, Order};
 use super::key_access;
 use super::known::Known;
-use super::merge::{Merge, Stream};
+use super::merge::{RangeMerge, Stream};
 use super::source::QuerySource;
 use super::spec::Spec;
 use crate::collection::Stored;
@@ -53,7 +53,7 @@ pub(super) struct IndexAccess {
     /// The entries have the order of the sort.
     pub(super) order: Option<IndexOrder>,
     /// They have the order that is needed only if those of several ranges are merged.
-    pub(super) merge: Option<Merge>,
+    pub(super) merge: Option<RangeMerge>,
     /// Documents with an entry in the ranges are those that match the filter.
     pub(super) is_exact: bool,
     /// The ranges bound the primary key, too, and whether they express all conditions on what they
@@ -65,7 +65,7 @@ pub(super) struct IndexAccess {
 }
 
 /// The name of an index that cannot serve a query, and the reason.
-pub(super) type Refused = (String, &'static str);
+pub(super) type RefusedIndex = (String, &'static str);
 
 /// Ranges that grow field by field.
 struct Prefixes {
@@ -87,7 +87,7 @@ pub(super) fn index_accesses(
     spec: &Spec,
     ask: &Ask,
     all: bool,
-) -> Result<(Vec<IndexAccess>, Vec<Refused>), IndexPremise> {
+) -> Result<(Vec<IndexAccess>, Vec<RefusedIndex>), IndexPremise> {
     let (mut accesses, mut refused) = (Vec::new(), Vec::new());
     for index in usable(stored) {
         let Some(definition) = index.definition() else { continue };
@@ -198,7 +198,7 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<(IndexAccess, Opt
             (are_exact, bounds_keys) = (are_exact && is_exact, true);
         }
         let ties = ask.need.by_key().unwrap_or(Direction::Ascending);
-        let (all, of_keys) = Merge::of(streams, ties);
+        let (all, of_keys) = RangeMerge::of(streams, ties);
         (ranges, merge) = (all, merges_keys.then_some(of_keys));
     }
     let are_bounds_exact = are_exact && !known.has_cut();
@@ -396,8 +396,8 @@ impl IndexAccess {
             let rest = order.entry_key(prefix, token).ok()?.split_off(prefix.len());
             after = order.is_unique().then(|| (rest, token.key.clone()));
         }
-        let (ranges, merge) = Merge::of(streams, order.ties().direction());
-        let merge = (count > 1).then_some(Merge { after, ..merge });
+        let (ranges, merge) = RangeMerge::of(streams, order.ties().direction());
+        let merge = (count > 1).then_some(RangeMerge { after, ..merge });
         Some(Self { ranges, merge, order: Some(order), ..self.clone() })
     }
 

@@ -3,7 +3,7 @@
 use super::planner::{Chosen, FETCH, PROBED_MAX, Plan, Planner, SEEK};
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
-use crate::collection::query::entries::Entries;
+use crate::collection::query::entries::AccessEntries;
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_list::KeyList;
 use crate::collection::query::source::QuerySource;
@@ -175,7 +175,7 @@ fn probe(
     access: &Arc<IndexAccess>,
     need: Need,
 ) -> Result<Option<KeyList>> {
-    let mut entries = Entries::in_order(access, source, need);
+    let mut entries = AccessEntries::in_order(access, source, need);
     let mut keys = KeyList::default();
     while entries.advance()? {
         if keys.len() == PROBED_MAX {

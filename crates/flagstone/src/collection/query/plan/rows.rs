@@ -7,7 +7,7 @@ use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::covered::Covered;
-use crate::collection::query::entries::Entries;
+use crate::collection::query::entries::AccessEntries;
 use crate::collection::query::index_order::{IndexOrder, TieOrder};
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::key_list::KeyList;
@@ -138,7 +138,7 @@ fn of_all_shards<'t>(
             Ok(Found { rows, is_sorted: false, order: None, ties })
         }
         Chosen::Index { access, has_order, .. } if access.cover.is_some() => {
-            let entries = Entries::in_order(&access, source, ask.need);
+            let entries = AccessEntries::in_order(&access, source, ask.need);
             let projector = spec.projection.as_ref().map(Projector::new);
             let cover = access.cover.clone();
             let covered =
@@ -179,6 +179,6 @@ fn in_order<'t>(
             let read = keys.len() as u64;
             Keys::Known(keys, read)
         }
-        None => Keys::Entries(Box::new(Entries::in_order(access, source, Need::Sort))),
+        None => Keys::Entries(Box::new(AccessEntries::in_order(access, source, Need::Sort))),
     }
 }
