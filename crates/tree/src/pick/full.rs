@@ -54,7 +54,7 @@ impl FullPass {
             self.from = segment.upper().cloned();
             let inputs = not_final(inputs, options);
             if !inputs.is_empty() {
-                return Some(finish(inputs, LEVELS - 1, JobReason::Full, false));
+                return Some(finish(inputs, LEVELS - 1, JobReason::Full));
             }
         }
         None

@@ -43,7 +43,7 @@ fn unblock(version: &Version, options: &TreeOptions, rules: &Rules) -> Option<(J
     }
     let window = cheapest(version, options)?;
     let space = rules.estimate(&window, false);
-    Some((finish(window, 0, JobReason::Space, false), space))
+    Some((finish(window, 0, JobReason::Space), space))
 }
 
 /// Returns the best compaction among pieces of at most `max` bytes; tables of the levels may make a
@@ -78,5 +78,5 @@ fn best_of(
         }
     }
     let (_, space, inputs, output) = best?;
-    Some((finish(inputs, output, JobReason::Space, false), space))
+    Some((finish(inputs, output, JobReason::Space), space))
 }
