@@ -113,7 +113,7 @@ fn of_all_shards<'t>(
         Chosen::Keys(KeyAccess::Points(points)) => {
             let points: KeyList = points.iter().map(Vec::as_slice).collect();
             let points = points.sorted(by_key.unwrap_or(Direction::Ascending));
-            let fetch = Fetch::new(source, Keys::Known(points, 0), true, true);
+            let fetch = Fetch::new(source, Keys::Known(points, 0));
             let rows = Rows::fetch(stored, fetch, matcher(&spec.filter)?);
             Ok(Found { rows, is_sorted: false, order: None, ties })
         }
@@ -132,7 +132,7 @@ fn of_all_shards<'t>(
             let is_exact =
                 several.is_exact && !ask.wanted.reads_documents() && source.is_of_one_moment();
             let keys = gather.several(several, by_key.unwrap_or(Direction::Ascending))?;
-            let fetch = Fetch::new(source, keys, true, !is_exact).after(position);
+            let fetch = Fetch::new(source, keys).reads_documents(!is_exact).after(position);
             let left = if is_exact { &everything } else { &spec.filter };
             let rows = Rows::fetch(stored, fetch, matcher(left)?);
             Ok(Found { rows, is_sorted: false, order: None, ties })
@@ -158,7 +158,8 @@ fn of_all_shards<'t>(
             // Entries that are read where keys must ascend are in the order of the keys.
             let keeps_order = has_order || by_key.is_some() || !matches!(keys, Keys::Entries(..));
             let reads = ask.wanted.reads_documents() || !access.is_exact;
-            let fetch = Fetch::new(source, keys, keeps_order, reads).after(position);
+            let fetch = Fetch::new(source, keys).keeps_order(keeps_order).reads_documents(reads);
+            let fetch = fetch.after(position);
             let left = access.unproven(&spec.filter, reads && !source.is_of_one_moment());
             let rows = Rows::fetch(stored, fetch, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
