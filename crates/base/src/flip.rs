@@ -118,8 +118,10 @@ mod armed {
     /// As [`arrived_at`], for a key and a value in two buffers.
     pub fn arrived_apart(
         site: Site,
-        (keys, key): (&mut [u8], Range<usize>),
-        (values, value): (&mut [u8], Range<usize>),
+        keys: &mut [u8],
+        key: Range<usize>,
+        values: &mut [u8],
+        value: Range<usize>,
     ) {
         match take(site, &keys[key.clone()], &values[value.clone()]) {
             Some(EntryPart::Key) => flip(&mut keys[key]),
@@ -164,8 +166,10 @@ mod armed {
     #[inline]
     pub const fn arrived_apart(
         _: Site,
-        _: (&mut [u8], Range<usize>),
-        _: (&mut [u8], Range<usize>),
+        _: &mut [u8],
+        _: Range<usize>,
+        _: &mut [u8],
+        _: Range<usize>,
     ) {
     }
 }

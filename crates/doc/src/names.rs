@@ -20,13 +20,13 @@ pub const NAME_BYTES_MAX: usize = 512;
 const FIRST_LEVEL: u32 = 64;
 const LEVELS: usize = 11;
 
-struct Name {
+struct StoredName {
     text: Box<str>,
     json: JsonKey,
 }
 
 struct NameLevel {
-    names: Box<[OnceLock<Name>]>,
+    names: Box<[OnceLock<StoredName>]>,
     /// Hash table of id plus one; zero is a free slot.
     slots: Box<[AtomicU32]>,
 }
@@ -99,7 +99,7 @@ impl Names {
     }
 
     #[inline]
-    fn name(&self, id: u32) -> Option<&Name> {
+    fn name(&self, id: u32) -> Option<&StoredName> {
         if id >= NAMES_MAX {
             return None;
         }
@@ -190,7 +190,8 @@ impl Names {
                 slots: std::iter::repeat_with(|| AtomicU32::new(0)).take(2 * size).collect(),
             }
         });
-        level.names[place].get_or_init(|| Name { text: name.into(), json: JsonKey::new(name) });
+        level.names[place]
+            .get_or_init(|| StoredName { text: name.into(), json: JsonKey::new(name) });
         let mut at = hash as usize & (level.slots.len() - 1);
         while level.slots[at].load(Ordering::Relaxed) != 0 {
             at = (at + 1) & (level.slots.len() - 1);
@@ -210,7 +211,7 @@ impl Names {
 /// The names of a table in JSON.
 pub(crate) struct JsonKeys<'a> {
     /// The first level: most tables have no more names.
-    first: &'a [OnceLock<Name>],
+    first: &'a [OnceLock<StoredName>],
     names: &'a Names,
 }
 

@@ -100,19 +100,19 @@ fn same_items(a: &View<'_>, b: &View<'_>, depth: usize) -> Result<bool, Malforme
     Ok(true)
 }
 
-type Field<'a> = (FieldKey<'a>, View<'a>);
+type MapEntry<'a> = (FieldKey<'a>, View<'a>);
 
 /// Compares the values of maps only when their keys are known to be equal, so each value once.
 fn same_fields(a: &View<'_>, b: &View<'_>, depth: usize) -> Result<bool, Malformed> {
-    let mut a: Vec<Field<'_>> = a.fields()?.collect::<Result<_, _>>()?;
-    let mut b: Vec<Field<'_>> = b.fields()?.collect::<Result<_, _>>()?;
+    let mut a: Vec<MapEntry<'_>> = a.fields()?.collect::<Result<_, _>>()?;
+    let mut b: Vec<MapEntry<'_>> = b.fields()?.collect::<Result<_, _>>()?;
     if !same_keys(&a, &b, depth)? {
         // Pairs with keys of any value are stored in the order of their keys.
         let have_names = [&a, &b].into_iter().flatten().all(|field| name(field).is_some());
         if !have_names {
             return Ok(false);
         }
-        let by_name = |a: &Field<'_>, b: &Field<'_>| name(a).cmp(&name(b));
+        let by_name = |a: &MapEntry<'_>, b: &MapEntry<'_>| name(a).cmp(&name(b));
         sort_by(&mut a, by_name);
         sort_by(&mut b, by_name);
         if !same_keys(&a, &b, depth)? {
@@ -127,7 +127,7 @@ fn same_fields(a: &View<'_>, b: &View<'_>, depth: usize) -> Result<bool, Malform
     Ok(true)
 }
 
-fn same_keys(a: &[Field<'_>], b: &[Field<'_>], depth: usize) -> Result<bool, Malformed> {
+fn same_keys(a: &[MapEntry<'_>], b: &[MapEntry<'_>], depth: usize) -> Result<bool, Malformed> {
     for pair in a.iter().zip(b) {
         let is_same = match pair {
             ((FieldKey::Name(a), _), (FieldKey::Name(b), _)) => a == b,
@@ -141,7 +141,7 @@ fn same_keys(a: &[Field<'_>], b: &[Field<'_>], depth: usize) -> Result<bool, Mal
     Ok(true)
 }
 
-fn name<'a>(field: &Field<'a>) -> Option<&'a str> {
+fn name<'a>(field: &MapEntry<'a>) -> Option<&'a str> {
     match field.0 {
         FieldKey::Name(name) => Some(name),
         FieldKey::Value(_) => None,

@@ -53,7 +53,7 @@ pub(crate) fn open_or_create(
     }
     parts.core.health.check_open_for_writing()?;
     let manifest = guard.as_mut().ok_or_else(|| parts.core.setup().closed())?;
-    create_missing(parts, manifest, names, (&wanted.content, &options))?;
+    create_missing(parts, manifest, names, &wanted.content, &options)?;
     // None can be dropped meanwhile: a drop takes the same lock.
     find_all(parts, names, wanted, asked)?.ok_or_else(|| parts.core.setup().closed())
 }
@@ -93,7 +93,8 @@ fn create_missing(
     parts: &Parts,
     manifest: &mut Manifest,
     names: &[&str],
-    (content, options): (&KeyspaceContent, &KeyspaceOptions),
+    content: &KeyspaceContent,
+    options: &KeyspaceOptions,
 ) -> Result<()> {
     // Each name once, in the given order.
     let mut seen = BTreeSet::new();
@@ -340,7 +341,8 @@ pub(crate) fn rename_keyspace(parts: &Parts, old: &str, new: &str) -> Result<()>
 pub(crate) fn upgrade_fold(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
-    (from, to): (&str, &str),
+    from: &str,
+    to: &str,
 ) -> Result<()> {
     parts.core.health.check_may_change("the upgrade of a fold")?;
     parts.core.health.check_open_for_writing()?;

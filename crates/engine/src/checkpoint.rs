@@ -13,7 +13,9 @@
 
 use crate::background::{cut, sweep};
 use crate::copy_pace::copy_pace;
-use crate::copying::{Pace, check_empty, check_outside, copy_file, create_database, state_of_copy};
+use crate::copying::{
+    CopyPace, check_empty, check_outside, copy_file, create_database, state_of_copy,
+};
 use crate::manifest::{Location, Manifest};
 use crate::parts::Parts;
 use crate::queue::Cut;
@@ -50,9 +52,8 @@ pub(crate) fn checkpoint(parts: &Parts, to: &Path) -> Result<CheckpointReport> {
     check_outside(disk, &to, from, WHAT)?;
     check_empty(disk, &to, WHAT)?;
     let cut = cut(&parts.upkeep)?;
-    let report = create_database(disk, (&to, from), WHAT, |held| {
-        CheckpointWriter { parts, held }.fill(&cut)
-    });
+    let report =
+        create_database(disk, &to, from, WHAT, |held| CheckpointWriter { parts, held }.fill(&cut));
     drop(cut);
     sweep(&parts.upkeep);
     report
@@ -87,7 +88,7 @@ impl CheckpointWriter<'_> {
 
     /// Links a table into the copy, or copies it where no link is possible. Returns the number of
     /// bytes copied.
-    fn link_or_copy(&self, number: FileNumber, pace: Pace<'_>) -> Result<u64> {
+    fn link_or_copy(&self, number: FileNumber, pace: CopyPace<'_>) -> Result<u64> {
         let from = self.parts.core.trees.table_path(number);
         let to = names::path(&self.held.path, FileKind::Table, number);
         let Err(error) = self.disk().link(&from, &to) else { return Ok(0) };

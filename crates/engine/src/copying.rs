@@ -9,14 +9,14 @@ use flagstone_env::disk::{Access, create_dir_synced, real_path, real_path_of_hel
 use flagstone_env::names::{self, BackupName, Name, parse_backup};
 use flagstone_env::{Disk, HeldDir, LockMode, ReadFile};
 use flagstone_sst::TableMeta;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A file is copied in pieces of this size.
 const COPIED_AT_ONCE: usize = 256 << 10;
 
 /// Called with the number of bytes that were read or copied. It may block, and an error ends the
 /// copy.
-pub(crate) type Pace<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
+pub(crate) type CopyPace<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
 /// A pace without a limit.
 pub(crate) fn unpaced(_bytes: u64) -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn check_outside(disk: &dyn Disk, to: &Path, from: &Path, what: &str)
     {
         return Err(inside(to, parent, what));
     }
-    check_real_outside((to, real_to), from, what)
+    check_real_outside(to, &real_to, from, what)
 }
 
 fn inside(to: &Path, other: &Path, what: &str) -> Error {
@@ -45,10 +45,10 @@ fn inside(to: &Path, other: &Path, what: &str) -> Error {
 /// As [`check_outside`], for a directory that is held: a link in its path may have changed since
 /// that was checked.
 pub(crate) fn check_held_outside(to: &HeldDir, from: &Path, what: &str) -> Result<()> {
-    check_real_outside((&to.path, real_path_of_held(&to.path)), from, what)
+    check_real_outside(&to.path, &real_path_of_held(&to.path), from, what)
 }
 
-fn check_real_outside((to, real_to): (&Path, PathBuf), from: &Path, what: &str) -> Result<()> {
+fn check_real_outside(to: &Path, real_to: &Path, from: &Path, what: &str) -> Result<()> {
     let real_from = real_path_of_held(from);
     // The directory itself is refused since it is not empty, or no directory of backups.
     if real_to == real_from || !real_to.starts_with(&real_from) {
@@ -76,7 +76,8 @@ pub(crate) fn check_empty(disk: &dyn Disk, dir: &Path, what: &str) -> Result<()>
 /// it is empty again.
 pub(crate) fn create_database<T>(
     disk: &dyn Disk,
-    (dir, from): (&Path, &Path),
+    dir: &Path,
+    from: &Path,
     what: &str,
     fill: impl FnOnce(&HeldDir) -> Result<T>,
 ) -> Result<T> {
@@ -147,7 +148,7 @@ pub(crate) fn copy_file(
     disk: &dyn Disk,
     from: &Path,
     to: &Path,
-    pace: Pace<'_>,
+    pace: CopyPace<'_>,
 ) -> Result<FileSum> {
     let source = disk.open(from)?;
     let mut copy = disk.create(to)?;
@@ -187,7 +188,7 @@ pub(crate) fn copy_table(
     from: &Path,
     to: &Path,
     meta: &TableMeta,
-    pace: Pace<'_>,
+    pace: CopyPace<'_>,
 ) -> Result<()> {
     let copied = copy_file(disk, from, to, pace)
         .and_then(|read| check_read(read, from, meta))
@@ -206,7 +207,7 @@ pub(crate) fn check_table(
     disk: &dyn Disk,
     path: &Path,
     meta: &TableMeta,
-    pace: Pace<'_>,
+    pace: CopyPace<'_>,
 ) -> Result<()> {
     let file = disk.open(path)?;
     file.advise(Access::Done);
@@ -244,7 +245,7 @@ mod tests {
         std::fs::create_dir_all(path("from/inner")).unwrap();
         std::os::unix::fs::symlink(path("from/inner"), path("link")).unwrap();
         let from = OsDisk.hold(&path("from")).unwrap().path;
-        let create = |to: &str| create_database(&OsDisk, (&path(to), &from), "a copy", |_| Ok(()));
+        let create = |to: &str| create_database(&OsDisk, &path(to), &from, "a copy", |_| Ok(()));
         for to in ["link", "link/new"] {
             let refused = create(to).unwrap_err().to_string();
             assert!(refused.contains("is inside of"), "{refused}");

@@ -17,6 +17,7 @@ use crate::ingest::Ingest;
 use crate::keyspace::Keyspace;
 use crate::keyspace_core::KeyspaceCore;
 use crate::note::set_note;
+use crate::open::{self, OpenMode};
 use crate::options::{Durability, KeyspaceOptions, Options, check_interval};
 use crate::owned::{self, OwnedCreated, WantedOwned};
 use crate::parts::Parts;
@@ -30,7 +31,7 @@ use crate::verify;
 use crate::write::commit_with;
 use flagstone_base::{Error, ErrorKind, Moment, Result, SeqNo};
 use flagstone_tree::Tree;
-use flagstone_wal::Log;
+use flagstone_wal::{Log, VerifyDepth};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -55,7 +56,7 @@ impl Engine {
     /// Busy, Corruption, Unsupported, InvalidInput, Io.
     pub fn open(config: Config) -> Result<Self> {
         config.options.check()?;
-        crate::open::open(config, false).map(Self::new)
+        open::open(config, OpenMode::ReadWrite).map(Self::new)
     }
 
     /// Opens the database for reading only: the log is replayed in memory, and no file is changed.
@@ -64,7 +65,7 @@ impl Engine {
     /// Same as [`Engine::open`].
     pub fn open_read_only(config: Config) -> Result<Self> {
         config.options.check()?;
-        crate::open::open(config, true).map(Self::new)
+        open::open(config, OpenMode::ReadOnly).map(Self::new)
     }
 
     fn new(parts: Parts) -> Self {
@@ -537,7 +538,7 @@ impl Engine {
     pub fn verify(&self) -> Result<VerifyReport> {
         self.parts().core.health.check_may_wait("a verification")?;
         self.parts().core.health.check_open()?;
-        verify::verify(self.parts(), false)
+        verify::verify(self.parts(), VerifyDepth::Full)
     }
 
     /// Checks what can be checked without reading data.
@@ -547,7 +548,7 @@ impl Engine {
     pub fn verify_quickly(&self) -> Result<VerifyReport> {
         self.parts().core.health.check_may_wait("a verification")?;
         self.parts().core.health.check_open()?;
-        verify::verify(self.parts(), true)
+        verify::verify(self.parts(), VerifyDepth::Quick)
     }
 
     /// Counters and sizes of everything, as of now.

@@ -270,7 +270,7 @@ impl Keyspace {
     /// InvalidInput if the keyspace has another fold, or was dropped; Io, OutOfSpace, Poisoned,
     /// Closed.
     pub fn upgrade_fold(&self, from: &str, to: &str) -> Result<()> {
-        change::upgrade_fold(self.parts(), &self.core, (from, to))
+        change::upgrade_fold(self.parts(), &self.core, from, to)
     }
 
     /// Scans the entries of `range` in key order, as of one moment over all partitions.
@@ -310,10 +310,11 @@ impl Keyspace {
     pub fn put_encoded(
         &self,
         key: &[u8],
-        (value, expiry): (&mut Vec<u8>, Option<Moment>),
+        value: &mut Vec<u8>,
+        expiry: Option<Moment>,
         admitted: Option<Admitted<'_>>,
     ) -> Result<()> {
-        write::put_encoded(self.parts(), &self.core, key, (value, expiry), admitted)
+        write::put_encoded(self.parts(), &self.core, key, value, expiry, admitted)
     }
 
     /// Reads `key`, calls `change` to find out what to write (`None`: nothing), and writes it. No

@@ -312,7 +312,7 @@ mod tests {
         opened.db.flush().unwrap();
         assert_eq!(opened.parts().core.edits.keyspaces_defining(), 0);
         let state = opened.parts().core.edits.manifest.lock().as_ref().unwrap().state().clone();
-        let names = (named.core().id, DefinitionKind::NAMES);
-        assert_eq!(state.definitions_of(names), [&b"a name"[..], b"another"]);
+        let names = state.definitions_of(named.core().id, DefinitionKind::NAMES);
+        assert_eq!(names, [&b"a name"[..], b"another"]);
     }
 }

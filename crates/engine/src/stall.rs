@@ -57,7 +57,7 @@ pub(crate) enum Pressure {
 pub(crate) struct Stall {
     /// The fill of the fullest tree. From [`DELAY_FROM`] on every writer checks its own trees.
     fullest_tree: AtomicU32,
-    pub(crate) stopped: Stopped,
+    pub(crate) stopped: StoppedWriters,
     /// How often writers were stopped, and for how long they were stopped or delayed.
     pub(crate) stalls: AtomicU64,
     nanos: AtomicU64,
@@ -67,9 +67,9 @@ pub(crate) struct Stall {
 
 /// Writers that are stopped: their number, and when the first of them stopped.
 #[derive(Default)]
-pub(crate) struct Stopped(Mutex<(usize, Duration)>);
+pub(crate) struct StoppedWriters(Mutex<(usize, Duration)>);
 
-impl Stopped {
+impl StoppedWriters {
     /// Adds a writer at the time `now`. Returns whether it is the only one.
     pub(crate) fn enter(&self, now: Duration) -> bool {
         let mut stopped = self.0.lock();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_stop_lasts_from_the_first_writer_to_the_last() {
-        let (stopped, at) = (Stopped::default(), Duration::from_secs);
+        let (stopped, at) = (StoppedWriters::default(), Duration::from_secs);
         assert!(stopped.enter(at(1)) && !stopped.enter(at(9)));
         assert_eq!(stopped.leave(at(10)), None);
         assert!(stopped.is_any());

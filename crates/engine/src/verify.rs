@@ -17,12 +17,12 @@ use flagstone_base::sorted::SortedMap;
 use flagstone_base::{Error, ErrorKind, FileNumber, KeyspaceId, Result, interrupt};
 use flagstone_env::names::{FileKind, name, path};
 use flagstone_tree::Tree;
-use flagstone_wal::{Listed, Log, LogReport};
+use flagstone_wal::{Listed, Log, LogReport, VerifyDepth};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-pub(crate) fn verify(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
-    let verified = verify_all(parts, is_quick);
+pub(crate) fn verify(parts: &Parts, depth: VerifyDepth) -> Result<VerifyReport> {
+    let verified = verify_all(parts, depth);
     if verified.is_err() {
         // A close removes the files of the log, and somebody may have moved the directory.
         parts.core.health.check_open()?;
@@ -31,7 +31,7 @@ pub(crate) fn verify(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
     verified
 }
 
-fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
+fn verify_all(parts: &Parts, depth: VerifyDepth) -> Result<VerifyReport> {
     let log = match &parts.core.history.log {
         Some(log) => {
             let manifest = verify_manifest(parts, log)?;
@@ -41,7 +41,7 @@ fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
                 let next = manifest.next_keyspace.max(parts.core.keyspaces.after_newest());
                 check_record(&parts.core.setup().dir, &record, next)
             };
-            log.verify(&manifest.listed, is_quick, &mut visit)?
+            log.verify(&manifest.listed, depth, &mut visit)?
         }
         None => verify_closed(parts)?,
     };
@@ -51,12 +51,15 @@ fn verify_all(parts: &Parts, is_quick: bool) -> Result<VerifyReport> {
         segments: log.segments,
         records: log.records,
         log_bytes: log.bytes,
-        is_quick,
+        is_quick: depth == VerifyDepth::Quick,
         ..VerifyReport::default()
     };
     for core in &keyspaces {
         for tree in core.trees() {
-            let found = if is_quick { tree.verify_quickly()? } else { tree.verify()? };
+            let found = match depth {
+                VerifyDepth::Quick => tree.verify_quickly()?,
+                VerifyDepth::Full => tree.verify()?,
+            };
             report.trees += 1;
             report.tables += found.tables;
             report.bytes += found.bytes;
@@ -162,7 +165,7 @@ fn difference(state: &ManifestState, keyspaces: &[Arc<KeyspaceCore>]) -> Option<
 fn wrong_definitions(state: &ManifestState, core: &KeyspaceCore) -> Option<String> {
     core.definitions.iter().find_map(|table| {
         let (id, kind) = (core.id, table.kind);
-        let (found, expected) = (state.definitions_of((id, kind)), table.in_manifest() as usize);
+        let (found, expected) = (state.definitions_of(id, kind), table.in_manifest() as usize);
         if found.len() != expected {
             return Some(format!("{id} has {} {kind}, expected {expected}", found.len()));
         }

@@ -111,7 +111,8 @@ pub(crate) fn put_encoded(
     parts: &Parts,
     core: &Arc<KeyspaceCore>,
     key: &[u8],
-    (value, expiry): (&mut Vec<u8>, Option<Moment>),
+    value: &mut Vec<u8>,
+    expiry: Option<Moment>,
     admitted: Option<Admitted<'_>>,
 ) -> Result<()> {
     if value.len() < LARGE_WRITE && admitted.is_none() {

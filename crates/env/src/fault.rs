@@ -247,9 +247,10 @@ impl FaultDisk {
 
     fn writer(
         &self,
+        op: Op,
         path: &Path,
+        len: u64,
         open: impl FnOnce() -> Result<Box<dyn WriteFile>>,
-        (op, len): (Op, u64),
     ) -> Result<Box<dyn WriteFile>> {
         let descriptors = Descriptors::take(&self.plan, 1, op, path)?;
         let (inner, plan) = (self.run(op, path, open)?, Arc::clone(&self.plan));
@@ -264,9 +265,10 @@ impl FaultDisk {
 
     fn reader(
         &self,
+        op: Op,
         path: &Path,
+        count: usize,
         open: impl FnOnce() -> Result<Arc<dyn ReadFile>>,
-        (op, count): (Op, usize),
     ) -> Result<Arc<dyn ReadFile>> {
         let descriptors = Descriptors::take(&self.plan, count, op, path)?;
         let (inner, plan) = (self.run(op, path, open)?, Arc::clone(&self.plan));
@@ -445,19 +447,19 @@ impl Disk for FaultDisk {
         if self.plan.lock().room == Some(0) {
             return Err(Failure::NoSpace.error(Op::Create, path));
         }
-        self.writer(path, || self.inner.create(path), (Op::Create, 0))
+        self.writer(Op::Create, path, 0, || self.inner.create(path))
     }
 
     fn reuse(&self, path: &Path) -> Result<Box<dyn WriteFile>> {
-        self.writer(path, || self.inner.reuse(path), (Op::Reuse, self.len_of(path)))
+        self.writer(Op::Reuse, path, self.len_of(path), || self.inner.reuse(path))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
-        self.reader(path, || self.inner.open(path), (Op::Open, 1))
+        self.reader(Op::Open, path, 1, || self.inner.open(path))
     }
 
     fn open_direct(&self, path: &Path) -> Result<Arc<dyn ReadFile>> {
-        self.reader(path, || self.inner.open_direct(path), (Op::OpenDirect, 2))
+        self.reader(Op::OpenDirect, path, 2, || self.inner.open_direct(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

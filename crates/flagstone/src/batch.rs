@@ -6,7 +6,7 @@ use crate::collection::{Collection, update};
 #[cfg(feature = "documents")]
 use crate::remote::RemoteBatch;
 use crate::space::{Space, Unindexed};
-use crate::write::Change;
+use crate::write::KeyChange;
 use flagstone_base::Result;
 #[cfg(feature = "documents")]
 use flagstone_doc::Patch;
@@ -154,7 +154,7 @@ impl Batch {
         value: impl NewValue<S>,
     ) -> Result<()> {
         let (key, bytes) = (key.key_bytes()?, value.value_bytes(space)?);
-        space.write_in_batch(&mut self.inner, key.as_ref(), Change::Put(&bytes, value.expiry()))
+        space.write_in_batch(&mut self.inner, key.as_ref(), KeyChange::Put(&bytes, value.expiry()))
     }
 
     /// Removes `key`, whether it is there or not.
@@ -177,7 +177,7 @@ impl Batch {
     /// As [`Batch::put`].
     #[inline]
     pub fn delete<S: Space>(&mut self, space: &S, key: impl Key<S>) -> Result<()> {
-        space.write_in_batch(&mut self.inner, key.key_bytes()?.as_ref(), Change::Delete)
+        space.write_in_batch(&mut self.inner, key.key_bytes()?.as_ref(), KeyChange::Delete)
     }
 
     /// Removes all keys of `range`, however many: writes one entry for each partition. For spaces

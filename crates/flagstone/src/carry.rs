@@ -12,7 +12,7 @@ use crate::collection::{Collection, Stored, decode};
 use crate::encoders;
 use crate::remote::{Area, RemoteBatch, RemoteRows, Row, shown_key};
 use crate::snapshot::Snapshot;
-use crate::write::Change;
+use crate::write::KeyChange;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, KeyRange, Moment, Result};
 use flagstone_doc::View;
@@ -22,13 +22,13 @@ use std::ops::Bound;
 /// The documents of a collection, one after another. Those that have expired are left out.
 pub struct Carrier {
     stored: Stored,
-    rows: Rows,
+    rows: CarriedRows,
     document: Vec<u8>,
     expiry: Option<Moment>,
     gone_at: Option<Moment>,
 }
 
-enum Rows {
+enum CarriedRows {
     Here(Box<flagstone_engine::Scan>, flagstone_engine::Snapshot),
     Remote(RemoteRows),
 }
@@ -65,13 +65,16 @@ impl Carrier {
         let rows = match stored.remote() {
             Some(remote) => {
                 let rows = RemoteRows::new(remote, Area::Documents, range);
-                Rows::Remote(if is_ordered { rows } else { rows.unordered() })
+                CarriedRows::Remote(if is_ordered { rows } else { rows.unordered() })
             }
             None => {
                 let now = || stored.engine().snapshot();
                 let snapshot = at.map_or_else(now, |at| at.0.clone());
                 let scan = snapshot.scan(stored.keyspace()?, range)?.without_filling_cache();
-                Rows::Here(Box::new(if is_ordered { scan } else { scan.unordered() }), snapshot)
+                CarriedRows::Here(
+                    Box::new(if is_ordered { scan } else { scan.unordered() }),
+                    snapshot,
+                )
             }
         };
         Ok(Self { stored, rows, document: Vec::new(), expiry: None, gone_at: None })
@@ -84,8 +87,8 @@ impl Carrier {
     pub fn advance(&mut self) -> Result<bool> {
         let Self { stored, rows, document, expiry, gone_at } = self;
         let is_there = match rows {
-            Rows::Here(scan, _) => scan.advance()?,
-            Rows::Remote(rows) => rows.advance()?,
+            CarriedRows::Here(scan, _) => scan.advance()?,
+            CarriedRows::Remote(rows) => rows.advance()?,
         };
         if !is_there {
             return Ok(false);
@@ -97,13 +100,13 @@ impl Carrier {
             encoders::self_contained(|encoder| encoder.encode_view(&view, None, document))
         };
         match rows {
-            Rows::Here(scan, snapshot) => {
+            CarriedRows::Here(scan, snapshot) => {
                 encode(scan.value_bytes()).map_err(|error| of_document(error, scan.key()))?;
                 let keyspace = stored.keyspace()?;
                 *gone_at = snapshot.expiry(keyspace, scan.key())?;
                 *expiry = own_expiry(keyspace, scan.value_bytes(), *gone_at)?;
             }
-            Rows::Remote(rows) => {
+            CarriedRows::Remote(rows) => {
                 encode(rows.value()).map_err(|error| of_document(error, rows.key()))?;
                 *expiry = rows.expiry();
                 *gone_at = *expiry;
@@ -115,8 +118,8 @@ impl Carrier {
     /// The current document.
     pub fn current(&self) -> Carried<'_> {
         let key = match &self.rows {
-            Rows::Here(scan, _) => scan.key(),
-            Rows::Remote(rows) => rows.key(),
+            CarriedRows::Here(scan, _) => scan.key(),
+            CarriedRows::Remote(rows) => rows.key(),
         };
         Carried { key, document: &self.document, expiry: self.expiry, gone_at: self.gone_at }
     }
@@ -166,7 +169,7 @@ impl Carried<'_> {
         let names = stored.names();
         encoders::for_collections(|encoder| encoder.encode_view(&view, names, &mut bytes))?;
         let bytes = stored.check_size(bytes)?;
-        write::in_batch(stored, &mut batch.inner, key, Change::Put(&bytes, expiry))
+        write::in_batch(stored, &mut batch.inner, key, KeyChange::Put(&bytes, expiry))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::collection::write;
 use crate::collection::{AnyPatch, Collection, Patched, Stored};
 use crate::remote::{RemoteBatch, Row};
 use crate::sort_keys;
-use crate::write::{Change, Destination};
+use crate::write::{Destination, KeyChange};
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Error, ErrorKind, Malformed, Moment, Slice};
 use flagstone_doc::{JsonError, JsonOptions, JsonParser, MergePatch, Value, View, sort_key};
@@ -211,7 +211,7 @@ impl ParsedDocument<'_> {
             return RemoteBatch::put(&mut batch.remote, remote, self.key, self.row(expiry))
                 .map_err(Refused::Batch);
         }
-        let change = Change::Put(self.document, expiry);
+        let change = KeyChange::Put(self.document, expiry);
         write::in_batch(self.stored, &mut batch.inner, self.key, change).map_err(Refused::Batch)
     }
 

@@ -79,9 +79,10 @@ pub fn stored_form(collection: &Collection, document: &Document) -> Result<Vec<u
 pub fn put_remote_mark(
     batch: &mut Batch,
     remote: &Arc<dyn Remote>,
-    mark: (Vec<u8>, Option<Vec<u8>>),
+    key: Vec<u8>,
+    value: Option<Vec<u8>>,
 ) -> Result<()> {
-    RemoteBatch::mark(&mut batch.remote, remote, mark)
+    RemoteBatch::mark(&mut batch.remote, remote, key, value)
 }
 
 /// Writes the documents of a batch for a collection of a cluster, which has no marks. Returns, of
@@ -455,14 +456,14 @@ pub fn held_memory(database: &Database) -> QueryMemory {
 
 /// Sorts entries of key and value by key, within a bound of memory: the rest goes to spill files.
 /// Entries with one key stay in the order of the pushes.
-pub struct Sorter(spill::Sorter);
+pub struct Sorter(spill::ExternalSorter);
 
 impl Sorter {
     /// A sorter in `memory` bytes, one part in `share` of those of the caller, which returns only
     /// the first `limit` entries.
     pub fn new(database: &Database, memory: usize, share: usize, limit: Option<usize>) -> Self {
         let options = SortOptions { memory, limit, distinct: false, share };
-        Self(spill::Sorter::new(database.engine().scratch(), options))
+        Self(spill::ExternalSorter::new(database.engine().scratch(), options))
     }
 
     /// Adds an entry.
@@ -484,7 +485,7 @@ impl Sorter {
 }
 
 /// Entries in the order of their keys.
-pub struct Sorted(spill::Sorted);
+pub struct Sorted(spill::SortedEntries);
 
 impl Sorted {
     /// Moves to the next entry. Returns false at the end.

@@ -18,8 +18,8 @@
 //! Nothing here is for users: the functions and types may change at any time.
 
 use crate::index::{
-    Definition, DocumentEntries, DocumentState, Ends, EntryChange as Difference, IndexState,
-    Refusal, Status, differences, encode_note, parts, value_of,
+    Definition, DocumentEntries, DocumentState, Ends, EntryDifference, IndexState, Refusal, Status,
+    differences, encode_note, parts, value_of,
 };
 use crate::scan::ForeignScan;
 pub use crate::shard::Shard;
@@ -440,10 +440,10 @@ impl Catalog {
             let expiry = |row: Option<&Row>| row.and_then(|row| row.expiry);
             let old = before.as_ref().map(|entries| DocumentState { entries, expiry: expiry(old) });
             let new = after.as_ref().map(|entries| DocumentState { entries, expiry: expiry(new) });
-            differences((old, new), definition.is_unique, |change| {
+            differences(old, new, definition.is_unique, |change| {
                 let (entry, value) = match change {
-                    Difference::Delete(entry) => (entry, None),
-                    Difference::Put(entry, flags) => {
+                    EntryDifference::Delete(entry) => (entry, None),
+                    EntryDifference::Put(entry, flags) => {
                         let mut value = Vec::new();
                         value_of(definition, flags, key, &mut value);
                         (entry, Some(value))
@@ -541,9 +541,10 @@ impl RemoteBatch {
     pub(crate) fn mark(
         batch: &mut Option<Self>,
         remote: &Arc<dyn Remote>,
-        mark: (Vec<u8>, Option<Vec<u8>>),
+        key: Vec<u8>,
+        value: Option<Vec<u8>>,
     ) -> Result<()> {
-        Self::of(batch, remote)?.marks.push(mark);
+        Self::of(batch, remote)?.marks.push((key, value));
         Ok(())
     }
 

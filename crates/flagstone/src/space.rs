@@ -4,7 +4,7 @@ pub use crate::args::{Expiring, Key, KeyBound, KeyPrefix, KeyRange, NewValue};
 use crate::keyspace::{self, Keyspace};
 pub use crate::scan::Entries;
 use crate::scan::{Scan, Source};
-use crate::write::{Change, Destination};
+use crate::write::{Destination, KeyChange};
 use flagstone_base::key::check_key;
 use flagstone_base::{Moment, Result, Slice};
 use flagstone_engine::{Batch, Effect, TryGet, VersionToken};
@@ -287,7 +287,7 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     /// As [`Space`] says.
     #[inline]
     fn delete(&self, key: impl Key<Self>) -> Result<()> {
-        self.write(Destination::Database, key.key_bytes()?.as_ref(), Change::Delete)
+        self.write(Destination::Database, key.key_bytes()?.as_ref(), KeyChange::Delete)
     }
 
     /// Removes `key` and returns whether it was there. Costs a get and, if it was, a delete.
@@ -540,10 +540,10 @@ pub trait Space: Entries + Sized + sealed::Sealed {
     fn put_value(&self, key: &[u8], value: impl NewValue<Self>) -> Result<()>;
 
     #[doc(hidden)]
-    fn write(&self, to: Destination<'_>, key: &[u8], change: Change<'_>) -> Result<()>;
+    fn write(&self, to: Destination<'_>, key: &[u8], change: KeyChange<'_>) -> Result<()>;
 
     #[doc(hidden)]
-    fn write_in_batch(&self, batch: &mut Batch, key: &[u8], change: Change<'_>) -> Result<()>;
+    fn write_in_batch(&self, batch: &mut Batch, key: &[u8], change: KeyChange<'_>) -> Result<()>;
 
     #[doc(hidden)]
     fn remove_key(&self, key: &[u8]) -> Result<bool>;
@@ -584,7 +584,7 @@ macro_rules! plain_writes {
             &self,
             to: $crate::write::Destination<'_>,
             key: &[u8],
-            change: $crate::write::Change<'_>,
+            change: $crate::write::KeyChange<'_>,
         ) -> flagstone_base::Result<()> {
             let (effect, value) = change.entry();
             match to {
@@ -602,7 +602,7 @@ macro_rules! plain_writes {
             &self,
             batch: &mut flagstone_engine::Batch,
             key: &[u8],
-            change: $crate::write::Change<'_>,
+            change: $crate::write::KeyChange<'_>,
         ) -> flagstone_base::Result<()> {
             let (effect, value) = change.entry();
             batch.push(self.engine_keyspace()?, effect, key, value)

@@ -214,7 +214,7 @@ impl<K: KeyCodec, V, C: Codec<V>> Space for Typed<K, V, C> {
     fn put_value(&self, key: &[u8], value: impl NewValue<Self>) -> Result<()> {
         let expiry = value.expiry();
         let mut bytes = value.value_bytes(self)?.into_owned();
-        self.keyspace().0.put_encoded(key, (&mut bytes, expiry), None)
+        self.keyspace().0.put_encoded(key, &mut bytes, expiry, None)
     }
 
     fn update_key(

@@ -7,7 +7,7 @@ use flagstone_engine::{Effect, Transaction};
 
 /// What a write does to the value of one key.
 #[derive(Clone, Copy)]
-pub enum Change<'a> {
+pub enum KeyChange<'a> {
     /// Sets the value to these bytes, with an expiry.
     Put(&'a [u8], Option<Moment>),
     /// Removes the key.
@@ -16,7 +16,7 @@ pub enum Change<'a> {
     Merge(&'a [u8]),
 }
 
-impl<'a> Change<'a> {
+impl<'a> KeyChange<'a> {
     pub(crate) fn entry(self) -> (Effect, &'a [u8]) {
         match self {
             Self::Put(bytes, expiry) => (Effect::put(expiry), bytes),

@@ -95,7 +95,7 @@ fn copies_stay_if_it_is_unknown_whether_they_are_committed() {
 fn each_mark_has_the_end_of_the_file_beside_it() {
     let bench = Bench::new();
     let bad = BadDocuments::copy_to(&bench.path("bad.txt"), &[]).unwrap();
-    let open = || Marks::open(&bench.database, (&bench.collection, None), &[], 1).unwrap();
+    let open = || Marks::open(&bench.database, &bench.collection, None, &[], 1).unwrap();
     let marks = open();
     bad.write(b"a row\n").unwrap();
     let mut refused = bench.database.batch();
@@ -122,7 +122,7 @@ fn a_long_document_is_inserted_with_its_mark() {
         let kill: crate::OnCommit =
             Arc::new(move |_| assert!(commits.fetch_add(1, Ordering::Relaxed) > 0, "killed"));
         let inputs = vec![Input::open(&input).unwrap()];
-        let plan = plan((&bench.database, &bench.collection), inputs, (1, 1, 1));
+        let plan = plan(&bench.database, &bench.collection, inputs, (1, 1, 1));
         let on_commit = (round < 3).then_some(kill);
         match (Plan { mode: Mode::Insert, resumes: true, on_commit, ..plan }).run(&mut Unwatched) {
             Err(LoadError::Io(_)) => {}
@@ -154,7 +154,7 @@ fn a_refusal_costs_the_same_however_many_came_before() {
             heard.fetch_max(COPIED.get(), Ordering::Relaxed);
         });
         let inputs = vec![Input::open(&input).unwrap()];
-        let plan = plan((&bench.database, &bench.collection), inputs, (1, 1, 1));
+        let plan = plan(&bench.database, &bench.collection, inputs, (1, 1, 1));
         let plan = Plan { memory_budget: 64 << 20, on_commit: Some(on_commit), ..plan };
         let bad = BadDocuments::copy_to(&bench.path("bad.txt"), &[]).unwrap();
         let plan = Plan { mode: Mode::Insert, bad, resumes, ..plan };
@@ -187,7 +187,7 @@ fn a_descriptor_is_written_where_it_is_and_is_not_one_of_the_process_itself() {
     for path in [PathBuf::from("/dev/stderr"), link, PathBuf::from("/dev/fd/2")] {
         assert!(crate::descriptor_of(&path).unwrap().is_some(), "{}", path.display());
         let bad = BadDocuments::copy_to(&path, &[]).unwrap();
-        let marks = Marks::open(&bench.database, (&bench.collection, None), &[], 1).unwrap();
+        let marks = Marks::open(&bench.database, &bench.collection, None, &[], 1).unwrap();
         let refused = bad.begin(Some(&marks)).unwrap_err().to_string();
         assert!(refused.contains("expected a regular file"), "{refused}");
     }
@@ -221,7 +221,7 @@ fn bad_documents_are_passed_on_with_their_place_and_their_text() {
         let bad = BadDocuments::pass_to(move |why, text| {
             to.lock().unwrap().push((why.to_owned(), String::from_utf8(text.to_vec()).unwrap()));
         });
-        let plan = plan((&bench.database, &bench.collection), vec![input], (1, 2, 2));
+        let plan = plan(&bench.database, &bench.collection, vec![input], (1, 2, 2));
         let ran = Plan { bad, resumes, ..plan }.run(&mut Unwatched);
         (ran, std::mem::take(&mut *heard.lock().unwrap()))
     };

@@ -108,7 +108,7 @@ pub fn compare<E: From<LoadError>>(
     let differs = |range: &usize| first_sums.0[*range] != second_sums.0[*range];
     let ranges: BTreeSet<usize> = (0..RANGES).filter(differs).collect();
     if !ranges.is_empty() {
-        walk((first, second), &ranges, now, watch, &mut found)?;
+        walk(first, second, &ranges, now, watch, &mut found)?;
     }
     Ok(found)
 }
@@ -170,7 +170,8 @@ impl<'r> Walk<'r> {
 
 /// Finds the documents that differ in some ranges.
 fn walk<E: From<LoadError>>(
-    (first, second): (Side<'_>, Side<'_>),
+    first: Side<'_>,
+    second: Side<'_>,
     ranges: &BTreeSet<usize>,
     now: &dyn Fn() -> Moment,
     watch: &mut dyn FnMut(u64) -> Result<(), E>,

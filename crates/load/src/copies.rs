@@ -122,7 +122,8 @@ fn all(collection: &Collection) -> Vec<(Value, Vec<u8>, Option<Moment>)> {
 }
 
 pub(crate) fn copy(
-    (from, to): (&Place, &Place),
+    from: &Place,
+    to: &Place,
     source: &str,
     watcher: &mut dyn crate::Watcher,
 ) -> Result<Copied, crate::LoadError> {
@@ -160,7 +161,7 @@ fn documents_of_every_kind_come_to_a_cluster_and_back_as_they_were() {
     let (first, cluster, back) = (Place::directory(), Place::cluster(4), Place::directory());
     fill(&first.collection(), rng, 700);
     for (from, to) in [(&first, &cluster), (&cluster, &back)] {
-        let copied = copy((from, to), "x", &mut Unwatched).unwrap();
+        let copied = copy(from, to, "x", &mut Unwatched).unwrap();
         assert_eq!((copied.documents, copied.resumed_behind), (700, None));
         let found = compared(from, to);
         assert_eq!((found.documents, found.differing, found.ranges), ((700, 700), 0, 0));
@@ -169,14 +170,14 @@ fn documents_of_every_kind_come_to_a_cluster_and_back_as_they_were() {
     assert_eq!((there.len(), &there), (700, &all(&cluster.collection())));
     assert_eq!(there, all(&back.collection()));
     // It is not done again, and not of another source.
-    let again = copy((&first, &cluster), "x", &mut Unwatched).unwrap();
+    let again = copy(&first, &cluster, "x", &mut Unwatched).unwrap();
     assert_eq!((again.documents, again.was_complete), (0, true));
-    let refused = copy((&first, &cluster), "y", &mut Unwatched).unwrap_err().to_string();
+    let refused = copy(&first, &cluster, "y", &mut Unwatched).unwrap_err().to_string();
     assert!(refused.contains("\"c\": it is not empty; drop it first"), "{refused}");
     assert_eq!(there, all(&cluster.collection()));
     // What a load or a user has put is kept.
     first.collection().put("new", doc!({})).unwrap();
-    let refused = copy((&cluster, &first), "x", &mut Unwatched).unwrap_err().to_string();
+    let refused = copy(&cluster, &first, "x", &mut Unwatched).unwrap_err().to_string();
     assert!(refused.contains("it is not empty; drop it first"), "{refused}");
     assert_eq!(all(&first.collection()).len(), 701);
 }
@@ -220,7 +221,7 @@ fn the_moments_of_an_index_go_with_the_index() {
     let moment = Moment::from_millis(4_000_000_060_000);
     assert_eq!(source.expiry(1).unwrap(), Some(moment));
     for (place, first) in [(&cluster, None), (&to, Some(moment))] {
-        assert_eq!(copy((&from, place), "x", &mut Unwatched).unwrap().documents, 2);
+        assert_eq!(copy(&from, place, "x", &mut Unwatched).unwrap().documents, 2);
         if place.store.is_none() {
             place.collection().create_index("old", index()).unwrap();
         }
@@ -248,7 +249,7 @@ fn a_copy_that_is_stopped_goes_on_behind_its_last_mark() {
         fill_long(&from.collection(), 9_000);
         let (mut documents, mut rounds) = (0, 0);
         loop {
-            let copied = copy((&from, &to), "x", &mut StopAfter(1, false)).unwrap();
+            let copied = copy(&from, &to, "x", &mut StopAfter(1, false)).unwrap();
             assert_eq!(copied.resumed_behind.is_some(), rounds > 0);
             (documents, rounds) = (documents + copied.documents, rounds + 1);
             if !copied.is_interrupted {
@@ -269,17 +270,17 @@ fn a_copy_that_was_stopped_goes_on_only_from_the_same_source() {
         let from = Place::directory();
         let to = if is_cluster { Place::cluster(1) } else { Place::directory() };
         fill_long(&from.collection(), 9_000);
-        assert!(copy((&from, &to), "x", &mut StopAfter(1, false)).unwrap().is_interrupted);
-        let refused = copy((&from, &to), "y", &mut Unwatched).unwrap_err().to_string();
+        assert!(copy(&from, &to, "x", &mut StopAfter(1, false)).unwrap().is_interrupted);
+        let refused = copy(&from, &to, "y", &mut Unwatched).unwrap_err().to_string();
         let source = "stopped: the source of a copy x: found the source of a copy y; drop it first";
         assert!(refused.contains(source), "{refused}");
         // Marks end with their documents.
         to.collection().clear().unwrap();
-        let other = copy((&from, &to), "y", &mut Unwatched).unwrap();
+        let other = copy(&from, &to, "y", &mut Unwatched).unwrap();
         assert_eq!((other.documents, other.resumed_behind), (9_000, None));
         // Also those of a copy that was complete.
         (0..9_000).for_each(|n| to.collection().delete(n).unwrap());
-        assert_eq!(copy((&from, &to), "y", &mut Unwatched).unwrap().documents, 9_000);
+        assert_eq!(copy(&from, &to, "y", &mut Unwatched).unwrap().documents, 9_000);
     }
 }
 
@@ -295,7 +296,7 @@ fn a_copy_goes_on_after_errors_of_either_side() {
         for round in 0.. {
             let often = if round < 40 { 20 } else { 0 };
             mem.set_faults(Faults { unavailable: often, lost: often, ..Faults::default() });
-            let copied = copy((from, to), "x", &mut Unwatched);
+            let copied = copy(from, to, "x", &mut Unwatched);
             match copied {
                 Ok(copied) if !copied.is_interrupted => break,
                 Ok(_) => {}
@@ -316,7 +317,7 @@ fn a_copy_goes_on_after_errors_of_either_side() {
 fn a_document_that_the_target_does_not_take_is_named() {
     let (from, to) = (Place::directory(), Place::cluster(1));
     from.collection().put("long", doc!({ "pad": ("x".repeat(9 << 20)) })).unwrap();
-    let error = copy((&from, &to), "x", &mut Unwatched).unwrap_err().to_string();
+    let error = copy(&from, &to, "x", &mut Unwatched).unwrap_err().to_string();
     assert!(error.contains("document \"long\"") && error.contains("at most 8388608"), "{error}");
 }
 
@@ -326,7 +327,7 @@ fn a_comparison_finds_what_differs_and_names_the_first_keys() {
     let (first, second) = (Place::directory(), Place::cluster(7));
     fill(&first.collection(), rng, 300);
     let (one, other) = (first.collection(), second.collection());
-    assert_eq!(copy((&first, &second), "x", &mut Unwatched).unwrap().documents, 300);
+    assert_eq!(copy(&first, &second, "x", &mut Unwatched).unwrap().documents, 300);
     let difference = |key: &str, what| Difference { key: format!("\"{key}\""), what };
     for (key, ours, theirs, what) in [
         ("a kind", "{\"n\":1}", "{\"n\":1.0}", What::Document),

@@ -108,7 +108,7 @@ impl Copy<'_> {
         };
         watcher.start(self.bytes);
         let totals = Totals::default();
-        let written = self.write(&marks, &parts, (&totals, &stop), (started, watcher));
+        let written = self.write(&marks, &parts, &totals, &stop, started, watcher);
         stop.store(true, Ordering::Relaxed);
         drop(parts);
         if reader.join().is_err() {
@@ -145,8 +145,10 @@ impl Copy<'_> {
         &self,
         marks: &Marks,
         parts: &Receiver<Result<Part, LoadError>>,
-        (totals, stop): (&Totals, &AtomicBool),
-        (started, watcher): (Instant, &mut dyn Watcher),
+        totals: &Totals,
+        stop: &AtomicBool,
+        started: Instant,
+        watcher: &mut dyn Watcher,
     ) -> Result<bool, LoadError> {
         let mut is_interrupted = false;
         loop {

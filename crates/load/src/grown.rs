@@ -89,7 +89,7 @@ impl Grown {
     fn plan(&self, key: &Key, threads: (u16, u16, u16)) -> Plan {
         let inputs = vec![Input::open_as(&self.file, self.format.clone()).unwrap()];
         let bad = BadDocuments::copy_to(&self.bad, &[]).unwrap();
-        let plan = plan((&self.database, &self.collection), inputs, threads);
+        let plan = plan(&self.database, &self.collection, inputs, threads);
         Plan { key: key.clone(), resumes: true, bad, ..plan }
     }
 

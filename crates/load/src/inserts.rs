@@ -10,7 +10,7 @@ use flagstone_cluster::mem::Faults;
 use flagstone_testkit::{Rng, seed};
 
 fn inserts(place: &Place, inputs: Vec<Input>) -> Plan {
-    let plan = plan((&place.database, &place.collection()), inputs, (2, 2, 3));
+    let plan = plan(&place.database, &place.collection(), inputs, (2, 2, 3));
     Plan { mode: Mode::Insert, ..plan }
 }
 

@@ -131,7 +131,7 @@ impl MarkPlace {
     fn put(&self, batch: &mut Batch, key: Vec<u8>, value: String) -> flagstone::Result<()> {
         match self {
             Self::Keyspace(keyspace) => batch.put(keyspace, key, value),
-            Self::Remote(remote) => put_remote_mark(batch, remote, (key, Some(value.into_bytes()))),
+            Self::Remote(remote) => put_remote_mark(batch, remote, key, Some(value.into_bytes())),
         }
     }
 }
@@ -172,14 +172,15 @@ impl Marks {
     /// Usage when the load that was stopped had other inputs or settings. Those of the database.
     pub fn open(
         database: &Database,
-        (collection, shard): (&Collection, Option<Shard>),
+        collection: &Collection,
+        shard: Option<Shard>,
         settings: &[(&str, String)],
         writers: u16,
     ) -> Result<Self, LoadError> {
-        let mut marks = Self::new(database, (collection, shard), settings)?;
+        let mut marks = Self::new(database, collection, shard, settings)?;
         if let Some(shard) = shard {
             // One that was stopped has other settings: it is refused, as by a whole load.
-            let mut whole = Self::new(database, (collection, None), settings)?;
+            let mut whole = Self::new(database, collection, None, settings)?;
             if let Some(head) = whole.place.get(&whole.prefix)? {
                 let history = whole.history_of(database);
                 whole.take_up(&String::from_utf8_lossy(&head), &history, collection)?;
@@ -211,7 +212,7 @@ impl Marks {
         collection: &Collection,
         settings: &[(&str, String)],
     ) -> Result<Self, LoadError> {
-        let mut marks = Self::new(database, (collection, None), settings)?;
+        let mut marks = Self::new(database, collection, None, settings)?;
         if collection.scan(..).keys().next().transpose()?.is_none() {
             // A copy that was stopped has come to no document, or they are gone.
             marks.begin(database, 1)?;
@@ -242,7 +243,8 @@ impl Marks {
     /// The marks of a load or a copy of which nothing is known yet.
     fn new(
         database: &Database,
-        (collection, shard): (&Collection, Option<Shard>),
+        collection: &Collection,
+        shard: Option<Shard>,
         settings: &[(&str, String)],
     ) -> Result<Self, LoadError> {
         let place = match remote_of(collection) {
@@ -428,7 +430,7 @@ impl Marks {
             MarkPlace::Remote(remote) => {
                 let writers = (0..self.loaded.len() as u16).map(|writer| self.key(writer));
                 for key in writers.chain([self.copies_key(), self.copied_key()]) {
-                    put_remote_mark(batch, remote, (key, None))?;
+                    put_remote_mark(batch, remote, key, None)?;
                 }
             }
         }
@@ -629,7 +631,8 @@ impl Marks {
         &self,
         database: &Database,
         collection: &Collection,
-        (place, sum): (Position, u64),
+        place: Position,
+        sum: u64,
         is_repeatable: bool,
     ) -> Result<(), LoadError> {
         if !is_repeatable || may_expire(database, collection) {
@@ -831,7 +834,7 @@ fn enter_known(
     collection: &Collection,
     shard: Shard,
 ) -> Result<(), LoadError> {
-    let whole = Marks::new(database, (collection, None), &[])?;
+    let whole = Marks::new(database, collection, None, &[])?;
     if whole.place.get(&whole.prefix)?.is_some() {
         whole.enter_shards(database, shard)?;
     }

@@ -70,7 +70,7 @@ struct Open {
 }
 
 /// Why a document was not put.
-enum Bad {
+enum PutFailure {
     /// The byte at which it is wrong, and the reason.
     Document(usize, String),
     /// No document can be put.
@@ -94,10 +94,10 @@ impl<'a> Parse<'a> {
             let is_anothers = || self.job.is_anothers_text(document);
             let put = match to_json.json(text.table.as_deref(), document) {
                 Err(_) if is_anothers() => Ok(()),
-                Err((inside, reason)) => Err(Bad::Document(inside, reason)),
+                Err((inside, reason)) => Err(PutFailure::Document(inside, reason)),
                 Ok(json) => match self.job.parse(parser, json, text.place(at)) {
                     Err(_) if is_anothers() => Ok(()),
-                    Err(refused) => Err(Bad::of(refused, text.table.is_some())),
+                    Err(refused) => Err(PutFailure::of(refused, text.table.is_some())),
                     Ok(parsed) if self.job.is_anothers(&parsed, text.place(at)) => Ok(()),
                     Ok(parsed) => self.put(&parsed, number as u32, at..at + document.len()),
                 },
@@ -111,7 +111,7 @@ impl<'a> Parse<'a> {
                     continue;
                 }
             };
-            self.open[0].count.bad += u64::from(matches!(bad, Bad::Document(..)));
+            self.open[0].count.bad += u64::from(matches!(bad, PutFailure::Document(..)));
             let refused = self.refuse(&mut places, DocumentText { at, text: document }, bad);
             self.done = if refused.is_ok() { end } else { self.done };
             if let Err(failure) = refused {
@@ -134,7 +134,7 @@ impl<'a> Parse<'a> {
         parsed: &ParsedDocument<'_>,
         number: u32,
         at: Range<usize>,
-    ) -> Result<(), Bad> {
+    ) -> Result<(), PutFailure> {
         let job = self.job;
         let hash = parsed.key_hash();
         let lane = lane_of(hash, job.lanes.len());
@@ -183,7 +183,7 @@ impl<'a> Parse<'a> {
         &mut self,
         places: &mut Places<'_>,
         text: DocumentText<'_>,
-        bad: Bad,
+        bad: PutFailure,
     ) -> Result<(), LoadError> {
         let input = &self.job.inputs[self.text.input];
         let described = describe(places, input, text, bad)?;
@@ -262,11 +262,11 @@ fn describe(
     places: &mut Places<'_>,
     input: &Input,
     text: DocumentText<'_>,
-    bad: Bad,
+    bad: PutFailure,
 ) -> Result<String, LoadError> {
     let (inside, mut reason) = match bad {
-        Bad::Load(error) => return Err(error),
-        Bad::Document(inside, reason) => (inside, reason),
+        PutFailure::Load(error) => return Err(error),
+        PutFailure::Document(inside, reason) => (inside, reason),
     };
     let is_end = inside > 0 && inside >= text.text.trim_ascii_end().len();
     if is_end && input.format == Format::Json && !reason.contains(", found ") {
@@ -287,11 +287,11 @@ pub(crate) fn check_first(
     let Some((at, document)) = chunk.documents().next() else { return Ok(()) };
     let (mut parser, mut to_json) = (DocumentParser::new(collection, json), ToJson::default());
     let bad = match to_json.json(table.as_ref(), document) {
-        Err((inside, reason)) => Bad::Document(inside, reason),
+        Err((inside, reason)) => PutFailure::Document(inside, reason),
         Ok(json) => match key.parse_document(&mut parser, json, Position::default(), LoadId::now())
         {
             Ok(_document) => return Ok(()),
-            Err(refused) => Bad::of(refused, table.is_some()),
+            Err(refused) => PutFailure::of(refused, table.is_some()),
         },
     };
     let mut places = Places::new(chunk);
@@ -303,7 +303,7 @@ fn lane_of(hash: u64, lanes: usize) -> usize {
     ((u128::from(hash) * lanes as u128) >> 64) as usize
 }
 
-impl Bad {
+impl PutFailure {
     /// Returns what is wrong with a document that was refused. Of a record of a table the bytes are
     /// those of the JSON that was made from it, which are none of the text.
     fn of(refused: Refused, is_record: bool) -> Self {
@@ -314,7 +314,7 @@ impl Bad {
     }
 }
 
-impl From<Refused> for Bad {
+impl From<Refused> for PutFailure {
     fn from(refused: Refused) -> Self {
         match refused {
             Refused::Batch(error) if error.kind() != ErrorKind::InvalidInput => {

@@ -248,11 +248,11 @@ impl Plan {
             marks::remove(&self.database, &self.collection, self.shard)?;
             return Ok(None);
         }
-        let of_all = (&self.key, self.json);
-        let mut settings = settings(of_all, self.mode, self.expires.is_some(), inputs);
+        let expires = self.expires.is_some();
+        let mut settings = settings(&self.key, self.json, self.mode, expires, inputs);
         settings.extend(self.shard.map(|shard| ("--shard", shard.to_string())));
-        let of = (&self.collection, self.shard);
-        Marks::open(&self.database, of, &settings, self.writers).map(Some)
+        let (database, collection) = (&self.database, &self.collection);
+        Marks::open(database, collection, self.shard, &settings, self.writers).map(Some)
     }
 
     fn into_job(self, inputs: Arc<Vec<Input>>, marks: Option<Marks>, reading: &Reading) -> Job {
@@ -300,7 +300,8 @@ fn complete(job: &Job, reading: &Reading) -> Result<(), LoadError> {
 
 /// Returns what must be the same for a load to be continued.
 pub(crate) fn settings(
-    (key, json): (&Key, JsonOptions),
+    key: &Key,
+    json: JsonOptions,
     mode: Mode,
     expires: bool,
     inputs: &[Input],

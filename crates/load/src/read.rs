@@ -337,7 +337,8 @@ impl Reader {
                 make(start..end, &mut chunk.bytes);
                 chunk.place = Some(Place::line(task.range.start + 1));
                 chunk.end = chunk.bytes.len() as u64;
-                self.send(task, None, with_its_bytes(chunk))
+                let input_bytes = chunk.end - chunk.offset;
+                self.send(task, None, chunk, input_bytes)
             }
         }
     }
@@ -403,7 +404,7 @@ impl Reader {
             match next() {
                 Ok(Some((chunk, input_bytes))) => {
                     at = chunk.end;
-                    self.send(task, table, (chunk, input_bytes))?;
+                    self.send(task, table, chunk, input_bytes)?;
                 }
                 Ok(None) => return Ok(()),
                 Err(error) => return Err(self.fail(task, at, error)),
@@ -427,7 +428,8 @@ impl Reader {
         &self,
         task: &Task,
         table: Option<&Arc<Table>>,
-        (chunk, input_bytes): (Chunk, u64),
+        chunk: Chunk,
+        input_bytes: u64,
     ) -> Result<(), LoadStopped> {
         let text = Text { table: table.cloned(), ..Text::of(task.input, chunk) };
         let piece = ReadChunk { text, input_bytes };

@@ -39,7 +39,7 @@ impl StoppedLoad {
     fn resume(&self) -> Result<Outcome, LoadError> {
         let collection = self.database.collection("c")?;
         let inputs = vec![Input::open(&self.dir.path().join("in.jsonl"))?];
-        let plan = plan((&self.database, &collection), inputs, (1, 1, 2));
+        let plan = plan(&self.database, &collection, inputs, (1, 1, 2));
         Plan { resumes: true, ..plan }.run(&mut Unwatched)
     }
 }
@@ -53,7 +53,7 @@ fn a_collection_with_the_name_of_the_marks_is_in_the_way_of_marks_alone() {
     let collection = database.collection("c").unwrap();
     let path = dir.path().join("in.jsonl");
     std::fs::write(&path, "{\"id\":1}\n").unwrap();
-    let plan = || plan((&database, &collection), vec![Input::open(&path).unwrap()], (1, 1, 1));
+    let plan = || plan(&database, &collection, vec![Input::open(&path).unwrap()], (1, 1, 1));
     assert_eq!(plan().run(&mut Unwatched).unwrap().whole().unwrap().documents, 1);
     let refused = Plan { resumes: true, ..plan() }.run(&mut Unwatched).unwrap_err();
     assert!(refused.to_string().contains("a collection is named flagstone.loads"), "{refused}");
@@ -112,7 +112,7 @@ fn a_load_that_comes_to_nothing_hinders_no_other() {
     let stopped = StoppedLoad::new();
     let mistaken = |stops: &'static str| {
         let inputs = vec![Input::open(&stopped.dir.path().join("in.jsonl")).unwrap()];
-        let plan = plan((&stopped.database, &stopped.collection), inputs, (1, 1, 2));
+        let plan = plan(&stopped.database, &stopped.collection, inputs, (1, 1, 2));
         Plan { resumes: true, key: Key::parse(stops), ..plan }.run(&mut Unwatched)
     };
     // What was stopped in its middle stays.
@@ -189,7 +189,7 @@ fn marks_of_a_backup_or_a_checkpoint_do_not_count() {
     let database = Database::open(&copy).unwrap();
     let collection = database.collection("c").unwrap();
     let input = Input::open(&stopped.dir.path().join("in.jsonl")).unwrap();
-    let plan = plan((&database, &collection), vec![input], (1, 1, 2));
+    let plan = plan(&database, &collection, vec![input], (1, 1, 2));
     let outcome = Plan { resumes: true, ..plan }.run(&mut Unwatched).unwrap();
     assert_eq!((outcome.count.documents, outcome.resumed_at), (3, None));
 }
@@ -227,8 +227,7 @@ fn a_load_that_was_complete_loads_nothing_again() {
             let inputs = paths.iter().zip(formats);
             let inputs = inputs.map(|(path, format)| Input::open_as(path, format).unwrap());
             let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
-            let plan =
-                plan((&database, &collection), inputs.collect(), THREADS[at % THREADS.len()]);
+            let plan = plan(&database, &collection, inputs.collect(), THREADS[at % THREADS.len()]);
             let plan = Plan { key: key.clone(), mode, resumes: true, bad: copied, ..plan };
             let outcome = plan.run(&mut Unwatched).unwrap();
             assert!(outcome.failure.is_none() && outcome.resumed_at.is_none(), "{outcome:?}");
@@ -267,7 +266,7 @@ fn a_load_continues_with_an_expiry_if_it_began_with_one() {
         let moment = flagstone::Moment::from_millis(1 << 50);
         let load = |is_set: bool| {
             let inputs = vec![Input::open(&stopped.dir.path().join("in.jsonl")).unwrap()];
-            let plan = plan((&stopped.database, &stopped.collection), inputs, (1, 1, 2));
+            let plan = plan(&stopped.database, &stopped.collection, inputs, (1, 1, 2));
             let expires = is_set.then_some(moment);
             Plan { resumes: true, expires, ..plan }.run(&mut Unwatched)
         };
@@ -338,7 +337,7 @@ fn an_input_that_has_changed_is_not_continued_and_one_that_has_grown_is() {
         let resume = |threads| {
             let inputs =
                 vec![Input::open(&first).unwrap(), Input::open_as(&path, format.clone()).unwrap()];
-            let plan = plan((&database, &collection), inputs, threads);
+            let plan = plan(&database, &collection, inputs, threads);
             Plan { resumes: true, ..plan }.run(&mut Unwatched)
         };
         let before = lines(100, 110);
@@ -383,7 +382,7 @@ fn the_file_of_bad_lines_is_the_one_that_the_marks_know() {
     let load = |copy: bool| {
         let inputs = vec![Input::open(&input).unwrap()];
         let copied = if copy { BadDocuments::copy_to(&bad, &[])? } else { BadDocuments::stop() };
-        let plan = plan((&database, &collection), inputs, (1, 1, 1));
+        let plan = plan(&database, &collection, inputs, (1, 1, 1));
         Plan { resumes: true, bad: copied, ..plan }.run(&mut Unwatched)
     };
     // A key that is too long is refused when it is put, so the load stops behind the bad lines.
@@ -401,7 +400,7 @@ fn the_file_of_bad_lines_is_the_one_that_the_marks_know() {
         })
     };
     let inputs = vec![Input::open(&input).unwrap()];
-    let first = plan((&database, &collection), inputs, (1, 1, 1));
+    let first = plan(&database, &collection, inputs, (1, 1, 1));
     let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
     let first = Plan { resumes: true, bad: copied, on_commit: Some(fail_at), ..first };
     assert!(matches!(first.run(&mut Unwatched), Err(LoadError::Io(_))));
@@ -478,7 +477,7 @@ fn bad_lines_and_documents_are_there_once_after_a_kill_at_any_commit() {
             });
             let inputs = vec![Input::open(&first).unwrap(), Input::open(&second).unwrap()];
             let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
-            let plan = plan((&database, &collection), inputs, threads);
+            let plan = plan(&database, &collection, inputs, threads);
             // Merges are many commits, which may be done again.
             let on_commit = (mode != Mode::Merge || round % 3 == 0).then_some(kill);
             let plan = Plan { mode, bad: copied, resumes: true, on_commit, ..plan };
@@ -509,7 +508,7 @@ fn keys_of_their_own_are_given_once_also_by_a_load_that_continues() {
     let (database, collection) = lines.database("db");
     for round in 0.. {
         assert!(round < 100, "a load makes progress");
-        let plan = plan((&database, &collection), lines.inputs(), THREADS[round % THREADS.len()]);
+        let plan = plan(&database, &collection, lines.inputs(), THREADS[round % THREADS.len()]);
         let on_commit = slow_commits();
         let plan = Plan { key: Key::Auto, resumes: true, on_commit, ..plan };
         let outcome = plan.run(&mut StopAfter(lines.keys.len() as u64 / 3, false)).unwrap();
@@ -525,11 +524,11 @@ fn keys_of_their_own_are_given_once_also_by_a_load_that_continues() {
     let expected: Vec<i64> = (0..lines.keys.len() as i64).collect();
     assert!(numbers == expected, "each once, in the order of the input");
     // A second load gives others, which come after them.
-    let again = plan((&database, &collection), lines.inputs(), (1, 1, 1));
+    let again = plan(&database, &collection, lines.inputs(), (1, 1, 1));
     let again = Plan { key: Key::Auto, mode: Mode::Insert, ..again };
     let count = again.run(&mut Unwatched).unwrap().whole().unwrap();
     assert_eq!((count.documents, count.existing), (expected.len() as u64, 0));
-    let merged = plan((&database, &collection), lines.inputs(), (1, 1, 1));
+    let merged = plan(&database, &collection, lines.inputs(), (1, 1, 1));
     let merged = Plan { key: Key::Auto, mode: Mode::Merge, ..merged }.run(&mut Unwatched);
     assert!(matches!(merged, Err(LoadError::Usage(_))));
 }
@@ -546,7 +545,7 @@ fn compound_keys_are_arrays_of_the_values_at_their_paths() {
     let database = Database::open(dir.path().join("db")).unwrap();
     let collection = database.collection("c").unwrap();
     let inputs = vec![Input::open(&path).unwrap()];
-    let plan = plan((&database, &collection), inputs, (1, 2, 2));
+    let plan = plan(&database, &collection, inputs, (1, 2, 2));
     let outcome = Plan { key: Key::parse("t,in.y"), ..plan }.run(&mut Unwatched).unwrap();
     let failure = outcome.failure.unwrap().to_string();
     assert!(failure.contains("in.jsonl:3:1: there is no field \"in.y\""), "{failure}");
@@ -564,7 +563,7 @@ fn a_file_that_is_cut_while_it_is_read_is_an_error() {
         let text = std::fs::read(path).unwrap();
         let input = Input::open(path).unwrap();
         std::fs::write(path, &text[..text.len() / 2]).unwrap();
-        let plan = plan((&database, &collection), vec![input], threads);
+        let plan = plan(&database, &collection, vec![input], threads);
         let failure = plan.run(&mut Unwatched).unwrap().failure.unwrap().to_string();
         assert!(failure.contains("expected"), "{failure}");
         std::fs::write(path, &text).unwrap();
@@ -609,7 +608,7 @@ fn a_load_of_documents_that_expire_loads_them_again() {
         let expires = (!by_index).then(|| database.now().after(Duration::from_secs(3600)));
         for _ in 0..2 {
             let inputs = vec![Input::open(&path).unwrap()];
-            let plan = plan((&database, &collection), inputs, THREADS[0]);
+            let plan = plan(&database, &collection, inputs, THREADS[0]);
             let outcome = Plan { resumes: true, expires, ..plan }.run(&mut Unwatched).unwrap();
             assert!(!outcome.was_complete && outcome.count.documents == 2, "{outcome:?}");
         }
@@ -634,7 +633,7 @@ fn a_load_whose_documents_an_index_has_removed_loads_them_again() {
             collection.drop_index("at").unwrap();
         }
         let inputs = vec![Input::open(&path).unwrap()];
-        let plan = plan((&database, &collection), inputs, THREADS[0]);
+        let plan = plan(&database, &collection, inputs, THREADS[0]);
         let outcome = Plan { resumes: true, ..plan }.run(&mut Unwatched).unwrap();
         assert!(!outcome.was_complete && outcome.count.documents == 2, "{outcome:?}");
     }
@@ -657,7 +656,7 @@ fn a_load_whose_documents_are_removed_meanwhile_is_not_complete() {
         let (collection, is_done) = (stopped.collection.clone(), std::sync::Once::new());
         let clears = move |_took| is_done.call_once(|| clear(&collection).unwrap());
         let inputs = vec![Input::open(&stopped.dir.path().join("in.jsonl")).unwrap()];
-        let plan = plan((&stopped.database, &stopped.collection), inputs, (1, 1, 1));
+        let plan = plan(&stopped.database, &stopped.collection, inputs, (1, 1, 1));
         let plan = Plan { resumes: true, on_commit: Some(std::sync::Arc::new(clears)), ..plan };
         assert!(plan.run(&mut Unwatched).unwrap().failure.is_none());
         let again = stopped.resume().unwrap();

@@ -135,7 +135,7 @@ impl Sending<'_> {
         self.key.check(self.inputs.len(), self.mode.0 == Mode::Merge).map_err(LoadError::Usage)?;
         let Self { to, inputs, key, bad, stops_on_error, json, mode: (mode, expires), resumes } =
             self;
-        let settings = settings((&key, json), mode, expires, &inputs);
+        let settings = settings(&key, json, mode, expires, &inputs);
         let inputs_bytes: Option<u64> = inputs.iter().map(Input::bytes).sum();
         let inputs = Arc::new(inputs);
         bad.begin(None)?;

@@ -15,7 +15,7 @@ fn shards(of: u16) -> Vec<Option<Shard>> {
 }
 
 fn plan_of(place: &Place, inputs: Vec<Input>, shard: Option<Shard>) -> Plan {
-    let plan = plan((&place.database, &place.collection()), inputs, (2, 2, 3));
+    let plan = plan(&place.database, &place.collection(), inputs, (2, 2, 3));
     Plan { shard, ..plan }
 }
 
@@ -219,10 +219,10 @@ fn marks_end_with_a_load_that_replaces_documents_before_them() {
         // A copy.
         let (from, place) = (Place::directory(), new());
         fill_long(&from.collection(), 9_000);
-        let stopped = copy((&from, &place), "x", &mut StopAfter(1, false)).unwrap();
+        let stopped = copy(&from, &place, "x", &mut StopAfter(1, false)).unwrap();
         assert!(stopped.is_interrupted);
         let _loaded = run(&place, &b, shard(1, 2), false).unwrap().whole().unwrap();
-        let refused = copy((&from, &place), "x", &mut Unwatched).unwrap_err().to_string();
+        let refused = copy(&from, &place, "x", &mut Unwatched).unwrap_err().to_string();
         assert!(refused.contains("it is not empty"), "{refused}");
     }
 }

@@ -96,7 +96,8 @@ pub(crate) fn found(collection: &Collection) -> Expected {
 }
 
 pub(crate) fn plan(
-    (database, collection): (&Database, &Collection),
+    database: &Database,
+    collection: &Collection,
     inputs: Vec<Input>,
     (readers, parsers, writers): (u16, u16, u16),
 ) -> Plan {
@@ -112,7 +113,7 @@ fn of_lines_with_one_key_the_last_wins_whatever_the_number_of_threads() {
     let expected = lines.expected(Mode::Upsert, 0..lines.keys.len(), Expected::new());
     for threads in THREADS {
         let (database, collection) = lines.database(&format!("{threads:?}"));
-        let plan = plan((&database, &collection), lines.inputs(), threads);
+        let plan = plan(&database, &collection, lines.inputs(), threads);
         let count = plan.run(&mut Unwatched).unwrap().whole().unwrap();
         assert_eq!(count.documents, lines.keys.len() as u64);
         assert!(found(&collection) == expected, "{threads:?}");
@@ -132,7 +133,7 @@ fn of_inserted_lines_with_one_key_the_first_wins_and_the_others_are_counted() {
         for key in there.keys() {
             collection.put(*key, Json(r#"{"n":-1}"#)).unwrap();
         }
-        let plan = plan((&database, &collection), lines.inputs(), threads);
+        let plan = plan(&database, &collection, lines.inputs(), threads);
         let plan = Plan { mode: Mode::Insert, ..plan };
         let count = plan.run(&mut Unwatched).unwrap().whole().unwrap();
         assert!(found(&collection) == expected, "{threads:?}");
@@ -161,7 +162,7 @@ fn a_load_that_meets_a_bad_line_has_loaded_what_is_before_it_and_nothing_after_i
     let expected = lines.expected(Mode::Upsert, 0..bad, Expected::new());
     for threads in THREADS {
         let (database, collection) = lines.database(&format!("{threads:?}"));
-        let plan = plan((&database, &collection), lines.inputs(), threads);
+        let plan = plan(&database, &collection, lines.inputs(), threads);
         let outcome = plan.run(&mut Unwatched).unwrap();
         let failure = outcome.failure.unwrap().to_string();
         assert!(failure.contains(&format!("plain.jsonl:{}:", bad + 1)), "{failure}");
@@ -200,7 +201,7 @@ fn a_load_that_is_stopped_anywhere_continues_and_loads_each_document_once() {
                 // The number of writers is that of the first round, other numbers may change.
                 let threads = THREADS[(at + round) % THREADS.len()];
                 let inputs = lines.inputs();
-                let first = plan((&database, &collection), inputs, threads);
+                let first = plan(&database, &collection, inputs, threads);
                 let stop_at = (lines.keys.len() as u64) / 3;
                 let on_commit = slow_commits();
                 let plan = Plan { mode, resumes: true, on_commit, ..first };
@@ -217,7 +218,7 @@ fn a_load_that_is_stopped_anywhere_continues_and_loads_each_document_once() {
             let all = lines.keys.len() as u64;
             let inserted = if mode == Mode::Insert { expected.len() as u64 } else { all };
             assert_eq!((sum.documents, sum.existing), (inserted, all - inserted));
-            let again = plan((&database, &collection), lines.inputs(), threads);
+            let again = plan(&database, &collection, lines.inputs(), threads);
             let again = Plan { mode, resumes: true, ..again }.run(&mut Unwatched).unwrap();
             assert_eq!((again.was_complete, again.count), (true, Count::default()));
             database.close().unwrap();
@@ -236,7 +237,7 @@ fn a_load_does_not_continue_one_of_other_inputs() {
     let lines = Lines::random(&mut Rng::new(1), 1 << 20);
     let (database, collection) = lines.database("db");
     let resume = |inputs: Vec<Input>, key: &str, resumes: bool| -> Result<Outcome, LoadError> {
-        let plan = plan((&database, &collection), inputs, (1, 1, 2));
+        let plan = plan(&database, &collection, inputs, (1, 1, 2));
         Plan { key: Key::parse(key), resumes, ..plan }.run(&mut Unwatched)
     };
     let bad = lines.dir.path().join("bad.jsonl");
@@ -269,7 +270,7 @@ fn a_key_that_exists_ends_an_insert_that_is_to_stop_at_errors() {
     let lines = Lines::random(&mut Rng::new(2), 1 << 20);
     let (database, collection) = lines.database("db");
     let twice = (1..lines.keys.len()).find(|n| lines.keys[..*n].contains(&lines.keys[*n])).unwrap();
-    let plan = plan((&database, &collection), lines.inputs(), (1, 1, 1));
+    let plan = plan(&database, &collection, lines.inputs(), (1, 1, 1));
     let plan = Plan { mode: Mode::Insert, stops_on_error: true, ..plan };
     let outcome = plan.run(&mut Unwatched).unwrap();
     let failure = outcome.failure.unwrap();
@@ -305,7 +306,7 @@ fn documents_that_a_unique_index_refuses_are_left_out_and_no_others() {
             assert!(round < 100, "a load makes progress");
             let inputs = vec![Input::open(&input).unwrap()];
             let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
-            let plan = plan((&database, &collection), inputs, threads);
+            let plan = plan(&database, &collection, inputs, threads);
             let plan = Plan { mode, bad: copied, resumes: true, ..plan };
             let outcome = plan.run(&mut StopAfter(4000, false)).unwrap();
             assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
@@ -343,7 +344,7 @@ fn bad_lines_are_copied_in_their_order_also_by_a_load_that_continues() {
     let (database, collection) = lines.database("db");
     for round in 0.. {
         let inputs = vec![Input::open(&input).unwrap()];
-        let plan = plan((&database, &collection), inputs, (3, 3, 1));
+        let plan = plan(&database, &collection, inputs, (3, 3, 1));
         let copied = BadDocuments::copy_to(&bad, &[]).unwrap();
         let plan = Plan { bad: copied, resumes: true, on_commit: slow_commits(), ..plan };
         let outcome = plan.run(&mut StopAfter(5000, false)).unwrap();

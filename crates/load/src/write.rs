@@ -254,7 +254,7 @@ impl Writer {
             let one = if mode == Mode::Insert && may_be_ours && parsed.is_stored()? {
                 One::Written
             } else {
-                self.write_one(mode, (json, parsed), mark, &mut copies)?
+                self.write_one(mode, json, parsed, mark, &mut copies)?
             };
             let is_refused = matches!(one, One::Refused(_));
             let (reason, stops, failure): (_, _, fn(String) -> LoadError) = match one {
@@ -302,7 +302,8 @@ impl Writer {
     fn write_one(
         &self,
         mode: Mode,
-        (json, parsed): (&[u8], &ParsedDocument<'_>),
+        json: &[u8],
+        parsed: &ParsedDocument<'_>,
         mark: Mark,
         copies: &mut Vec<BadCopy>,
     ) -> Result<One, LoadError> {

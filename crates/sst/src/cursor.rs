@@ -161,7 +161,7 @@ impl TableCursor {
             return Ok(());
         }
         let cache_use = self.cache_use();
-        let Some(number) = self.table.find(&mut self.nearby, (key, at), cache_use)? else {
+        let Some(number) = self.table.find(&mut self.nearby, key, at, cache_use)? else {
             return self.seek_first();
         };
         self.enter(number)?;
@@ -416,10 +416,9 @@ impl TableCursor {
         let (fill, cache_use) = (self.options.fill_cache, self.cache_use());
         let index = self.table.index_of(&mut self.nearby, number, cache_use)?;
         let handle = index.handle(number);
-        let place = (number, handle.offset);
         self.ahead.note(number);
         if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
-            let block = self.table.open_stored(place, stored, fill);
+            let block = self.table.open_stored(number, handle.offset, stored, fill);
             return block.inspect_err(|_| self.ahead.bytes.clear());
         }
         let most = self.options.ahead_bytes;
@@ -457,7 +456,7 @@ impl TableCursor {
         let block = read.and_then(|()| {
             let from = (handle.offset - start) as usize;
             let stored = &self.ahead.bytes[from..from + handle.len as usize];
-            self.table.open_stored(place, stored, fill)
+            self.table.open_stored(number, handle.offset, stored, fill)
         });
         block.inspect_err(|_| self.ahead.bytes.clear())
     }

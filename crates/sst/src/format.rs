@@ -198,13 +198,19 @@ pub(crate) fn seal_block<'a>(
     shrank
 }
 
-/// Checks the crc of the stored block at `offset`. Returns its payload, raw length and compression
-/// tag.
+/// The parts of a stored block.
+pub(crate) struct StoredBlock<'a> {
+    payload: &'a [u8],
+    raw_len: usize,
+    compression_tag: u8,
+}
+
+/// Checks the crc of the stored block at `offset`. Returns its parts.
 pub(crate) fn check_block(
     stored: &[u8],
     ident: TableIdent,
     offset: u64,
-) -> Result<(&[u8], usize, u8), Malformed> {
+) -> Result<StoredBlock<'_>, Malformed> {
     let Some((body, crc)) = stored.split_last_chunk::<4>() else {
         return Err(Malformed { at: 0, expected: "a block with its checksum" });
     };
@@ -214,17 +220,18 @@ pub(crate) fn check_block(
     let Some((payload, [a, b, c, d, tag])) = body.split_last_chunk::<5>() else {
         return Err(Malformed { at: 0, expected: "a block with its trailer" });
     };
-    Ok((payload, u32::from_le_bytes([*a, *b, *c, *d]) as usize, *tag))
+    let raw_len = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+    Ok(StoredBlock { payload, raw_len, compression_tag: *tag })
 }
 
 /// Returns the payload of a stored block that must not be compressed.
 pub(crate) fn plain(stored: &[u8], ident: TableIdent, handle: Handle) -> Result<&[u8], Malformed> {
-    match check_block(stored, ident, handle.offset)? {
-        (payload, raw_len, tag) if tag == Compression::None.tag() && raw_len == payload.len() => {
-            Ok(payload)
-        }
-        _ => Err(Malformed { at: 0, expected: "a part that is stored plain" }),
+    let StoredBlock { payload, raw_len, compression_tag } =
+        check_block(stored, ident, handle.offset)?;
+    if compression_tag == Compression::None.tag() && raw_len == payload.len() {
+        return Ok(payload);
     }
+    Err(Malformed { at: 0, expected: "a part that is stored plain" })
 }
 
 /// The longest that a section with `stored` stored bytes may be once decompressed.
@@ -242,23 +249,24 @@ pub(crate) fn open_block<B: DerefMut<Target = [u8]>>(
     file: &Path,
     take: impl FnOnce(usize) -> B,
 ) -> Result<B> {
-    open_data_block(stored, (ident, offset), raw_max, file, None, take)
+    open_data_block(stored, ident, offset, raw_max, file, None, take)
 }
 
 /// Does the same as [`open_block`] for a data block, with the `dictionary` of the table.
 pub(crate) fn open_data_block<B: DerefMut<Target = [u8]>>(
     stored: &[u8],
-    (ident, offset): (TableIdent, u64),
+    ident: TableIdent,
+    offset: u64,
     raw_max: usize,
     file: &Path,
     dictionary: Option<&Unpacker>,
     take: impl FnOnce(usize) -> B,
 ) -> Result<B> {
-    let (payload, raw_len, tag) = check_block(stored, ident, offset)
-        .and_then(|block| check_raw_len(block, raw_max))
+    let block = check_block(stored, ident, offset)
+        .and_then(|block| block.check_raw_len(raw_max))
         .map_err(|wrong| wrong.in_file(file.display(), offset))?;
-    let mut raw = take(raw_len);
-    decompress(tag, payload, &mut raw, dictionary)
+    let mut raw = take(block.raw_len);
+    decompress(block.compression_tag, block.payload, &mut raw, dictionary)
         .map_err(|error| error.context(format_args!("{}, offset {offset}", file.display())))?;
     Ok(raw)
 }
@@ -266,7 +274,8 @@ pub(crate) fn open_data_block<B: DerefMut<Target = [u8]>>(
 /// Does the same as [`open_data_block`], but an uncompressed block stays in the memory of `stored`.
 pub(crate) fn open_owned_block(
     mut stored: Buffer,
-    (ident, offset): (TableIdent, u64),
+    ident: TableIdent,
+    offset: u64,
     raw_max: usize,
     file: &Path,
     dictionary: Option<&Unpacker>,
@@ -275,26 +284,30 @@ pub(crate) fn open_owned_block(
     let tag_at = stored.len().saturating_sub(5);
     if stored.get(tag_at) != Some(&Compression::None.tag()) {
         let take = |len| buffers.take(len);
-        return open_data_block(&stored, (ident, offset), raw_max, file, dictionary, take);
+        return open_data_block(&stored, ident, offset, raw_max, file, dictionary, take);
     }
-    let (_payload, raw_len, _tag) = check_block(&stored, ident, offset)
-        .and_then(|block| check_raw_len(block, raw_max))
-        .map_err(|wrong| wrong.in_file(file.display(), offset))?;
+    let raw_len = check_block(&stored, ident, offset)
+        .and_then(|block| block.check_raw_len(raw_max))
+        .map_err(|wrong| wrong.in_file(file.display(), offset))?
+        .raw_len;
     stored.truncate(raw_len);
     Ok(stored)
 }
 
-/// Returns the result of [`check_block`] if its raw length is possible and at most `raw_max`.
-const fn check_raw_len(
-    (payload, raw_len, tag): (&[u8], usize, u8),
-    raw_max: usize,
-) -> Result<(&[u8], usize, u8), Malformed> {
-    let is_possible = raw_len <= raw_len_max(tag, payload.len());
-    let is_other = tag == Compression::None.tag() && raw_len != payload.len();
-    if raw_len > raw_max || !is_possible || is_other {
-        return Err(Malformed { at: payload.len(), expected: "a raw length within its bounds" });
+impl StoredBlock<'_> {
+    /// Returns the block if its raw length is possible and at most `raw_max`.
+    const fn check_raw_len(self, raw_max: usize) -> Result<Self, Malformed> {
+        let Self { payload, raw_len, compression_tag } = self;
+        let is_possible = raw_len <= raw_len_max(compression_tag, payload.len());
+        let is_other = compression_tag == Compression::None.tag() && raw_len != payload.len();
+        if raw_len > raw_max || !is_possible || is_other {
+            return Err(Malformed {
+                at: payload.len(),
+                expected: "a raw length within its bounds",
+            });
+        }
+        Ok(self)
     }
-    Ok((payload, raw_len, tag))
 }
 
 #[cfg(test)]
@@ -313,7 +326,7 @@ mod tests {
         let open = |ident, offset| {
             let mut owned = buffers.take(stored.len());
             owned.copy_from_slice(&stored);
-            open_owned_block(owned, (ident, offset), 100, Path::new("f"), None, &buffers)
+            open_owned_block(owned, ident, offset, 100, Path::new("f"), None, &buffers)
         };
         assert_eq!(&open(IDENT, 64).unwrap()[..], b"some bytes");
         assert_eq!(open(IDENT, 65).err().unwrap().kind(), ErrorKind::Corruption);

@@ -125,7 +125,7 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
     while number < table.index.count() {
         match table.index_of(&mut nearby, number, CacheUse::Pass) {
             Ok(index) => {
-                say_block(out, table, (index, number), options)?;
+                say_block(out, table, index, number, options)?;
                 number += 1;
             }
             Err(error) => {
@@ -143,7 +143,8 @@ fn say_table(out: &mut dyn Write, table: &Arc<Table>, options: InspectOptions) -
 fn say_block(
     out: &mut dyn Write,
     table: &Table,
-    (index, number): (&Index, usize),
+    index: &Index,
+    number: usize,
     options: InspectOptions,
 ) -> Result<()> {
     let handle = index.handle(number);

@@ -50,7 +50,8 @@ impl Table {
     pub(crate) fn find(
         &self,
         nearby: &mut Nearby,
-        (key, at): (&[u8], SeqNo),
+        key: &[u8],
+        at: SeqNo,
         cache_use: CacheUse,
     ) -> Result<Option<usize>> {
         match &self.index {
@@ -156,8 +157,8 @@ impl Table {
         self.file.read_block_at(&mut stored, handle.offset)?;
         // Parts are stored uncompressed, so they are no longer than their stored bytes.
         let raw_max = handle.len as usize;
-        let place = (self.ident, handle.offset);
-        let raw = open_owned_block(stored, place, raw_max, path, None, buffers)?;
+        let raw =
+            open_owned_block(stored, self.ident, handle.offset, raw_max, path, None, buffers)?;
         let part = parts.part(number, &raw).and_then(|part| self.check_block_lens(part));
         part.map_err(|wrong| wrong.in_file(path.display(), handle.offset))
     }
@@ -345,8 +346,8 @@ impl Table {
         let mut stored = buffers.take(handle.len as usize);
         self.file.read_block_at(&mut stored, handle.offset)?;
         let (path, raw_max) = (self.file.path(), handle.len as usize);
-        let place = (self.ident, handle.offset);
-        let raw = open_owned_block(stored, place, raw_max, path, None, buffers)?;
+        let raw =
+            open_owned_block(stored, self.ident, handle.offset, raw_max, path, None, buffers)?;
         let part = Block::opaque(Slice::from_owner(raw));
         self.cache.insert(self.part_key(number), part.clone());
         Ok(part)

@@ -200,25 +200,23 @@ impl Table {
         let buffers = self.cache.buffers();
         let mut stored = buffers.take(handle.len as usize);
         self.file.read_block_at(&mut stored, handle.offset)?;
-        let (raw_max, path, place) =
-            (self.raw_max(), self.file.path(), (self.ident, handle.offset));
-        let dictionary = self.unpacker();
-        let raw = open_owned_block(stored, place, raw_max, path, dictionary, buffers)?;
+        let (ident, offset, raw_max) = (self.ident, handle.offset, self.raw_max());
+        let (path, dictionary) = (self.file.path(), self.unpacker());
+        let raw = open_owned_block(stored, ident, offset, raw_max, path, dictionary, buffers)?;
         self.new_block(number, raw, fill)
     }
 
     /// Opens block `number` from its stored bytes, which are at `offset` of the file.
     pub(crate) fn open_stored(
         &self,
-        (number, offset): (usize, u64),
+        number: usize,
+        offset: u64,
         stored: &[u8],
         fill: bool,
     ) -> Result<Block> {
-        let (path, place) = (self.file.path(), (self.ident, offset));
-        let dictionary = self.unpacker();
-        let raw = open_data_block(stored, place, self.raw_max(), path, dictionary, |len| {
-            self.cache.buffers().take(len)
-        })?;
+        let (ident, raw_max, path) = (self.ident, self.raw_max(), self.file.path());
+        let (dictionary, take) = (self.unpacker(), |len| self.cache.buffers().take(len));
+        let raw = open_data_block(stored, ident, offset, raw_max, path, dictionary, take)?;
         self.new_block(number, raw, fill)
     }
 

@@ -53,8 +53,8 @@ impl Table {
         let mut walk = BlockVerifier::new(self);
         let checksum = self.read_stored(|index, number, stored| {
             interrupt::check()?;
-            let place = (number, index.offset(number));
-            walk.block((index, number), &self.open_stored(place, stored, false)?)
+            let block = self.open_stored(number, index.offset(number), stored, false)?;
+            walk.block(index, number, &block)
         })?;
         self.check_checksum(checksum)?;
         self.check_filter_parts()?;
@@ -82,7 +82,8 @@ impl Table {
     /// before it.
     fn verify_separator(
         &self,
-        (index, number): (&Index, usize),
+        index: &Index,
+        number: usize,
         first: EntryRef<'_>,
         before: Option<&[u8]>,
     ) -> Result<()> {
@@ -173,7 +174,7 @@ impl<'t> BlockVerifier<'t> {
     }
 
     /// Checks all entries of block `number`, which `index_of` lists.
-    fn block(&mut self, (index_of, number): (&Index, usize), block: &Block) -> Result<()> {
+    fn block(&mut self, index_of: &Index, number: usize, block: &Block) -> Result<()> {
         let malformed = |wrong| self.table.wrong_in_block(number, wrong);
         for index in 0..block.count() {
             let parsed = block.parse(index).map_err(malformed)?;
@@ -182,8 +183,8 @@ impl<'t> BlockVerifier<'t> {
             let entry = EntryRef { key: &self.key, trailer: parsed.trailer, value };
             let last = self.last.as_ref();
             if index == 0 {
-                let told = (index_of, number);
-                self.table.verify_separator(told, entry, last.map(|(key, _)| &key[..]))?;
+                let before = last.map(|(key, _)| &key[..]);
+                self.table.verify_separator(index_of, number, entry, before)?;
             }
             let is_new = last.is_none_or(|(last, _)| *last != self.key);
             let in_order = last.is_none_or(|(last, seqno)| {

@@ -121,11 +121,11 @@ impl ChunkPool {
     }
 }
 
-type Segment = [AtomicPtr<u8>; SEGMENT];
+type ChunkPointers = [AtomicPtr<u8>; SEGMENT];
 
 /// The chunks of one memtable, found by number without a lock.
 pub(super) struct Arena {
-    segments: [AtomicPtr<Segment>; SEGMENTS],
+    segments: [AtomicPtr<ChunkPointers>; SEGMENTS],
     bytes: AtomicU64,
 }
 
@@ -206,7 +206,8 @@ impl Arena {
         let segment = &self.segments[number / SEGMENT];
         let mut slots = segment.load(Ordering::Relaxed);
         if slots.is_null() {
-            let new: Box<Segment> = Box::new([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENT]);
+            let new: Box<ChunkPointers> =
+                Box::new([const { AtomicPtr::new(ptr::null_mut()) }; SEGMENT]);
             slots = Box::into_raw(new);
             segment.store(slots, Ordering::Release);
         }

@@ -254,7 +254,8 @@ impl DeadRanges {
         &self,
         from: Option<&[u8]>,
         direction: Direction,
-        (at, moment): (SeqNo, Moment),
+        at: SeqNo,
+        moment: Moment,
         skipped: &mut u64,
     ) -> Skip {
         let front = match direction {
@@ -590,7 +591,7 @@ mod tests {
     }
 
     fn skip(ranges: &DeadRanges, from: &[u8], direction: Direction, at: u64) -> Skip {
-        ranges.skip(Some(from), direction, (SeqNo::new(at), moment(at)), &mut 0)
+        ranges.skip(Some(from), direction, SeqNo::new(at), moment(at), &mut 0)
     }
 
     #[test]
@@ -605,8 +606,8 @@ mod tests {
         assert_eq!(skip(&ranges, b"f", Direction::Reverse, 10), Skip::To(b"b".to_vec()));
         assert_eq!(skip(&ranges, b"g", Direction::Reverse, 10), Skip::Not);
         assert_eq!(skip(&ranges, b"b", Direction::Reverse, 10), Skip::Not);
-        let late = (SeqNo::new(10), moment(9));
-        assert_eq!(ranges.skip(Some(b"b"), Direction::Forward, late, &mut 0), Skip::Not);
+        let (at, early) = (SeqNo::new(10), moment(9));
+        assert_eq!(ranges.skip(Some(b"b"), Direction::Forward, at, early, &mut 0), Skip::Not);
     }
 
     #[test]
@@ -662,7 +663,8 @@ mod tests {
         }
         close(watch, b"c", 10);
         assert_eq!(ranges.list(), [(b"e\0".to_vec(), None, 10)]);
-        assert_eq!(ranges.skip(None, Direction::Reverse, (SeqNo::new(10), moment(10)), &mut 0), {
+        let (at, moment) = (SeqNo::new(10), moment(10));
+        assert_eq!(ranges.skip(None, Direction::Reverse, at, moment, &mut 0), {
             Skip::To(b"e\0".to_vec())
         });
     }

@@ -11,7 +11,7 @@
 //! so in the middle.
 
 use crate::bounds::KeyBounds;
-use crate::memtable::{Memtable, Size};
+use crate::memtable::{Memtable, MemtableSize};
 use crate::options::TreeOptions;
 use crate::tree::Tree;
 use crate::version::{TableHandle, TreeEdit, Version, missing};
@@ -74,10 +74,10 @@ pub fn replace(old: &[Arc<Tree>], new: Vec<Successor>) -> Result<Vec<Arc<Tree>>>
             version.tables().for_each(|(_, table)| table.hold(edit.tree));
             let context = Arc::clone(old[0].context());
             let dead_ranges = Arc::default();
-            let of_tree = (options.fold.as_ref(), &dead_ranges);
-            let active = Memtable::new(&context, of_tree, Size::default());
+            let fold = options.fold.as_ref();
+            let active = Memtable::new(&context, fold, &dead_ranges, MemtableSize::default());
             let view = View { active, sealed: sealed.clone(), version: version.shared() };
-            let tree = Tree::with_view(edit.tree, context, options, (view, dead_ranges));
+            let tree = Tree::with_view(edit.tree, context, options, view, dead_ranges);
             tree.set_keep_tombstones(old.iter().any(|old| old.keeps_tombstones()));
             tree
         })

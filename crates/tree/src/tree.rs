@@ -11,7 +11,7 @@ use crate::context::TreeContext;
 use crate::counters::{AtomicCounters, TreeCounters};
 use crate::dead_ranges::DeadRanges;
 use crate::deletes::{DeletedBytes, DeletesInMemory, deleted_bytes};
-use crate::memtable::{Memtable, Size};
+use crate::memtable::{Memtable, MemtableSize};
 use crate::merge::{AllRanges, Retention};
 use crate::options::TreeOptions;
 use crate::pick::{Job, Policy, Pressure, pick_space, pressure};
@@ -111,9 +111,9 @@ impl Tree {
     ) -> Arc<Self> {
         let dead_ranges = Arc::default();
         let active =
-            Memtable::new(&context, (options.fold.as_ref(), &dead_ranges), Size::default());
+            Memtable::new(&context, options.fold.as_ref(), &dead_ranges, MemtableSize::default());
         let view = View { active, sealed: Vec::new(), version: version.shared() };
-        Self::with_view(id, context, options, (view, dead_ranges))
+        Self::with_view(id, context, options, view, dead_ranges)
     }
 
     /// Creates a tree whose readers begin with a view. The writers of its active memtable note keys
@@ -122,7 +122,8 @@ impl Tree {
         id: TreeId,
         context: Arc<TreeContext>,
         options: TreeOptions,
-        (view, dead_ranges): (View, Arc<DeadRanges>),
+        view: View,
+        dead_ranges: Arc<DeadRanges>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
@@ -229,8 +230,8 @@ impl Tree {
         }
         view.active.seal(seal_seqno);
         // The size of the previous memtable: its hash table need not grow under load.
-        let of_tree = (self.options.fold.as_ref(), &self.dead_ranges);
-        let active = Memtable::new(&self.context, of_tree, view.active.size());
+        let (fold, size) = (self.options.fold.as_ref(), view.active.size());
+        let active = Memtable::new(&self.context, fold, &self.dead_ranges, size);
         let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
         let version = Arc::clone(&view.version);
         let next = Arc::new(View { active, sealed, version });
@@ -417,7 +418,7 @@ impl Tree {
         view.version.tables().for_each(|(_, table)| table.set_removed());
         view.memtables().for_each(|table| table.stop_charging());
         let (active, version) = (
-            Memtable::new(&self.context, (None, &self.dead_ranges), Size::default()),
+            Memtable::new(&self.context, None, &self.dead_ranges, MemtableSize::default()),
             Arc::new(Version::empty()),
         );
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
@@ -430,7 +431,7 @@ impl Tree {
         let _one = self.installing.lock();
         let _swap = self.swapping.lock();
         let _only_once = self.successors.set(successors.into());
-        let active = Memtable::new(&self.context, (None, &self.dead_ranges), Size::default());
+        let active = Memtable::new(&self.context, None, &self.dead_ranges, MemtableSize::default());
         let version = Arc::new(Version::retired());
         self.view.store(Arc::new(View { active, sealed: Vec::new(), version }));
         self.spaces.end_sharing();

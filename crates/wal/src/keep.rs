@@ -104,7 +104,7 @@ impl KeptSegments {
         let mut found = Candidates::list(disk, dir, recovered)?;
         let mut kept = Self::default();
         if keep.is_some() {
-            kept = found.chain(disk, dir, (database, recovered))?;
+            kept = found.chain(disk, dir, database, recovered)?;
             kept.complete_from = Some(if recovered.is_complete {
                 0
             } else {
@@ -200,7 +200,7 @@ impl LogFiles {
         last: SeqNo,
     ) -> Result<Self> {
         let mut found = Candidates::list(disk, dir, recovered)?;
-        let mut kept = found.chain(disk, dir, (database, recovered))?;
+        let mut kept = found.chain(disk, dir, database, recovered)?;
         if recovered.is_complete {
             kept.complete_from = Some(0);
             recovered.segments.iter().for_each(|segment| {
@@ -257,7 +257,8 @@ impl Candidates {
         &mut self,
         disk: &dyn Disk,
         dir: &Path,
-        (database, recovered): (DatabaseId, &Recovered),
+        database: DatabaseId,
+        recovered: &Recovered,
     ) -> Result<KeptSegments> {
         let mut kept = KeptSegments::default();
         let oldest = recovered.segments.first();

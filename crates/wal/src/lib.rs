@@ -41,4 +41,4 @@ pub use reader::{Listed, NewestKept, Record, Recovered, read, read_from_device};
 pub use record::{RecordKind, payload_checksum, payload_checksum_of_parts};
 pub use salvage::{LostRecords, Salvaged, database_of, salvage};
 pub use segment::{ManifestPlace, SegmentInfo};
-pub use verify::LogReport;
+pub use verify::{LogReport, VerifyDepth};

@@ -27,6 +27,15 @@ pub struct LogReport {
     pub records: u64,
 }
 
+/// How much a verification reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerifyDepth {
+    /// What can be checked without reading everything.
+    Quick,
+    /// Everything.
+    Full,
+}
+
 /// A function that is called with each record.
 type Visit<'a> = &'a mut dyn FnMut(Record<'_>) -> Result<()>;
 
@@ -45,14 +54,14 @@ impl Log {
     pub fn verify(
         &self,
         listed: &Listed,
-        is_quick: bool,
+        depth: VerifyDepth,
         visit: &mut dyn FnMut(Record<'_>) -> Result<()>,
     ) -> Result<LogReport> {
         let segments = self.segments();
         let mut report = LogReport::default();
         for (at, segment) in segments.iter().enumerate() {
             let before = at.checked_sub(1).map(|before| &segments[before]);
-            let is_read = !is_quick || at + 1 == segments.len();
+            let is_read = depth == VerifyDepth::Full || at + 1 == segments.len();
             match self.verify_segment(segment, before, is_read.then_some(&mut *visit)) {
                 Ok(records) => {
                     report.segments += 1;
@@ -63,7 +72,7 @@ impl Log {
                 Err(_released) => {}
             }
         }
-        report.records += self.verify_kept(is_quick, visit)?;
+        report.records += self.verify_kept(depth, visit)?;
         for number in &listed.files {
             if !segments.iter().any(|segment| segment.number == *number) {
                 self.verify_unbegun(*number)?;
@@ -74,11 +83,11 @@ impl Log {
 
     /// Checks the segments that are kept for readers of changes, which no report counts: their
     /// headers, and every record unless the verification is quick. Returns the number of records.
-    fn verify_kept(&self, is_quick: bool, visit: Visit<'_>) -> Result<u64> {
+    fn verify_kept(&self, depth: VerifyDepth, visit: Visit<'_>) -> Result<u64> {
         let files = self.ledger.lock().kept.files.clone();
         let mut records = 0;
         for file in files {
-            match self.verify_kept_file(&file, is_quick, &mut *visit) {
+            match self.verify_kept_file(&file, depth, &mut *visit) {
                 Ok(read) => records += read,
                 Err(error) if self.ledger.lock().kept.holds(file.name.number.0) => {
                     return Err(error);
@@ -89,7 +98,12 @@ impl Log {
         Ok(records)
     }
 
-    fn verify_kept_file(&self, file: &KeptFile, is_quick: bool, visit: Visit<'_>) -> Result<u64> {
+    fn verify_kept_file(
+        &self,
+        file: &KeptFile,
+        depth: VerifyDepth,
+        visit: Visit<'_>,
+    ) -> Result<u64> {
         let [path, other] = file.paths(&self.dir);
         let mut window = match Window::open(&*self.disk, &path) {
             // It was just renamed.
@@ -107,7 +121,10 @@ impl Log {
             return Err(Error::corruption(path.display(), 0, text));
         };
         found.header.check_readable(&path, self.known().0)?;
-        if is_quick { Ok(0) } else { Ok(read_through(window, found, end, visit)?.records) }
+        match depth {
+            VerifyDepth::Quick => Ok(0),
+            VerifyDepth::Full => Ok(read_through(window, found, end, visit)?.records),
+        }
     }
 
     fn holds(&self, number: FileNumber) -> bool {

@@ -2,7 +2,7 @@
 //! values that it requires.
 
 use super::build::Filter;
-use super::model::{Comparison, Node, Test, all};
+use super::model::{Comparison, FilterNode, Test, all};
 use crate::field_path::FieldPath;
 use crate::value::Value;
 
@@ -23,8 +23,8 @@ impl Filter {
     pub fn alternatives(&self, most: usize) -> impl Iterator<Item = impl Iterator<Item = Self>> {
         let parts = self.node.conjuncts();
         parts.iter().enumerate().filter_map(move |(at, part)| {
-            let Node::Any(alternatives) = part else { return None };
-            let with = move |one: &Node| {
+            let FilterNode::Any(alternatives) = part else { return None };
+            let with = move |one: &FilterNode| {
                 let others = parts.iter().enumerate().filter(|(other, _)| *other != at);
                 let others = others.map(|(_, part)| part.clone());
                 Self::of(all(others.chain([one.clone()])), self.depth)
@@ -48,7 +48,7 @@ impl Filter {
     #[must_use]
     pub fn without(&self, is_known: impl Fn(&FieldPath) -> bool) -> Self {
         let is_left =
-            |part: &&Node| part.is_constant() || !part.all_paths(&mut |path| is_known(path));
+            |part: &&FilterNode| part.is_constant() || !part.all_paths(&mut |path| is_known(path));
         Self::of(all(self.node.conjuncts().iter().filter(is_left).cloned()), self.depth)
     }
 
@@ -64,10 +64,10 @@ impl Filter {
     /// ```
     pub fn equalities(&self) -> impl Iterator<Item = (&FieldPath, &Value)> {
         self.node.conjuncts().iter().filter_map(|part| match part {
-            Node::Field(path, Test::Compare(Comparison::Equal, operand)) => {
+            FilterNode::Field(path, Test::Compare(Comparison::Equal, operand)) => {
                 Some((path, &*operand.value))
             }
-            Node::Field(path, Test::In(operands)) => match &**operands {
+            FilterNode::Field(path, Test::In(operands)) => match &**operands {
                 [only] => Some((path, &*only.value)),
                 _ => None,
             },

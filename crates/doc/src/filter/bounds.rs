@@ -2,7 +2,7 @@
 
 use super::build::Filter;
 use super::intervals::{Interval, KeySet};
-use super::model::{Node, Test};
+use super::model::{FilterNode, Test};
 use super::sets::Sets;
 use super::test_keys;
 use crate::field_path::{Arrays, FieldPath, Step};
@@ -60,27 +60,27 @@ struct PathKeys<'p> {
 }
 
 impl PathKeys<'_> {
-    fn of(&self, node: &Node) -> Sets {
+    fn of(&self, node: &FilterNode) -> Sets {
         match node {
-            Node::All(parts) => self.all(parts),
-            Node::Any(parts) => Sets::any(parts.iter().map(|part| self.of(part))),
-            Node::Not(part) => self.negated(self.of(part)),
-            Node::Field(..) if node.is_constant() => Sets::exactly(KeySet::nothing()),
+            FilterNode::All(parts) => self.all(parts),
+            FilterNode::Any(parts) => Sets::any(parts.iter().map(|part| self.of(part))),
+            FilterNode::Not(part) => self.negated(self.of(part)),
+            FilterNode::Field(..) if node.is_constant() => Sets::exactly(KeySet::nothing()),
             // A primary key is one value, also if it is an array.
-            Node::Field(path, test) if path.steps() == self.path && path.is_primary_key() => {
+            FilterNode::Field(path, test) if path.steps() == self.path && path.is_primary_key() => {
                 test_keys::of_single(test)
             }
-            Node::Field(path, test) if path.steps() == self.path => {
+            FilterNode::Field(path, test) if path.steps() == self.path => {
                 test_keys::of(test, self.arrays)
             }
-            Node::Field(path, Test::Element(node)) => self.within(path, node),
-            Node::Field(..) => Sets::unknown(),
+            FilterNode::Field(path, Test::Element(node)) => self.within(path, node),
+            FilterNode::Field(..) => Sets::unknown(),
         }
     }
 
     /// Conditions that must all hold. Different keys of one document may meet them, so only sets
     /// of documents with one key may be intersected.
-    fn all<'n>(&self, parts: impl IntoIterator<Item = &'n Node>) -> Sets {
+    fn all<'n>(&self, parts: impl IntoIterator<Item = &'n FilterNode>) -> Sets {
         let each: Vec<Sets> = parts.into_iter().map(|part| self.of(part)).collect();
         if self.arrays.is_none() {
             return Sets::all(&each);
@@ -118,7 +118,7 @@ impl PathKeys<'_> {
 
     /// A condition on the elements of the array at `path`. Keys of paths in the elements are keys
     /// of longer paths in the document.
-    fn within(&self, path: &FieldPath, node: &Node) -> Sets {
+    fn within(&self, path: &FieldPath, node: &FilterNode) -> Sets {
         let rest = self.path.strip_prefix(path.steps());
         let Some(rest @ [Step::Name(_), ..]) = rest else { return Sets::unknown() };
         let arrays = self.arrays.inside(path.len());
@@ -155,7 +155,7 @@ impl Filter {
     fn bounds_of(&self, path: &[Step], arrays: Arrays) -> Bounds {
         let parts = self.node.conjuncts();
         // A constant condition concerns every path: if it never holds, no key is allowed.
-        let concerns = |part: &&Node| part.reads(path) || part.is_constant();
+        let concerns = |part: &&FilterNode| part.reads(path) || part.is_constant();
         let mut mine = parts.iter().filter(concerns);
         // Most filters have one condition on a path, and most of these are of one value.
         match (mine.next(), mine.next()) {
@@ -163,7 +163,7 @@ impl Filter {
                 let keys = KeySet::everything();
                 return Bounds { keys, exact: true, whole: parts.is_empty() };
             }
-            (Some(Node::Field(at, test)), None) if at.steps() == path => {
+            (Some(FilterNode::Field(at, test)), None) if at.steps() == path => {
                 if let Some(point) = test_keys::point(test) {
                     let keys = KeySet { intervals: vec![point] };
                     return Bounds { keys, exact: true, whole: parts.len() == 1 };

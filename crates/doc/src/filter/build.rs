@@ -2,7 +2,7 @@
 
 use super::error::FilterError;
 use super::matcher::Matcher;
-use super::model::{Comparison, Node, Operand, Test, all, any, not, one_of};
+use super::model::{Comparison, FilterNode, Operand, Test, all, any, not, one_of};
 use super::pattern::Pattern;
 use super::types::TypeSet;
 use super::value_test::{Contains, Prefix, Remainder, ValueTest};
@@ -38,7 +38,7 @@ pub const FILTER_NESTING_MAX: usize = 100;
 /// ```
 #[derive(Clone)]
 pub struct Filter {
-    pub(super) node: Node,
+    pub(super) node: FilterNode,
     /// The number of negations, alternatives and elements in one another.
     pub(super) depth: usize,
     /// The first error of the builder.
@@ -46,7 +46,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub(super) const fn of(node: Node, depth: usize) -> Self {
+    pub(super) const fn of(node: FilterNode, depth: usize) -> Self {
         Self { node, depth, fault: None }
     }
 
@@ -58,16 +58,20 @@ impl Filter {
             expected: expected.into(),
             found: String::new(),
         };
-        Self { node: Node::nothing(), depth: 1, fault: Some(Box::new(fault)) }
+        Self { node: FilterNode::nothing(), depth: 1, fault: Some(Box::new(fault)) }
     }
 
     /// Puts conditions that are at most `depth` deep one level deeper.
-    fn nested(depth: usize, fault: Option<Box<FilterError>>, node: impl FnOnce() -> Node) -> Self {
+    fn nested(
+        depth: usize,
+        fault: Option<Box<FilterError>>,
+        node: impl FnOnce() -> FilterNode,
+    ) -> Self {
         if fault.is_none() && depth >= FILTER_NESTING_MAX {
             return Self::faulty("", format!("conditions at most {FILTER_NESTING_MAX} deep"));
         }
         if fault.is_some() {
-            return Self { node: Node::nothing(), depth: 1, fault };
+            return Self { node: FilterNode::nothing(), depth: 1, fault };
         }
         Self { node: node(), depth: depth + 1, fault }
     }
@@ -81,7 +85,7 @@ impl Filter {
     /// assert_eq!(Filter::everything().and(Filter::field("a").eq(1)), Filter::field("a").eq(1));
     /// ```
     pub const fn everything() -> Self {
-        Self::of(Node::everything(), 0)
+        Self::of(FilterNode::everything(), 0)
     }
 
     /// The filter that no document matches.
@@ -93,7 +97,7 @@ impl Filter {
     /// # Ok::<(), flagstone_base::Error>(())
     /// ```
     pub fn nothing() -> Self {
-        Self::of(Node::nothing(), 1)
+        Self::of(FilterNode::nothing(), 1)
     }
 
     /// Begins a condition on the field at `path`: a [`FieldPath`] or the text of one. If the text
@@ -198,7 +202,7 @@ impl Filter {
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         // A chain of alternatives has one level.
-        let is_chain = matches!(self.node, Node::Any(_));
+        let is_chain = matches!(self.node, FilterNode::Any(_));
         let depth = self.depth.saturating_sub(is_chain.into()).max(other.depth);
         let fault = self.fault.or(other.fault);
         Self::nested(depth, fault, || any([self.node, other.node]))
@@ -315,7 +319,7 @@ impl std::ops::Not for Filter {
 
     /// Returns the filter that documents match if they do not match this one.
     fn not(self) -> Self {
-        if let Node::Not(inner) = self.node {
+        if let FilterNode::Not(inner) = self.node {
             return Self { node: *inner, depth: self.depth.saturating_sub(1), fault: self.fault };
         }
         Self::nested(self.depth, self.fault, || not(self.node))
@@ -408,7 +412,7 @@ pub struct FieldTest {
 impl FieldTest {
     fn test(self, test: Test) -> Filter {
         match self.path {
-            Ok(path) => Filter::of(Node::Field(path, test), 0),
+            Ok(path) => Filter::of(FilterNode::Field(path, test), 0),
             Err(error) => Filter::faulty("", format!("a path ({error})")),
         }
     }
@@ -536,13 +540,13 @@ impl FieldTest {
     /// [`Filter::everything`], is one for documents: only elements that are maps or arrays match.
     pub fn elem_match(self, filter: Filter) -> Filter {
         // The condition holds for any element; only an error of the path counts.
-        let array = self.test(Test::element(Node::everything()));
+        let array = self.test(Test::element(FilterNode::everything()));
         let fault = array.fault.or(filter.fault);
         if fault.is_none() && filter.node.reads_key() {
             return Filter::faulty("$key", "a path, since an element has no key".to_owned());
         }
         Filter::nested(filter.depth, fault, || match array.node {
-            Node::Field(path, _) => Node::Field(path, Test::element(filter.node)),
+            FilterNode::Field(path, _) => FilterNode::Field(path, Test::element(filter.node)),
             other => other,
         })
     }

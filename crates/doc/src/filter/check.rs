@@ -3,7 +3,7 @@
 use super::intervals::KeySet;
 use super::joined::{Join, Joined};
 use super::marks::Marks;
-use super::model::{Node, Operand, Scope, Test};
+use super::model::{FilterNode, Operand, Scope, Test};
 use super::probe::{Probe, place_among};
 use super::sets::Sets;
 use super::test_keys;
@@ -78,13 +78,13 @@ pub(super) enum FieldCheck {
 
 impl Check {
     /// Compiles a condition.
-    pub(super) fn of(node: &Node, scope: Scope) -> Self {
+    pub(super) fn of(node: &FilterNode, scope: Scope) -> Self {
         match node {
-            Node::All(parts) => Self::joined(Join::All, parts.iter(), scope),
-            Node::Any(parts) => Self::joined(Join::Any, parts.iter(), scope),
-            Node::Not(part) => Self::Not(Box::new(Self::of(part, scope))),
-            Node::Field(path, test) if path.is_primary_key() => Self::Key(KeyCheck::of(test)),
-            Node::Field(path, test) => Self::field(path, FieldCheck::of(test), scope),
+            FilterNode::All(parts) => Self::joined(Join::All, parts.iter(), scope),
+            FilterNode::Any(parts) => Self::joined(Join::Any, parts.iter(), scope),
+            FilterNode::Not(part) => Self::Not(Box::new(Self::of(part, scope))),
+            FilterNode::Field(path, test) if path.is_primary_key() => Self::Key(KeyCheck::of(test)),
+            FilterNode::Field(path, test) => Self::field(path, FieldCheck::of(test), scope),
         }
     }
 
@@ -94,7 +94,7 @@ impl Check {
     }
 
     /// Compiles conditions that are joined. Many of one path become one that walks it once.
-    fn joined<'n>(join: Join, parts: impl Iterator<Item = &'n Node>, scope: Scope) -> Self {
+    fn joined<'n>(join: Join, parts: impl Iterator<Item = &'n FilterNode>, scope: Scope) -> Self {
         let Joined { equal, elements_equal, elements, negated, others } = Joined::of(join, parts);
         let mut checks: Vec<Self> = others.into_iter().map(|part| Self::of(part, scope)).collect();
         for (path, operands) in equal {
@@ -240,7 +240,7 @@ impl Check {
                 if !parts.iter().all(|part| path(part).as_ref() == Some(&first)) {
                     return Ok(None);
                 }
-                first_element(&first, (root, array), |rest, item| {
+                first_element(&first, root, array, |rest, item| {
                     for part in parts {
                         if let Self::Field { test, .. } = part
                             && test.holds_for(rest, item)?
@@ -253,15 +253,15 @@ impl Check {
             }
             Self::Not(_) | Self::Key(_) => Ok(None),
             Self::Field { path, test, .. } => {
-                first_element(path, (root, array), |rest, item| test.holds_for(rest, item))
+                first_element(path, root, array, |rest, item| test.holds_for(rest, item))
             }
             Self::Each { path, operands, .. } => {
                 let test = FieldCheck::Probe(Probe::one_of(&operands.list));
-                first_element(path, (root, array), |rest, item| test.holds_for(rest, item))
+                first_element(path, root, array, |rest, item| test.holds_for(rest, item))
             }
             Self::EachElement { path, inside, operands } => {
                 let test = FieldCheck::Probe(Probe::one_of(&operands.list));
-                first_element(path, (root, array), |rest, item| {
+                first_element(path, root, array, |rest, item| {
                     let may_hold = rest.is_root() && (inside.is_root() || item.is_map());
                     Ok(may_hold && test.holds_for(inside, item)?)
                 })
@@ -274,7 +274,8 @@ impl Check {
 /// `path`. The array is at the path `array`, or the first one on `path`.
 fn first_element(
     path: &FieldPath,
-    (root, array): (&View<'_>, Option<&FieldPath>),
+    root: &View<'_>,
+    array: Option<&FieldPath>,
     mut holds: impl FnMut(&FieldPath, &View<'_>) -> Result<bool, Malformed>,
 ) -> Result<Option<usize>, Malformed> {
     let (items, rest) = match array {

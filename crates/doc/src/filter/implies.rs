@@ -1,7 +1,7 @@
 //! Whether one filter implies another, for partial and sparse indexes.
 
 use super::build::Filter;
-use super::model::{Node, Scope, Test};
+use super::model::{FilterNode, Scope, Test};
 use super::sets::Sets;
 use super::test_keys;
 use crate::field_path::Arrays;
@@ -38,7 +38,7 @@ struct Search {
 }
 
 impl Search {
-    fn implies(&mut self, a: &Node, b: &Node, scope: Scope) -> bool {
+    fn implies(&mut self, a: &FilterNode, b: &FilterNode, scope: Scope) -> bool {
         if self.pairs == 0 {
             return false;
         }
@@ -48,17 +48,23 @@ impl Search {
         }
         // Which side is taken apart first matters: a part of `a` may imply no single part of `b`.
         match (a, b) {
-            (_, Node::All(parts)) => parts.iter().all(|part| self.implies(a, part, scope)),
-            (Node::Any(parts), _) => parts.iter().all(|part| self.implies(part, b, scope)),
-            (Node::Not(a), Node::Not(b)) if self.implies(b, a, scope) => true,
-            (_, Node::Any(parts)) if parts.iter().any(|part| self.implies(a, part, scope)) => true,
-            (Node::All(parts), _) => parts.iter().any(|part| self.implies(part, b, scope)),
-            (Node::Field(a_path, a_test), Node::Field(b_path, b_test)) if a_path == b_path => {
+            (_, FilterNode::All(parts)) => parts.iter().all(|part| self.implies(a, part, scope)),
+            (FilterNode::Any(parts), _) => parts.iter().all(|part| self.implies(part, b, scope)),
+            (FilterNode::Not(a), FilterNode::Not(b)) if self.implies(b, a, scope) => true,
+            (_, FilterNode::Any(parts))
+                if parts.iter().any(|part| self.implies(a, part, scope)) =>
+            {
+                true
+            }
+            (FilterNode::All(parts), _) => parts.iter().any(|part| self.implies(part, b, scope)),
+            (FilterNode::Field(a_path, a_test), FilterNode::Field(b_path, b_test))
+                if a_path == b_path =>
+            {
                 let is_element = scope == Scope::Element && a_path.is_root();
                 self.test_implies(a_test, b_test, is_element)
             }
             // Not anything never holds.
-            (Node::Not(part), _) => part.is_everything(),
+            (FilterNode::Not(part), _) => part.is_everything(),
             _ => false,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! `$all` of many values, and an `$or` of many of one path, would else walk an array once for each.
 
-use super::model::{Comparison, Node, Operand, Test};
+use super::model::{Comparison, FilterNode, Operand, Test};
 use crate::field_path::FieldPath;
 use crate::value::Value;
 use std::collections::HashMap;
@@ -39,20 +39,22 @@ pub(super) struct Joined<'n> {
     pub(super) elements_equal: Vec<((&'n FieldPath, &'n FieldPath), Vec<&'n Operand>)>,
     /// Many conditions on an element of an array, of which one must hold, by their path and by
     /// whether they hold for maps alone.
-    pub(super) elements: Vec<((&'n FieldPath, bool), Vec<&'n Node>)>,
+    pub(super) elements: Vec<((&'n FieldPath, bool), Vec<&'n FilterNode>)>,
     /// What several conditions negate.
-    pub(super) negated: Vec<&'n Node>,
-    pub(super) others: Vec<&'n Node>,
+    pub(super) negated: Vec<&'n FilterNode>,
+    pub(super) others: Vec<&'n FilterNode>,
 }
 
 impl<'n> Joined<'n> {
-    pub(super) fn of(join: Join, parts: impl Iterator<Item = &'n Node>) -> Self {
+    pub(super) fn of(join: Join, parts: impl Iterator<Item = &'n FilterNode>) -> Self {
         let mut joined = Self::default();
-        let mut left: Vec<&Node> = Vec::new();
+        let mut left: Vec<&FilterNode> = Vec::new();
         for part in parts {
             // What is negated may be joined as it is here.
             match (join, part) {
-                (Join::All, Node::All(inner)) | (Join::Any, Node::Any(inner)) => left.extend(inner),
+                (Join::All, FilterNode::All(inner)) | (Join::Any, FilterNode::Any(inner)) => {
+                    left.extend(inner)
+                }
                 _ => left.push(part),
             }
         }
@@ -64,19 +66,21 @@ impl<'n> Joined<'n> {
         let (mut ranges, mut each_element) = (Groups::new(), Groups::new());
         for part in left {
             match part {
-                Node::Not(_) => negated.push(part),
-                Node::Field(path, _) if path.is_primary_key() => joined.others.push(part),
-                Node::Field(path, Test::Compare(Comparison::Equal, _)) => equal.add(path, part),
-                Node::Field(path, Test::In(_)) if join == Join::Any => equal.add(path, part),
-                Node::Field(path, Test::Compare(comparison, operand)) => {
+                FilterNode::Not(_) => negated.push(part),
+                FilterNode::Field(path, _) if path.is_primary_key() => joined.others.push(part),
+                FilterNode::Field(path, Test::Compare(Comparison::Equal, _)) => {
+                    equal.add(path, part)
+                }
+                FilterNode::Field(path, Test::In(_)) if join == Join::Any => equal.add(path, part),
+                FilterNode::Field(path, Test::Compare(comparison, operand)) => {
                     let kind = (operand.value.value_type(), operand.is_nan());
                     ranges.add((path, *comparison, kind), part);
                 }
-                Node::Field(path, Test::Element(node)) if join == Join::Any => {
+                FilterNode::Field(path, Test::Element(node)) if join == Join::Any => {
                     elements.add((path, node.names_a_field()), part);
                 }
-                Node::Field(path, Test::Element(node)) => match &**node {
-                    Node::Field(inside, Test::Compare(Comparison::Equal, _)) => {
+                FilterNode::Field(path, Test::Element(node)) => match &**node {
+                    FilterNode::Field(inside, Test::Compare(Comparison::Equal, _)) => {
                         each_element.add((path, inside), part);
                     }
                     _ => joined.others.push(part),
@@ -117,7 +121,7 @@ impl<'n> Joined<'n> {
 /// Conditions by what they have in common, in their order.
 struct Groups<'n, K> {
     places: HashMap<K, usize>,
-    groups: Vec<(K, Vec<&'n Node>)>,
+    groups: Vec<(K, Vec<&'n FilterNode>)>,
 }
 
 impl<'n, K: Copy + Eq + Hash> Groups<'n, K> {
@@ -125,7 +129,7 @@ impl<'n, K: Copy + Eq + Hash> Groups<'n, K> {
         Self { places: HashMap::new(), groups: Vec::new() }
     }
 
-    fn add(&mut self, key: K, part: &'n Node) {
+    fn add(&mut self, key: K, part: &'n FilterNode) {
         let next = self.groups.len();
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
@@ -135,7 +139,7 @@ impl<'n, K: Copy + Eq + Hash> Groups<'n, K> {
     }
 
     /// Returns the groups of many conditions, and adds those of few to `others`.
-    fn large(self, others: &mut Vec<&'n Node>) -> Vec<(K, Vec<&'n Node>)> {
+    fn large(self, others: &mut Vec<&'n FilterNode>) -> Vec<(K, Vec<&'n FilterNode>)> {
         let (large, small): (Vec<_>, Vec<_>) =
             self.groups.into_iter().partition(|(_, parts)| parts.len() >= MANY);
         others.extend(small.into_iter().flat_map(|(_, parts)| parts));
@@ -144,26 +148,26 @@ impl<'n, K: Copy + Eq + Hash> Groups<'n, K> {
 }
 
 /// Returns the values of a test for equality with one of them.
-fn operands(node: &Node) -> &[Operand] {
+fn operands(node: &FilterNode) -> &[Operand] {
     match node {
-        Node::Field(_, Test::Compare(_, operand)) => std::slice::from_ref(operand),
-        Node::Field(_, Test::In(operands)) => operands,
+        FilterNode::Field(_, Test::Compare(_, operand)) => std::slice::from_ref(operand),
+        FilterNode::Field(_, Test::In(operands)) => operands,
         _ => &[],
     }
 }
 
 /// Returns the value of a comparison.
-fn compared(node: &Node) -> Option<&Value> {
+fn compared(node: &FilterNode) -> Option<&Value> {
     match node {
-        Node::Field(_, Test::Compare(_, operand)) => Some(&operand.value),
+        FilterNode::Field(_, Test::Compare(_, operand)) => Some(&operand.value),
         _ => None,
     }
 }
 
 /// Returns the condition on an element, or what is negated.
-fn inner(node: &Node) -> Option<&Node> {
+fn inner(node: &FilterNode) -> Option<&FilterNode> {
     match node {
-        Node::Not(node) | Node::Field(_, Test::Element(node)) => Some(node),
+        FilterNode::Not(node) | FilterNode::Field(_, Test::Element(node)) => Some(node),
         _ => None,
     }
 }

@@ -131,9 +131,9 @@ impl fmt::Display for ValueLiteral<'_> {
                 f.write_str("]}")
             }
             Value::Map(map) if has_dollar(map) => {
-                write!(f, r#"{{"$literal":{}}}"#, Fields(map))
+                write!(f, r#"{{"$literal":{}}}"#, MapLiteral(map))
             }
-            Value::Map(map) => write!(f, "{}", Fields(map)),
+            Value::Map(map) => write!(f, "{}", MapLiteral(map)),
             scalar => write!(f, "{scalar}"),
         }
     }
@@ -145,9 +145,9 @@ fn form(f: &mut fmt::Formatter<'_>, put: impl FnOnce(&mut Vec<u8>)) -> fmt::Resu
     f.write_str(&String::from_utf8_lossy(&text))
 }
 
-struct Fields<'a>(&'a Map);
+struct MapLiteral<'a>(&'a Map);
 
-impl fmt::Display for Fields<'_> {
+impl fmt::Display for MapLiteral<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('{')?;
         for (i, (key, value)) in self.0.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! A compiled filter, as users hold it.
 
 use super::check::Check;
-use super::model::{Node, Scope};
+use super::model::{FilterNode, Scope};
 use crate::field_path::FieldPath;
 use crate::view::View;
 use flagstone_base::Malformed;
@@ -25,7 +25,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    pub(super) fn new(node: &Node) -> Self {
+    pub(super) fn new(node: &FilterNode) -> Self {
         Self { check: Check::of(node, Scope::Document) }
     }
 

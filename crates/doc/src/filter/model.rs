@@ -17,12 +17,12 @@ use std::sync::Arc;
 /// `Any`, `$all` is several `$eq`. [`all`], [`any`] and [`not`] keep the normal form: no `All` in
 /// an `All`, no `Any` in an `Any`, neither with one part only, and no two negations.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Node {
+pub(super) enum FilterNode {
     /// All conditions hold; without conditions it always holds.
-    All(Vec<Node>),
+    All(Vec<FilterNode>),
     /// At least one of two or more conditions holds.
-    Any(Vec<Node>),
-    Not(Box<Node>),
+    Any(Vec<FilterNode>),
+    Not(Box<FilterNode>),
     /// The test holds for something that the path reaches.
     Field(FieldPath, Test),
 }
@@ -40,24 +40,25 @@ pub(super) enum Test {
     Size(u64),
     /// The condition holds for an element of an array. Its paths begin at the element, and the
     /// empty path is the element itself.
-    Element(Box<Node>),
+    Element(Box<FilterNode>),
 }
 
 impl Test {
-    /// The test that no value passes. Its condition keeps its path, unlike [`Node::nothing`]: in an
-    /// `$elemMatch` a path other than the empty one means that the element must be a map.
+    /// The test that no value passes. Its condition keeps its path, unlike
+    /// [`FilterNode::nothing`]: in an `$elemMatch` a path other than the empty one means that the
+    /// element must be a map.
     pub(super) const fn never() -> Self {
         Self::In(Vec::new())
     }
 
     /// Makes the test that an element of an array meets `node`. A condition on nothing, such as
     /// that of `{}`, is one on documents: as in MongoDB only maps and arrays meet it.
-    pub(super) fn element(node: Node) -> Self {
+    pub(super) fn element(node: FilterNode) -> Self {
         if node.names_a_path() {
             return Self::Element(Box::new(node));
         }
         let types = TypeSet::default().with(ValueType::Array).with(ValueType::Map);
-        let is_document = Node::Field(FieldPath::root(), Self::Value(ValueTest::Type(types)));
+        let is_document = FilterNode::Field(FieldPath::root(), Self::Value(ValueTest::Type(types)));
         Self::Element(Box::new(all([node, is_document])))
     }
 
@@ -162,7 +163,7 @@ impl PartialEq for Operand {
     }
 }
 
-impl Node {
+impl FilterNode {
     /// The condition that always holds.
     pub(super) const fn everything() -> Self {
         Self::All(Vec::new())
@@ -197,7 +198,7 @@ impl Node {
         }
     }
 
-    /// Returns whether `holds` is true for all paths of [`Node::collect_paths`].
+    /// Returns whether `holds` is true for all paths of [`FilterNode::collect_paths`].
     pub(super) fn all_paths(&self, holds: &mut impl FnMut(&FieldPath) -> bool) -> bool {
         match self {
             Self::All(parts) | Self::Any(parts) => parts.iter().all(|part| part.all_paths(holds)),
@@ -303,12 +304,12 @@ impl Node {
 
 /// Joins conditions that must all hold. A list at the front grows, so that a chain of many joins
 /// takes linear time.
-pub(super) fn all(parts: impl IntoIterator<Item = Node>) -> Node {
+pub(super) fn all(parts: impl IntoIterator<Item = FilterNode>) -> FilterNode {
     let mut out = Vec::new();
     for part in parts {
         match part {
-            Node::All(inner) if out.is_empty() => out = inner,
-            Node::All(inner) => out.extend(inner),
+            FilterNode::All(inner) if out.is_empty() => out = inner,
+            FilterNode::All(inner) => out.extend(inner),
             other => out.push(other),
         }
     }
@@ -316,35 +317,35 @@ pub(super) fn all(parts: impl IntoIterator<Item = Node>) -> Node {
         Some(only) if out.is_empty() => only,
         last => {
             out.extend(last);
-            Node::All(out)
+            FilterNode::All(out)
         }
     }
 }
 
 /// Joins conditions of which at least one must hold. Of no conditions none can.
-pub(super) fn any(parts: impl IntoIterator<Item = Node>) -> Node {
+pub(super) fn any(parts: impl IntoIterator<Item = FilterNode>) -> FilterNode {
     let mut out = Vec::new();
     for part in parts {
         match part {
-            Node::Any(inner) if out.is_empty() => out = inner,
-            Node::Any(inner) => out.extend(inner),
+            FilterNode::Any(inner) if out.is_empty() => out = inner,
+            FilterNode::Any(inner) => out.extend(inner),
             other => out.push(other),
         }
     }
     match out.pop() {
-        None => Node::nothing(),
+        None => FilterNode::nothing(),
         Some(only) if out.is_empty() => only,
         Some(last) => {
             out.push(last);
-            Node::Any(out)
+            FilterNode::Any(out)
         }
     }
 }
 
-pub(super) fn not(part: Node) -> Node {
+pub(super) fn not(part: FilterNode) -> FilterNode {
     match part {
-        Node::Not(inner) => *inner,
-        other => Node::Not(Box::new(other)),
+        FilterNode::Not(inner) => *inner,
+        other => FilterNode::Not(Box::new(other)),
     }
 }
 

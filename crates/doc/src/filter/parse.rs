@@ -4,7 +4,7 @@ use super::build::{FILTER_NESTING_MAX, Filter};
 use super::cursor::{Cursor, Form, parse_json};
 use super::error::FilterError;
 use super::literal;
-use super::model::{Comparison, Node, Operand, Test, all, any, not, one_of};
+use super::model::{Comparison, FilterNode, Operand, Test, all, any, not, one_of};
 use super::pattern::Pattern;
 use super::value_test::{REGEX_FORM, ValueTest, regex_parts};
 use crate::field_path::FieldPath;
@@ -25,11 +25,11 @@ const MEMBERS: &[(&str, ParseMember)] = &[
         parser.nested(cursor, |parser, cursor| parser.list(cursor).map(|list| not(any(list))))
     }),
     // Any value, for people who read logs.
-    ("$comment", |_, _| Ok(Node::everything())),
+    ("$comment", |_, _| Ok(FilterNode::everything())),
 ];
 
 /// Parses the value of a member, at the cursor.
-type ParseMember = fn(&mut Parser, &mut Cursor<'_>) -> Result<Node, FilterError>;
+type ParseMember = fn(&mut FilterParser, &mut Cursor<'_>) -> Result<FilterNode, FilterError>;
 
 /// The operators of a field, apart from those that test each value by itself, which
 /// [`ValueTest::OPERATORS`] lists.
@@ -65,7 +65,7 @@ const OPERATORS: &[(&str, ParseOperator)] = &[
     }),
     ("$elemMatch", |parser, cursor, field| {
         parser.elements += 1;
-        let node = parser.nested(cursor, Parser::element);
+        let node = parser.nested(cursor, FilterParser::element);
         parser.elements -= 1;
         Ok(field.test(Test::element(node?)))
     }),
@@ -84,14 +84,14 @@ const OPERATORS: &[(&str, ParseOperator)] = &[
     }),
     // `$regex` reads them.
     ("$options", |_, cursor, field| match field.operators.get("$regex") {
-        Some(_) => Ok(Node::everything()),
+        Some(_) => Ok(FilterNode::everything()),
         None => Err(cursor.refuse_name("$regex beside $options")),
     }),
 ];
 
 /// Parses the operand of an operator, at the cursor.
 type ParseOperator =
-    fn(&mut Parser, &mut Cursor<'_>, FieldOperators<'_>) -> Result<Node, FilterError>;
+    fn(&mut FilterParser, &mut Cursor<'_>, FieldOperators<'_>) -> Result<FilterNode, FilterError>;
 
 /// Where an operator is: in the map of operators of a path.
 #[derive(Clone, Copy)]
@@ -101,11 +101,15 @@ struct FieldOperators<'a> {
 }
 
 impl FieldOperators<'_> {
-    fn test(self, test: Test) -> Node {
-        Node::Field(self.path.clone(), test)
+    fn test(self, test: Test) -> FilterNode {
+        FilterNode::Field(self.path.clone(), test)
     }
 
-    fn compare(self, cursor: &mut Cursor<'_>, comparison: Comparison) -> Result<Node, FilterError> {
+    fn compare(
+        self,
+        cursor: &mut Cursor<'_>,
+        comparison: Comparison,
+    ) -> Result<FilterNode, FilterError> {
         if comparison != Comparison::Equal {
             refuse_pattern(cursor)?;
         }
@@ -187,7 +191,8 @@ impl Filter {
     }
 
     fn read(cursor: &mut Cursor<'_>) -> Result<Self, FilterError> {
-        let mut parser = Parser { conditions: 0, patterns: 0, depth: 0, deepest: 0, elements: 0 };
+        let mut parser =
+            FilterParser { conditions: 0, patterns: 0, depth: 0, deepest: 0, elements: 0 };
         let node = parser.document(cursor)?;
         Ok(Self::of(node, parser.deepest))
     }
@@ -206,7 +211,7 @@ const CONDITIONS_MAX: usize = 10_000;
 /// The most regular expressions in a filter: each may take 1 MiB.
 const PATTERNS_MAX: usize = 100;
 
-struct Parser {
+struct FilterParser {
     /// The number of conditions so far.
     conditions: usize,
     /// The number of regular expressions among them.
@@ -218,13 +223,13 @@ struct Parser {
     elements: usize,
 }
 
-impl Parser {
+impl FilterParser {
     /// Parses what `inside` parses, one level deeper.
     fn nested<'v>(
         &mut self,
         cursor: &mut Cursor<'v>,
-        inside: impl FnOnce(&mut Self, &mut Cursor<'v>) -> Result<Node, FilterError>,
-    ) -> Result<Node, FilterError> {
+        inside: impl FnOnce(&mut Self, &mut Cursor<'v>) -> Result<FilterNode, FilterError>,
+    ) -> Result<FilterNode, FilterError> {
         if self.depth == FILTER_NESTING_MAX {
             return Err(cursor.refuse(format!("conditions at most {FILTER_NESTING_MAX} deep")));
         }
@@ -244,7 +249,7 @@ impl Parser {
     }
 
     /// Parses a map of paths and conditions.
-    fn document(&mut self, cursor: &mut Cursor<'_>) -> Result<Node, FilterError> {
+    fn document(&mut self, cursor: &mut Cursor<'_>) -> Result<FilterNode, FilterError> {
         let Value::Map(map) = cursor.value() else {
             return Err(cursor.refuse("a map of paths and conditions"));
         };
@@ -257,7 +262,7 @@ impl Parser {
         Ok(all(parts))
     }
 
-    fn member(&mut self, cursor: &mut Cursor<'_>, name: &str) -> Result<Node, FilterError> {
+    fn member(&mut self, cursor: &mut Cursor<'_>, name: &str) -> Result<FilterNode, FilterError> {
         let form = cursor.form();
         if let Some(parse) = row(MEMBERS, name).filter(|_| is_known(form, name)) {
             return parse(self, cursor);
@@ -279,7 +284,7 @@ impl Parser {
         self.condition(cursor, &path)
     }
 
-    fn list(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<Node>, FilterError> {
+    fn list(&mut self, cursor: &mut Cursor<'_>) -> Result<Vec<FilterNode>, FilterError> {
         match cursor.value() {
             Value::Array(items) if !items.is_empty() => (0..items.len())
                 .map(|i| {
@@ -296,14 +301,14 @@ impl Parser {
         &mut self,
         cursor: &mut Cursor<'_>,
         path: &FieldPath,
-    ) -> Result<Node, FilterError> {
+    ) -> Result<FilterNode, FilterError> {
         match cursor.value() {
             Value::Map(map) if literal::has_operators(map, cursor.form()) => {
                 self.operators(cursor, map, path)
             }
             _ => {
                 let operand = operand(cursor)?;
-                Ok(Node::Field(path.clone(), Test::Compare(Comparison::Equal, operand)))
+                Ok(FilterNode::Field(path.clone(), Test::Compare(Comparison::Equal, operand)))
             }
         }
     }
@@ -313,7 +318,7 @@ impl Parser {
         cursor: &mut Cursor<'_>,
         map: &Map,
         path: &FieldPath,
-    ) -> Result<Node, FilterError> {
+    ) -> Result<FilterNode, FilterError> {
         let mut parts = Vec::new();
         for i in 0..map.len() {
             let name = name(cursor, map, i)?;
@@ -328,7 +333,7 @@ impl Parser {
         cursor: &mut Cursor<'_>,
         name: &str,
         field: FieldOperators<'_>,
-    ) -> Result<Node, FilterError> {
+    ) -> Result<FilterNode, FilterError> {
         self.count(cursor)?;
         if let Some(parse) = row(OPERATORS, name) {
             return parse(self, cursor, field);
@@ -348,7 +353,7 @@ impl Parser {
         cursor: &Cursor<'_>,
         field: FieldOperators<'_>,
         test: ValueTest,
-    ) -> Result<Node, FilterError> {
+    ) -> Result<FilterNode, FilterError> {
         self.patterns += usize::from(matches!(test, ValueTest::Regex(_)));
         if self.patterns > PATTERNS_MAX {
             return Err(cursor.refuse(format!("at most {PATTERNS_MAX} patterns in a filter")));
@@ -361,7 +366,7 @@ impl Parser {
         &mut self,
         cursor: &mut Cursor<'_>,
         field: FieldOperators<'_>,
-    ) -> Result<Node, FilterError> {
+    ) -> Result<FilterNode, FilterError> {
         let count = items(cursor)?;
         let (mut operands, mut patterns) = (Vec::new(), Vec::new());
         for i in 0..count {
@@ -392,7 +397,7 @@ impl Parser {
         &mut self,
         cursor: &mut Cursor<'_>,
         field: FieldOperators<'_>,
-    ) -> Result<Node, FilterError> {
+    ) -> Result<FilterNode, FilterError> {
         let count = items(cursor)?;
         let mut parts = Vec::with_capacity(count);
         for i in 0..count {
@@ -408,7 +413,7 @@ impl Parser {
 
     /// Parses the condition on an element: operators for the element itself, or a document of
     /// conditions on its fields.
-    fn element(&mut self, cursor: &mut Cursor<'_>) -> Result<Node, FilterError> {
+    fn element(&mut self, cursor: &mut Cursor<'_>) -> Result<FilterNode, FilterError> {
         match cursor.value() {
             Value::Map(map) => {
                 let first = map.iter().next().and_then(|(key, _)| key.as_str());

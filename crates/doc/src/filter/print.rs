@@ -2,7 +2,7 @@
 
 use super::build::Filter;
 use super::literal::ValueLiteral;
-use super::model::{Comparison, Node, Test};
+use super::model::{Comparison, FilterNode, Test};
 use crate::field_path::FieldPath;
 use crate::show::quoted;
 use crate::value::Value;
@@ -13,19 +13,19 @@ impl fmt::Display for Filter {
     /// Writes the filter as JSON without spaces, which [`Filter::parse`] parses to an equal filter.
     /// A filter with an error in it is written as the filter that nothing matches.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Document(&self.node).fmt(f)
+        NodeAsMap(&self.node).fmt(f)
     }
 }
 
 /// Writes a condition as a map of paths and conditions.
-struct Document<'a>(&'a Node);
+struct NodeAsMap<'a>(&'a FilterNode);
 
 /// One member of such a map.
 enum Member<'a> {
     /// A path, and operators with their operands.
     Field(&'a FieldPath, Vec<Operator<'a>>),
     /// `$or` or `$nor` and its conditions.
-    List(&'static str, Vec<&'a Node>),
+    List(&'static str, Vec<&'a FilterNode>),
 }
 
 /// An operator of a field.
@@ -39,12 +39,12 @@ struct Operator<'a> {
 
 impl<'a> Operator<'a> {
     /// Returns the operator that expresses the condition, if one does.
-    fn of(node: &'a Node) -> Option<(&'a FieldPath, Self)> {
+    fn of(node: &'a FilterNode) -> Option<(&'a FieldPath, Self)> {
         let (is_negated, node) = match node {
-            Node::Not(part) => (true, &**part),
+            FilterNode::Not(part) => (true, &**part),
             other => (false, other),
         };
-        let Node::Field(path, test) = node else { return None };
+        let FilterNode::Field(path, test) = node else { return None };
         let name = match (test, is_negated) {
             (Test::Compare(Comparison::Equal, _), true) => "$ne",
             (Test::In(_), true) => "$nin",
@@ -61,7 +61,7 @@ impl<'a> Operator<'a> {
 }
 
 /// Distributes conditions on as few maps as possible: each name comes once in a map.
-fn documents(parts: &[Node]) -> Vec<Vec<Member<'_>>> {
+fn documents(parts: &[FilterNode]) -> Vec<Vec<Member<'_>>> {
     let mut out =
         Documents { maps: vec![Vec::new()], taken: HashMap::new(), fields: HashMap::new() };
     for part in parts {
@@ -81,14 +81,14 @@ struct Documents<'a> {
 
 impl<'a> Documents<'a> {
     /// Adds a condition to the first map that does not have its name.
-    fn add(&mut self, part: &'a Node) {
+    fn add(&mut self, part: &'a FilterNode) {
         if let Some((path, operator)) = Operator::of(part) {
             return self.add_operator(path, operator);
         }
         let (name, list) = match part {
-            Node::Any(parts) => ("$or", parts.iter().collect()),
-            Node::Not(inner) => match &**inner {
-                Node::Any(parts) => ("$nor", parts.iter().collect()),
+            FilterNode::Any(parts) => ("$or", parts.iter().collect()),
+            FilterNode::Not(inner) => match &**inner {
+                FilterNode::Any(parts) => ("$nor", parts.iter().collect()),
                 other => ("$nor", vec![other]),
             },
             other => ("$or", vec![other]),
@@ -125,7 +125,7 @@ impl<'a> Documents<'a> {
     }
 }
 
-impl fmt::Display for Document<'_> {
+impl fmt::Display for NodeAsMap<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let documents = documents(self.0.conjuncts());
         let [only] = &*documents else {
@@ -153,7 +153,7 @@ fn write_members(f: &mut fmt::Formatter<'_>, members: &[Member<'_>]) -> fmt::Res
             Member::List(name, parts) => {
                 write!(f, "\"{name}\":[")?;
                 for (i, part) in parts.iter().enumerate() {
-                    write!(f, "{}{}", if i > 0 { "," } else { "" }, Document(part))?;
+                    write!(f, "{}{}", if i > 0 { "," } else { "" }, NodeAsMap(part))?;
                 }
                 f.write_char(']')?;
             }
@@ -230,7 +230,7 @@ fn write_argument(f: &mut fmt::Formatter<'_>, test: &Test) -> fmt::Result {
 }
 
 /// Writes a condition on an element: operators, if all of it is about the element itself.
-fn write_element(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
+fn write_element(f: &mut fmt::Formatter<'_>, node: &FilterNode) -> fmt::Result {
     let documents = documents(node.conjuncts());
     if let [members] = &*documents
         && let [Member::Field(path, operators)] = &**members
@@ -243,5 +243,5 @@ fn write_element(f: &mut fmt::Formatter<'_>, node: &Node) -> fmt::Result {
         }
         return f.write_char('}');
     }
-    Document(node).fmt(f)
+    NodeAsMap(node).fmt(f)
 }

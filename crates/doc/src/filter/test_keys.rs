@@ -1,7 +1,7 @@
 //! The index keys that a test of one path allows.
 
 use super::intervals::{Interval, KeySet, after, key, kinds_of};
-use super::model::{Comparison, Node, Operand, Test};
+use super::model::{Comparison, FilterNode, Operand, Test};
 use super::sets::Sets;
 use crate::field_path::Arrays;
 use crate::sort_key::{MISSING, kind};
@@ -35,7 +35,7 @@ pub(super) fn point(test: &Test) -> Option<Interval> {
 }
 
 /// Returns the keys of elements for which the condition holds. Each element has one key.
-fn of_element(node: &Node) -> Sets {
+fn of_element(node: &FilterNode) -> Sets {
     let found = element(node);
     if !node.names_a_field() {
         return found;
@@ -44,16 +44,16 @@ fn of_element(node: &Node) -> Sets {
     Sets { over: found.over.intersection(&maps), under: found.under.intersection(&maps) }
 }
 
-fn element(node: &Node) -> Sets {
+fn element(node: &FilterNode) -> Sets {
     match node {
-        Node::All(parts) => Sets::all(&parts.iter().map(element).collect::<Vec<_>>()),
-        Node::Any(parts) => Sets::any(parts.iter().map(element)),
-        Node::Not(part) => {
+        FilterNode::All(parts) => Sets::all(&parts.iter().map(element).collect::<Vec<_>>()),
+        FilterNode::Any(parts) => Sets::any(parts.iter().map(element)),
+        FilterNode::Not(part) => {
             let part = element(part);
             Sets { over: part.under.complement(), under: part.over.complement() }
         }
-        Node::Field(path, test) if path.is_root() => of_single(test),
-        Node::Field(..) => Sets::unknown(),
+        FilterNode::Field(path, test) if path.is_root() => of_single(test),
+        FilterNode::Field(..) => Sets::unknown(),
     }
 }
 

@@ -93,10 +93,10 @@ impl StoredForm {
 type Named<'a> = (&'a str, View<'a>);
 
 /// The first field of a map, and the second one if there is one.
-type Fields<'a> = (&'a str, View<'a>, Option<Named<'a>>);
+type FirstFields<'a> = (&'a str, View<'a>, Option<Named<'a>>);
 
 /// Returns the fields of a map of one or two; `None` for other values.
-fn two<'a>(view: &View<'a>) -> Result<Option<Fields<'a>>, Malformed> {
+fn two<'a>(view: &View<'a>) -> Result<Option<FirstFields<'a>>, Malformed> {
     if !view.is_map() {
         return Ok(None);
     }

@@ -4,7 +4,7 @@ use super::options::Surrogates;
 use crate::print::special;
 
 /// An error: its offset, and what was expected there.
-pub(super) type Refusal = (usize, &'static str);
+pub(super) type TextError = (usize, &'static str);
 
 const HALF_PAIR: &str = "a whole surrogate pair";
 
@@ -15,7 +15,7 @@ pub(super) fn unescape(
     mut at: usize,
     surrogates: Surrogates,
     out: &mut Vec<u8>,
-) -> Result<usize, Refusal> {
+) -> Result<usize, TextError> {
     loop {
         let end = special(json, at);
         out.extend_from_slice(&json[at..end]);
@@ -34,7 +34,7 @@ fn escape(
     at: usize,
     surrogates: Surrogates,
     out: &mut Vec<u8>,
-) -> Result<usize, Refusal> {
+) -> Result<usize, TextError> {
     let byte = match json.get(at) {
         Some(b'n') => b'\n',
         Some(b't') => b'\t',
@@ -54,7 +54,7 @@ fn unicode(
     at: usize,
     surrogates: Surrogates,
     out: &mut Vec<u8>,
-) -> Result<usize, Refusal> {
+) -> Result<usize, TextError> {
     let unit = hex(json, at)?;
     let mut end = at + 4;
     let mut code = unit;
@@ -74,7 +74,7 @@ fn unicode(
     Ok(end)
 }
 
-fn hex(json: &[u8], at: usize) -> Result<u32, Refusal> {
+fn hex(json: &[u8], at: usize) -> Result<u32, TextError> {
     let mut value = 0;
     for at in at..at + 4 {
         let digit = json.get(at).and_then(|byte| char::from(*byte).to_digit(16));

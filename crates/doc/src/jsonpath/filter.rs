@@ -5,7 +5,10 @@
 
 use super::children;
 use super::compare::{Comparand, equal, less};
-use super::model::{CacheSlot, Filter, Inner, Operand, Operator, Origin, Pattern, Test};
+use super::model::{
+    CacheSlot, Comparable, ComparisonOperator, FilterExpression, FilterQuery, FilterSelector,
+    Origin, PatternArgument,
+};
 use super::regexp::Regexp;
 use super::walk::{Position, QueryWalk, Tests, follow};
 use crate::view::{Body, View};
@@ -33,7 +36,7 @@ pub(super) struct Evaluation<'a> {
 impl<'a> Tests<'a> for Evaluation<'a> {
     fn holds(
         &mut self,
-        filter: &Filter,
+        filter: &FilterSelector,
         candidate: &View<'a>,
         again: bool,
     ) -> Result<bool, Malformed> {
@@ -57,9 +60,9 @@ impl<'a> Evaluation<'a> {
         Self { root: *root, slots: vec![None; slots], results: HashMap::new() }
     }
 
-    fn test(&mut self, test: &Test, candidate: &View<'a>) -> Result<bool, Malformed> {
+    fn test(&mut self, test: &FilterExpression, candidate: &View<'a>) -> Result<bool, Malformed> {
         match test {
-            Test::All(tests) => {
+            FilterExpression::All(tests) => {
                 for test in tests {
                     if !self.test(test, candidate)? {
                         return Ok(false);
@@ -67,7 +70,7 @@ impl<'a> Evaluation<'a> {
                 }
                 Ok(true)
             }
-            Test::Any(tests) => {
+            FilterExpression::Any(tests) => {
                 for test in tests {
                     if self.test(test, candidate)? {
                         return Ok(true);
@@ -75,18 +78,18 @@ impl<'a> Evaluation<'a> {
                 }
                 Ok(false)
             }
-            Test::Not(test) => Ok(!self.test(test, candidate)?),
-            Test::Exists(inner) => self.exists(inner, candidate),
-            Test::Compare(left, operator, right) => {
+            FilterExpression::Not(test) => Ok(!self.test(test, candidate)?),
+            FilterExpression::Exists(inner) => self.exists(inner, candidate),
+            FilterExpression::Compare(left, operator, right) => {
                 let left = self.operand(left, candidate)?;
                 let right = self.operand(right, candidate)?;
                 compared(&left, *operator, &right)
             }
-            Test::Matches(text, pattern) => self.matches(text, pattern, candidate),
+            FilterExpression::Matches(text, pattern) => self.matches(text, pattern, candidate),
         }
     }
 
-    fn exists(&mut self, inner: &Inner, candidate: &View<'a>) -> Result<bool, Malformed> {
+    fn exists(&mut self, inner: &FilterQuery, candidate: &View<'a>) -> Result<bool, Malformed> {
         let (start, slot) = self.start(inner, candidate);
         if let Some(CachedResult::Exists(exists)) = self.known(slot) {
             return Ok(*exists);
@@ -101,7 +104,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Returns where a query starts, and the slot for its result if all candidates share it.
-    fn start(&self, inner: &Inner, candidate: &View<'a>) -> (View<'a>, Option<CacheSlot>) {
+    fn start(&self, inner: &FilterQuery, candidate: &View<'a>) -> (View<'a>, Option<CacheSlot>) {
         match inner.origin {
             Origin::Candidate => (*candidate, None),
             Origin::Root(slot) => (self.root, Some(slot)),
@@ -120,24 +123,24 @@ impl<'a> Evaluation<'a> {
 
     fn operand<'v>(
         &mut self,
-        operand: &'v Operand,
+        operand: &'v Comparable,
         candidate: &View<'a>,
     ) -> Result<Comparand<'v>, Malformed>
     where
         'a: 'v,
     {
         match operand {
-            Operand::Literal(bytes) => View::of(bytes, None).map(Comparand::Value),
-            Operand::Length(of) => {
+            Comparable::Literal(bytes) => View::of(bytes, None).map(Comparand::Value),
+            Comparable::Length(of) => {
                 let of = self.operand(of, candidate)?;
                 length(&of)
             }
-            Operand::Single(inner) | Operand::Count(inner) | Operand::Value(inner) => {
+            Comparable::Single(inner) | Comparable::Count(inner) | Comparable::Value(inner) => {
                 let (start, slot) = self.start(inner, candidate);
                 if let Some(CachedResult::Comparand(comparand)) = self.known(slot) {
                     return Ok(*comparand);
                 }
-                let comparand = if let Operand::Count(_) = operand {
+                let comparand = if let Comparable::Count(_) = operand {
                     let count =
                         QueryWalk::new(&inner.query, &start, Position::Inner).count(self)?;
                     Comparand::Int(i64::try_from(count).unwrap_or(i64::MAX))
@@ -151,7 +154,7 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Returns the value that a query selects, if it is exactly one.
-    fn only(&mut self, inner: &Inner, start: &View<'a>) -> Result<Comparand<'a>, Malformed> {
+    fn only(&mut self, inner: &FilterQuery, start: &View<'a>) -> Result<Comparand<'a>, Malformed> {
         let found = if inner.is_single {
             follow(&inner.query, start)?
         } else {
@@ -164,17 +167,17 @@ impl<'a> Evaluation<'a> {
 
     fn matches(
         &mut self,
-        text: &Operand,
-        pattern: &Pattern,
+        text: &Comparable,
+        pattern: &PatternArgument,
         candidate: &View<'a>,
     ) -> Result<bool, Malformed> {
         let text = self.operand(text, candidate)?;
         let Some(text) = as_str(&text)? else { return Ok(false) };
         let (pattern, extent, slot) = match pattern {
-            Pattern::Literal(regexp) => {
+            PatternArgument::Literal(regexp) => {
                 return Ok(regexp.as_ref().is_some_and(|regexp| regexp.matches(text)));
             }
-            Pattern::Given { pattern, extent, slot } => (pattern, *extent, *slot),
+            PatternArgument::Given { pattern, extent, slot } => (pattern, *extent, *slot),
         };
         let pattern = self.operand(pattern, candidate)?;
         let Some(pattern) = as_str(&pattern)? else { return Ok(false) };
@@ -192,16 +195,16 @@ impl<'a> Evaluation<'a> {
 
 fn compared(
     left: &Comparand<'_>,
-    operator: Operator,
+    operator: ComparisonOperator,
     right: &Comparand<'_>,
 ) -> Result<bool, Malformed> {
     match operator {
-        Operator::Equal => equal(left, right),
-        Operator::NotEqual => equal(left, right).map(|is_equal| !is_equal),
-        Operator::Less => Ok(less(left, right)),
-        Operator::Greater => Ok(less(right, left)),
-        Operator::LessOrEqual => Ok(less(left, right) || equal(left, right)?),
-        Operator::GreaterOrEqual => Ok(less(right, left) || equal(left, right)?),
+        ComparisonOperator::Equal => equal(left, right),
+        ComparisonOperator::NotEqual => equal(left, right).map(|is_equal| !is_equal),
+        ComparisonOperator::Less => Ok(less(left, right)),
+        ComparisonOperator::Greater => Ok(less(right, left)),
+        ComparisonOperator::LessOrEqual => Ok(less(left, right) || equal(left, right)?),
+        ComparisonOperator::GreaterOrEqual => Ok(less(right, left) || equal(left, right)?),
     }
 }
 

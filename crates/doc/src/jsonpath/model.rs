@@ -42,7 +42,7 @@ pub(super) enum Selector {
     Index(i64),
     All,
     Slice(Slice),
-    Filter(Filter),
+    Filter(FilterSelector),
 }
 
 /// Every `step`-th element from `start` up to, but without, `end`.
@@ -58,26 +58,26 @@ pub(super) type CacheSlot = usize;
 
 /// A test of each child.
 #[derive(Clone, Debug)]
-pub(super) struct Filter {
-    pub(super) test: Test,
+pub(super) struct FilterSelector {
+    pub(super) test: FilterExpression,
     pub(super) slot: CacheSlot,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Test {
-    All(Vec<Test>),
-    Any(Vec<Test>),
-    Not(Box<Test>),
+pub(super) enum FilterExpression {
+    All(Vec<FilterExpression>),
+    Any(Vec<FilterExpression>),
+    Not(Box<FilterExpression>),
     /// Whether the query selects anything.
-    Exists(Inner),
-    Compare(Operand, Operator, Operand),
+    Exists(FilterQuery),
+    Compare(Comparable, ComparisonOperator, Comparable),
     /// Whether a text matches a pattern.
-    Matches(Operand, Pattern),
+    Matches(Comparable, PatternArgument),
 }
 
 /// A query inside a filter.
 #[derive(Clone, Debug)]
-pub(super) struct Inner {
+pub(super) struct FilterQuery {
     pub(super) origin: Origin,
     pub(super) query: Query,
     /// Whether the query selects one value at most, by names and indexes alone.
@@ -95,19 +95,19 @@ pub(super) enum Origin {
 
 /// One side of a comparison, or an argument of a function.
 #[derive(Clone, Debug)]
-pub(super) enum Operand {
+pub(super) enum Comparable {
     /// The binary form of a scalar.
     Literal(Box<[u8]>),
     /// The value that a query of names and indexes selects.
-    Single(Inner),
-    Length(Box<Operand>),
-    Count(Inner),
+    Single(FilterQuery),
+    Length(Box<Comparable>),
+    Count(FilterQuery),
     /// The value that a query selects, if it is exactly one.
-    Value(Inner),
+    Value(FilterQuery),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operator {
+pub(super) enum ComparisonOperator {
     Equal,
     NotEqual,
     Less,
@@ -118,9 +118,9 @@ pub(super) enum Operator {
 
 /// The pattern of a call of `match` or `search`.
 #[derive(Clone, Debug)]
-pub(super) enum Pattern {
+pub(super) enum PatternArgument {
     /// A pattern of the query; `None` for text that is no I-Regexp and matches nothing.
     Literal(Option<Regexp>),
     /// A pattern from the document.
-    Given { pattern: Operand, extent: Extent, slot: CacheSlot },
+    Given { pattern: Comparable, extent: Extent, slot: CacheSlot },
 }

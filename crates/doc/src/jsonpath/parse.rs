@@ -1,8 +1,8 @@
 //! Parses a JSONPath into a compiled query, and checks its types.
 
 use super::model::{
-    CacheSlot, Filter, Inner, Operand, Operator, Origin, Pattern, Query, Segment, Selector, Slice,
-    Test,
+    CacheSlot, Comparable, ComparisonOperator, FilterExpression, FilterQuery, FilterSelector,
+    Origin, PatternArgument, Query, Segment, Selector, Slice,
 };
 use super::regexp::{Extent, Refused, Regexp};
 use super::scan::Scanner;
@@ -23,7 +23,7 @@ pub(super) struct Parsed {
 
 /// Parses the text of a whole query.
 pub(super) fn parse(text: &str) -> Result<Parsed, PathError> {
-    let mut parser = Parser { scan: Scanner::new(text), depth: 0, slots: 0 };
+    let mut parser = QueryParser { scan: Scanner::new(text), depth: 0, slots: 0 };
     if text.len() > BYTES_MAX {
         return Err(parser.scan.refuse("at most 65,536 bytes"));
     }
@@ -45,19 +45,19 @@ enum Singular {
 
 /// A part of a filter that is a value, a query or a test, as what surrounds it requires.
 enum Term {
-    Operand(Operand),
-    Query(Inner, Singular),
-    Test(Test),
+    Operand(Comparable),
+    Query(FilterQuery, Singular),
+    Test(FilterExpression),
 }
 
-struct Parser<'t> {
+struct QueryParser<'t> {
     scan: Scanner<'t>,
     /// The number of filters, parentheses and calls around the current position.
     depth: usize,
     slots: CacheSlot,
 }
 
-impl Parser<'_> {
+impl QueryParser<'_> {
     fn slot(&mut self) -> CacheSlot {
         self.slots += 1;
         self.slots - 1
@@ -159,11 +159,11 @@ impl Parser<'_> {
         let slot = self.slot();
         self.scan.blanks();
         let test = self.nested(Self::any)?;
-        Ok(Selector::Filter(Filter { test, slot }))
+        Ok(Selector::Filter(FilterSelector { test, slot }))
     }
 
     /// Parses tests joined by `||`.
-    fn any(&mut self) -> Result<Test, PathError> {
+    fn any(&mut self) -> Result<FilterExpression, PathError> {
         let first = self.all()?;
         let mut tests = vec![first];
         while self.scan.blanks_before(&["||"]) {
@@ -171,11 +171,11 @@ impl Parser<'_> {
             self.scan.blanks();
             tests.push(self.all()?);
         }
-        Ok(one_or(tests, Test::Any))
+        Ok(one_or(tests, FilterExpression::Any))
     }
 
     /// Parses tests joined by `&&`.
-    fn all(&mut self) -> Result<Test, PathError> {
+    fn all(&mut self) -> Result<FilterExpression, PathError> {
         let first = self.basic()?;
         let mut tests = vec![first];
         while self.scan.blanks_before(&["&&"]) {
@@ -183,11 +183,11 @@ impl Parser<'_> {
             self.scan.blanks();
             tests.push(self.basic()?);
         }
-        Ok(one_or(tests, Test::All))
+        Ok(one_or(tests, FilterExpression::All))
     }
 
     /// Parses a test in parentheses, a comparison, a query or a call, or what `!` negates.
-    fn basic(&mut self) -> Result<Test, PathError> {
+    fn basic(&mut self) -> Result<FilterExpression, PathError> {
         if self.scan.eat("!") {
             self.scan.blanks();
             let negated = if self.scan.peek() == Some(b'(') {
@@ -196,7 +196,7 @@ impl Parser<'_> {
                 let term = self.term()?;
                 self.as_test(term)?
             };
-            return Ok(Test::Not(Box::new(negated)));
+            return Ok(FilterExpression::Not(Box::new(negated)));
         }
         if self.scan.peek() == Some(b'(') {
             return self.parentheses();
@@ -211,10 +211,10 @@ impl Parser<'_> {
         self.scan.blanks();
         let start = self.scan.position();
         let right = self.term()?;
-        Ok(Test::Compare(left, operator, self.as_operand(right, start)?))
+        Ok(FilterExpression::Compare(left, operator, self.as_operand(right, start)?))
     }
 
-    fn parentheses(&mut self) -> Result<Test, PathError> {
+    fn parentheses(&mut self) -> Result<FilterExpression, PathError> {
         self.scan.expect("(", "'('")?;
         self.scan.blanks();
         let test = self.nested(Self::any)?;
@@ -223,14 +223,14 @@ impl Parser<'_> {
         Ok(test)
     }
 
-    fn operator(&mut self) -> Result<Operator, PathError> {
+    fn operator(&mut self) -> Result<ComparisonOperator, PathError> {
         for (token, operator) in [
-            ("==", Operator::Equal),
-            ("!=", Operator::NotEqual),
-            ("<=", Operator::LessOrEqual),
-            (">=", Operator::GreaterOrEqual),
-            ("<", Operator::Less),
-            (">", Operator::Greater),
+            ("==", ComparisonOperator::Equal),
+            ("!=", ComparisonOperator::NotEqual),
+            ("<=", ComparisonOperator::LessOrEqual),
+            (">=", ComparisonOperator::GreaterOrEqual),
+            ("<", ComparisonOperator::Less),
+            (">", ComparisonOperator::Greater),
         ] {
             if self.scan.eat(token) {
                 return Ok(operator);
@@ -279,7 +279,7 @@ impl Parser<'_> {
     fn literal(&self, value: &Value) -> Result<Term, PathError> {
         let mut bytes = Vec::new();
         match Encoder::new().encode(value, None, &mut bytes) {
-            Ok(_) => Ok(Term::Operand(Operand::Literal(bytes.into()))),
+            Ok(_) => Ok(Term::Operand(Comparable::Literal(bytes.into()))),
             Err(_too_long) => Err(self.scan.refuse("a shorter literal")),
         }
     }
@@ -287,16 +287,16 @@ impl Parser<'_> {
     fn query(&mut self, origin: Origin) -> Result<Term, PathError> {
         let (query, singular) = self.segments()?;
         let is_single = query.is_single();
-        Ok(Term::Query(Inner { origin, query, is_single }, singular))
+        Ok(Term::Query(FilterQuery { origin, query, is_single }, singular))
     }
 
     /// Parses the arguments of the function `name`, which begins at `start`, and checks them.
     fn call(&mut self, name: &str, start: usize) -> Result<Term, PathError> {
         self.scan.blanks();
         let term = match name {
-            "length" => Term::Operand(Operand::Length(Box::new(self.value_argument()?))),
-            "count" => Term::Operand(Operand::Count(self.nodes_argument()?)),
-            "value" => Term::Operand(Operand::Value(self.nodes_argument()?)),
+            "length" => Term::Operand(Comparable::Length(Box::new(self.value_argument()?))),
+            "count" => Term::Operand(Comparable::Count(self.nodes_argument()?)),
+            "value" => Term::Operand(Comparable::Value(self.nodes_argument()?)),
             "match" => Term::Test(self.matches(Extent::Whole)?),
             "search" => Term::Test(self.matches(Extent::Part)?),
             _ => {
@@ -309,13 +309,13 @@ impl Parser<'_> {
         Ok(term)
     }
 
-    fn value_argument(&mut self) -> Result<Operand, PathError> {
+    fn value_argument(&mut self) -> Result<Comparable, PathError> {
         let start = self.scan.position();
         let term = self.term()?;
         self.as_operand(term, start)
     }
 
-    fn nodes_argument(&mut self) -> Result<Inner, PathError> {
+    fn nodes_argument(&mut self) -> Result<FilterQuery, PathError> {
         let start = self.scan.position();
         match self.term()? {
             Term::Query(inner, _) => Ok(inner),
@@ -324,7 +324,7 @@ impl Parser<'_> {
     }
 
     /// Parses the arguments of `match` and `search`.
-    fn matches(&mut self, extent: Extent) -> Result<Test, PathError> {
+    fn matches(&mut self, extent: Extent) -> Result<FilterExpression, PathError> {
         if !cfg!(feature = "regex") {
             let at = self.scan.position();
             return Err(self.scan.refuse_at(
@@ -340,12 +340,19 @@ impl Parser<'_> {
         if !matches!(self.scan.peek(), Some(b'\'' | b'"')) {
             let pattern = self.value_argument()?;
             let slot = self.slot();
-            return Ok(Test::Matches(text, Pattern::Given { pattern, extent, slot }));
+            return Ok(FilterExpression::Matches(
+                text,
+                PatternArgument::Given { pattern, extent, slot },
+            ));
         }
         let pattern = self.scan.string()?;
         match Regexp::new(&pattern, extent) {
-            Ok(regexp) => Ok(Test::Matches(text, Pattern::Literal(Some(regexp)))),
-            Err(Refused::NotRegexp) => Ok(Test::Matches(text, Pattern::Literal(None))),
+            Ok(regexp) => {
+                Ok(FilterExpression::Matches(text, PatternArgument::Literal(Some(regexp))))
+            }
+            Err(Refused::NotRegexp) => {
+                Ok(FilterExpression::Matches(text, PatternArgument::Literal(None)))
+            }
             Err(Refused::TooLarge) => Err(self.scan.refuse_at(
                 start,
                 "a pattern of at most 4,096 bytes, compiled at most 1 MiB, groups at most 100 deep",
@@ -354,10 +361,10 @@ impl Parser<'_> {
     }
 
     /// Takes a term for a value; `start` is where it begins.
-    fn as_operand(&self, term: Term, start: usize) -> Result<Operand, PathError> {
+    fn as_operand(&self, term: Term, start: usize) -> Result<Comparable, PathError> {
         let expected = match term {
             Term::Operand(operand) => return Ok(operand),
-            Term::Query(inner, Singular::Yes) => return Ok(Operand::Single(inner)),
+            Term::Query(inner, Singular::Yes) => return Ok(Comparable::Single(inner)),
             Term::Query(_, Singular::No) => {
                 "a value, or a query of names and indexes alone, without blanks in brackets"
             }
@@ -367,17 +374,20 @@ impl Parser<'_> {
     }
 
     /// Takes a term for a test.
-    fn as_test(&self, term: Term) -> Result<Test, PathError> {
+    fn as_test(&self, term: Term) -> Result<FilterExpression, PathError> {
         match term {
             Term::Test(test) => Ok(test),
-            Term::Query(inner, _) => Ok(Test::Exists(inner)),
+            Term::Query(inner, _) => Ok(FilterExpression::Exists(inner)),
             Term::Operand(_) => Err(self.scan.refuse("a comparison of the value")),
         }
     }
 }
 
 /// Returns the only test, or all of them joined.
-fn one_or(mut tests: Vec<Test>, join: fn(Vec<Test>) -> Test) -> Test {
+fn one_or(
+    mut tests: Vec<FilterExpression>,
+    join: fn(Vec<FilterExpression>) -> FilterExpression,
+) -> FilterExpression {
     match tests.pop() {
         Some(only) if tests.is_empty() => only,
         last => {

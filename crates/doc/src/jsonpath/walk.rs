@@ -10,7 +10,7 @@
 //! of the query finds nothing is not walked again, and to count nodes none is walked twice.
 
 use super::children::{self, Child, Children};
-use super::model::{Filter, Query, Segment, Selector};
+use super::model::{FilterSelector, Query, Segment, Selector};
 use crate::depth::{DEPTH_MAX, TOO_DEEP};
 use crate::view::{Body, View};
 use flagstone_base::Malformed;
@@ -21,7 +21,7 @@ pub(super) trait Tests<'a> {
     /// Returns whether `filter` selects `candidate`. If `again`, the same may be asked again.
     fn holds(
         &mut self,
-        filter: &Filter,
+        filter: &FilterSelector,
         candidate: &View<'a>,
         again: bool,
     ) -> Result<bool, Malformed>;
@@ -45,7 +45,7 @@ pub(super) struct Parent {
 
 /// A container on the way to the current position.
 #[derive(Debug)]
-struct Frame<'a> {
+struct WalkFrame<'a> {
     body: Body<'a>,
     /// The start of the container in the document.
     at: usize,
@@ -74,7 +74,7 @@ pub(super) struct QueryWalk<'q, 'a> {
     segments: &'q [Segment],
     /// The root of the walk, before the walk begins.
     root: Option<View<'a>>,
-    frames: Vec<Frame<'a>>,
+    frames: Vec<WalkFrame<'a>>,
     found: u64,
     is_counting: bool,
     /// The number of nodes below a container from a segment on, where it is known. While nodes are
@@ -186,7 +186,7 @@ impl<'q, 'a> QueryWalk<'q, 'a> {
         if self.frames.len() == DEPTH_MAX {
             return Err(value.malformed(TOO_DEEP));
         }
-        self.frames.push(Frame {
+        self.frames.push(WalkFrame {
             body: Body::open(value)?,
             at,
             segment,
@@ -213,7 +213,7 @@ impl<'q, 'a> QueryWalk<'q, 'a> {
 }
 
 /// Returns the children that the current selector of a frame chooses; `None` after the last.
-fn opened<'a>(frame: &Frame<'a>, segment: &Segment) -> Result<Option<Children<'a>>, Malformed> {
+fn opened<'a>(frame: &WalkFrame<'a>, segment: &Segment) -> Result<Option<Children<'a>>, Malformed> {
     let body = &frame.body;
     Ok(Some(match segment.selectors.get(frame.selector) {
         Some(Selector::Name(name)) => Children::One(children::named(body, name)?),

@@ -1,6 +1,6 @@
 //! A patch as users build it.
 
-use super::condition::{Comparison, Condition};
+use super::condition::{Condition, Relation};
 use super::form::{self, Header};
 use super::model::{self, Changes, PatchChange};
 use super::touch;
@@ -264,13 +264,13 @@ impl Patch {
     /// Applies the patch only if there is a value at `path` that is equal to `value`.
     #[must_use]
     pub fn if_eq(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with_comparison(path, Comparison::Equal, value)
+        self.with_comparison(path, Relation::Equal, value)
     }
 
     /// Applies the patch only if there is no value at `path`, or one that is not equal to `value`.
     #[must_use]
     pub fn if_ne(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with_comparison(path, Comparison::NotEqual, value)
+        self.with_comparison(path, Relation::NotEqual, value)
     }
 
     /// Applies the patch only if the value at `path` is of the type of `value` and less. All
@@ -286,31 +286,31 @@ impl Patch {
     /// ```
     #[must_use]
     pub fn if_lt(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with_comparison(path, Comparison::Less, value)
+        self.with_comparison(path, Relation::Less, value)
     }
 
     /// As [`Patch::if_lt`], for a value that is less or equal.
     #[must_use]
     pub fn if_lte(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with_comparison(path, Comparison::LessOrEqual, value)
+        self.with_comparison(path, Relation::LessOrEqual, value)
     }
 
     /// As [`Patch::if_lt`], for a value that is greater.
     #[must_use]
     pub fn if_gt(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with_comparison(path, Comparison::Greater, value)
+        self.with_comparison(path, Relation::Greater, value)
     }
 
     /// As [`Patch::if_lt`], for a value that is greater or equal.
     #[must_use]
     pub fn if_gte(self, path: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with_comparison(path, Comparison::GreaterOrEqual, value)
+        self.with_comparison(path, Relation::GreaterOrEqual, value)
     }
 
     fn with_comparison(
         self,
         path: impl Into<String>,
-        comparison: Comparison,
+        comparison: Relation,
         value: impl Into<Value>,
     ) -> Self {
         self.with(path, PatchChange::If(Condition::Compares(comparison, value.into())))

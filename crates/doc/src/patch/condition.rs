@@ -9,12 +9,12 @@ use std::fmt;
 pub(super) enum Condition {
     Exists,
     Missing,
-    Compares(Comparison, Value),
+    Compares(Relation, Value),
 }
 
 /// The way in which the value at a path must compare with the argument of the condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comparison {
+pub(super) enum Relation {
     Equal,
     NotEqual,
     Less,
@@ -28,12 +28,12 @@ impl Condition {
         match self {
             Self::Exists => OpKind::Exists,
             Self::Missing => OpKind::Missing,
-            Self::Compares(Comparison::Equal, _) => OpKind::Equal,
-            Self::Compares(Comparison::NotEqual, _) => OpKind::NotEqual,
-            Self::Compares(Comparison::Less, _) => OpKind::Less,
-            Self::Compares(Comparison::LessOrEqual, _) => OpKind::LessOrEqual,
-            Self::Compares(Comparison::Greater, _) => OpKind::Greater,
-            Self::Compares(Comparison::GreaterOrEqual, _) => OpKind::GreaterOrEqual,
+            Self::Compares(Relation::Equal, _) => OpKind::Equal,
+            Self::Compares(Relation::NotEqual, _) => OpKind::NotEqual,
+            Self::Compares(Relation::Less, _) => OpKind::Less,
+            Self::Compares(Relation::LessOrEqual, _) => OpKind::LessOrEqual,
+            Self::Compares(Relation::Greater, _) => OpKind::Greater,
+            Self::Compares(Relation::GreaterOrEqual, _) => OpKind::GreaterOrEqual,
         }
     }
 
@@ -42,12 +42,12 @@ impl Condition {
         let comparison = match kind {
             OpKind::Exists => return Some(Self::Exists),
             OpKind::Missing => return Some(Self::Missing),
-            OpKind::Equal => Comparison::Equal,
-            OpKind::NotEqual => Comparison::NotEqual,
-            OpKind::Less => Comparison::Less,
-            OpKind::LessOrEqual => Comparison::LessOrEqual,
-            OpKind::Greater => Comparison::Greater,
-            OpKind::GreaterOrEqual => Comparison::GreaterOrEqual,
+            OpKind::Equal => Relation::Equal,
+            OpKind::NotEqual => Relation::NotEqual,
+            OpKind::Less => Relation::Less,
+            OpKind::LessOrEqual => Relation::LessOrEqual,
+            OpKind::Greater => Relation::Greater,
+            OpKind::GreaterOrEqual => Relation::GreaterOrEqual,
             _ => return None,
         };
         Some(Self::Compares(comparison, value))
@@ -73,12 +73,12 @@ impl Condition {
             })
         };
         match comparison {
-            Comparison::Equal => found == Some(wanted),
-            Comparison::NotEqual => found != Some(wanted),
-            Comparison::Less => ordered(|found, wanted| found < wanted),
-            Comparison::LessOrEqual => ordered(|found, wanted| found <= wanted),
-            Comparison::Greater => ordered(|found, wanted| found > wanted),
-            Comparison::GreaterOrEqual => ordered(|found, wanted| found >= wanted),
+            Relation::Equal => found == Some(wanted),
+            Relation::NotEqual => found != Some(wanted),
+            Relation::Less => ordered(|found, wanted| found < wanted),
+            Relation::LessOrEqual => ordered(|found, wanted| found <= wanted),
+            Relation::Greater => ordered(|found, wanted| found > wanted),
+            Relation::GreaterOrEqual => ordered(|found, wanted| found >= wanted),
         }
     }
 
@@ -109,16 +109,16 @@ mod tests {
         let holds = |comparison, found: Option<Value>, wanted: Value| {
             Condition::Compares(comparison, wanted).holds(found.as_ref())
         };
-        assert!(holds(Comparison::Less, Some(doc!(1)), doc!(1.5)));
-        assert!(holds(Comparison::GreaterOrEqual, Some(doc!("b")), doc!("b")));
-        assert!(holds(Comparison::LessOrEqual, Some(doc!([1, 2])), doc!([1, 3])));
-        assert!(holds(Comparison::Greater, Some(doc!(true)), doc!(false)));
-        for comparison in [Comparison::Less, Comparison::Greater, Comparison::Equal] {
+        assert!(holds(Relation::Less, Some(doc!(1)), doc!(1.5)));
+        assert!(holds(Relation::GreaterOrEqual, Some(doc!("b")), doc!("b")));
+        assert!(holds(Relation::LessOrEqual, Some(doc!([1, 2])), doc!([1, 3])));
+        assert!(holds(Relation::Greater, Some(doc!(true)), doc!(false)));
+        for comparison in [Relation::Less, Relation::Greater, Relation::Equal] {
             assert!(!holds(comparison, Some(doc!("1")), doc!(1)));
             assert!(!holds(comparison, None, doc!(1)));
         }
-        assert!(holds(Comparison::NotEqual, None, doc!(1)));
-        assert!(holds(Comparison::Equal, Some(doc!(1.0)), doc!(1)));
-        assert!(!holds(Comparison::Equal, None, Value::Null));
+        assert!(holds(Relation::NotEqual, None, doc!(1)));
+        assert!(holds(Relation::Equal, Some(doc!(1.0)), doc!(1)));
+        assert!(!holds(Relation::Equal, None, Value::Null));
     }
 }

@@ -4,7 +4,7 @@
 //! A document in normal form (the bytes that encoding its value gives) stays in normal form. A
 //! change that needs another form of container is not spliced.
 
-use super::follow::{Container, ContainerOnPath};
+use super::follow::{ContainerLayout, ContainerOnPath};
 use super::form::PathSegment;
 use crate::encode::forget_large;
 use crate::layout::{FORM_BITS, USES_NAMES, form, tag, width};
@@ -35,7 +35,7 @@ pub(super) struct NotSpliced;
 
 /// A container that receives one more value.
 pub(super) struct Open<'a> {
-    pub(super) container: &'a Container,
+    pub(super) container: &'a ContainerLayout,
     /// The name of the new value, if the container is a map.
     pub(super) name: Option<PathSegment<'a>>,
     pub(super) names: Option<&'a Names>,
@@ -234,7 +234,7 @@ impl Edits {
 
     fn add_key(
         &mut self,
-        container: &Container,
+        container: &ContainerLayout,
         step: PathSegment<'_>,
         names: Option<&Names>,
     ) -> Result<(), NotSpliced> {
@@ -387,7 +387,7 @@ fn gets_one_tag(document: &[u8], level: &ContainerOnPath, tag: Option<u8>) -> bo
 }
 
 /// Returns whether ids of one byte would suffice for a map without value `index`.
-fn gets_short_ids(document: &[u8], container: &Container, index: usize) -> bool {
+fn gets_short_ids(document: &[u8], container: &ContainerLayout, index: usize) -> bool {
     let ids = document[container.areas.keys.clone()].as_chunks::<2>().0;
     container.form == form::IDS_2
         && !ids.iter().enumerate().any(|(at, id)| at != index && id[1] != 0)

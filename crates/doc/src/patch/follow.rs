@@ -3,23 +3,23 @@
 use super::form::PathSegment;
 use crate::layout::form;
 use crate::names::Names;
-use crate::view::{Areas, Body, ValueBounds, View};
+use crate::view::{AreaPositions, Body, ValueBounds, View};
 use flagstone_base::Malformed;
 
 /// A container on the path, and the value in it to which the next step leads.
 #[derive(Clone, Debug)]
 pub(super) struct ContainerOnPath {
-    pub(super) container: Container,
+    pub(super) container: ContainerLayout,
     pub(super) index: usize,
     pub(super) slot: ValueBounds,
 }
 
 /// The form of a container and the positions of its areas.
 #[derive(Clone, Debug)]
-pub(super) struct Container {
+pub(super) struct ContainerLayout {
     pub(super) form: u8,
     pub(super) count: usize,
-    pub(super) areas: Areas,
+    pub(super) areas: AreaPositions,
 }
 
 /// The place where a path ends.
@@ -28,14 +28,14 @@ pub(super) enum End<'a> {
     /// A value.
     Value(View<'a>),
     /// A container that has no value for this step but can get one.
-    Missing { container: Container, is_last: bool },
+    Missing { container: ContainerLayout, is_last: bool },
     /// A container that is empty or has keys of any value; its bytes are not spliced.
     Other,
     /// A place where the step is impossible.
     Blocked,
 }
 
-impl Container {
+impl ContainerLayout {
     pub(super) fn of(body: &Body<'_>) -> Self {
         Self { form: body.form, count: body.count, areas: body.areas() }
     }
@@ -58,7 +58,8 @@ impl Container {
 /// Follows `steps` from the root of `document`; `levels` receives the containers on the path.
 /// `index_of` reads the index of an array from a step.
 pub(super) fn follow<'a, 's>(
-    (document, names): (&'a [u8], Option<&'a Names>),
+    document: &'a [u8],
+    names: Option<&'a Names>,
     mut steps: impl ExactSizeIterator<Item = PathSegment<'s>>,
     index_of: impl Fn(&str) -> Option<usize>,
     levels: &mut Vec<ContainerOnPath>,
@@ -81,7 +82,7 @@ pub(super) fn follow<'a, 's>(
             _ => find(&body, step)?,
         };
         let Some(index) = found else {
-            let container = Container::of(&body);
+            let container = ContainerLayout::of(&body);
             return Ok(End::Missing { container, is_last: steps.len() == 0 });
         };
         here = enter(&body, index, levels)?;
@@ -97,7 +98,7 @@ pub(super) fn enter<'a>(
 ) -> Result<View<'a>, Malformed> {
     let place = body.exact_place(index);
     let slot = body.slot(place)?;
-    levels.push(ContainerOnPath { container: Container::of(body), index, slot });
+    levels.push(ContainerOnPath { container: ContainerLayout::of(body), index, slot });
     body.value(place)
 }
 

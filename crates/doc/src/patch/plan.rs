@@ -1,7 +1,7 @@
 //! Decides how a part of a patch changes the bytes of a document, or whether a condition holds.
 
 use super::condition::Condition;
-use super::follow::{Container, ContainerOnPath, End, enter, follow};
+use super::follow::{ContainerLayout, ContainerOnPath, End, enter, follow};
 use super::form::{EMPTY, EncodedOp};
 use super::kind::OpKind;
 use super::list;
@@ -23,7 +23,7 @@ pub(super) enum Plan {
     PutArgument,
     /// Add the argument or the computed value as the last one of the container at the path's end.
     Add {
-        container: Container,
+        container: ContainerLayout,
         computed: bool,
     },
     /// Insert the argument before the element that the last level leads to.
@@ -57,7 +57,7 @@ impl OpPlanner<'_> {
         names: Option<&Names>,
     ) -> Result<Plan, Malformed> {
         let index_of = |step: &str| step.parse().ok();
-        let end = follow((bytes, names), part.steps.clone(), index_of, self.levels)?;
+        let end = follow(bytes, names, part.steps.clone(), index_of, self.levels)?;
         if part.kind.is_condition() {
             return test(part, &end, names);
         }
@@ -143,7 +143,7 @@ impl OpPlanner<'_> {
             _ => None,
         };
         let Some(index) = found else {
-            return Ok(Plan::Add { container: Container::of(&body), computed: false });
+            return Ok(Plan::Add { container: ContainerLayout::of(&body), computed: false });
         };
         enter(&body, index, self.levels)?;
         Ok(if adds { Plan::Insert } else { Plan::Remove })

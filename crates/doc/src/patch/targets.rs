@@ -2,7 +2,7 @@
 
 use super::apply::{Patcher, depth_of};
 use super::edits::{ContainerValue, NotSpliced, Open};
-use super::follow::{Container, End, enter, follow};
+use super::follow::{ContainerLayout, End, enter, follow};
 use super::form::PathSegment;
 use super::json::merge::{MergePatch, has_more_fields, without_nulls};
 use super::json::patch::{Action, JsonPatch, Operation};
@@ -217,7 +217,7 @@ impl Patcher {
             target.bytes = document.to_vec();
             return target.check_size();
         };
-        match self.splice_at((above, last), change, target)? {
+        match self.splice_at(above, last, change, target)? {
             Ok(()) => {
                 if self.edits.perform(&mut target.bytes, &mut self.next) {
                     return target.check_size();
@@ -245,13 +245,14 @@ impl Patcher {
     /// Prepares the edits of the bytes for a change of `last` in the container at `above`.
     fn splice_at(
         &mut self,
-        (above, last): (&[&str], &str),
+        above: &[&str],
+        last: &str,
         change: TargetChange<'_>,
         target: &PatchTarget<'_>,
     ) -> Result<Result<(), NotSpliced>, Refusal> {
         let (bytes, names) = (target.bytes.as_slice(), target.names);
         let steps = above.iter().map(|name| PathSegment { id: None, name });
-        let parent = match follow((bytes, names), steps, index, &mut self.levels)? {
+        let parent = match follow(bytes, names, steps, index, &mut self.levels)? {
             End::Value(parent) => parent,
             End::Other => return Ok(Err(NotSpliced)),
             End::Missing { .. } | End::Blocked => return Err(NO_PARENT.into()),
@@ -292,7 +293,7 @@ impl Patcher {
             Some(_) if adds && parent.is_array() => edits.insert(bytes, levels, &piece),
             Some(_) => edits.put(bytes, levels, &piece),
             None if adds => {
-                let container = Container::of(&body);
+                let container = ContainerLayout::of(&body);
                 let has_ids = container.id_width() > 0;
                 let id = names.filter(|_| has_ids && *defines).and_then(|names| names.intern(last));
                 let name = parent.is_map().then_some(PathSegment { id, name: last });

@@ -103,7 +103,7 @@ fn add(fields: &mut Vec<Field>, steps: &[Step], at: usize) -> Option<()> {
     }
 }
 
-fn is_missing((key, direction): (&[u8], Direction)) -> bool {
+fn is_missing(key: &[u8], direction: Direction) -> bool {
     let mask = if direction == Direction::Descending { 0xFF } else { 0 };
     key.first() == Some(&(MISSING ^ mask))
 }
@@ -141,7 +141,10 @@ impl<'k, F: Fn(usize) -> (&'k [u8], Direction)> Compose<'_, F> {
 
     fn has_value(&self, part: &FieldPart) -> bool {
         match part {
-            FieldPart::Value(at) => !is_missing((self.key_of)(*at)),
+            FieldPart::Value(at) => {
+                let (key, direction) = (self.key_of)(*at);
+                !is_missing(key, direction)
+            }
             FieldPart::Map(inner) => inner.iter().any(|field| self.has_value(&field.part)),
         }
     }

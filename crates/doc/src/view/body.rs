@@ -34,7 +34,7 @@ pub(crate) struct Body<'a> {
 /// The positions of a container's areas in its document. The areas follow one another; the fixed
 /// area is between the tags and the heap.
 #[derive(Clone, Debug)]
-pub(crate) struct Areas {
+pub(crate) struct AreaPositions {
     pub(crate) count: Range<usize>,
     pub(crate) keys: Range<usize>,
     pub(crate) tags: Range<usize>,
@@ -184,13 +184,18 @@ impl<'a> Body<'a> {
     }
 
     /// Returns the positions of the areas in the document.
-    pub(crate) fn areas(&self) -> Areas {
+    pub(crate) fn areas(&self) -> AreaPositions {
         let tags_len = if let Tags::Each(tags) = self.tags { tags.len() } else { 1 };
         let tags = self.at - tags_len..self.at;
         let keys = tags.start - self.keys.len()..tags.start;
         let count = if self.form == form::PAIRS { self.count / 2 } else { self.count };
         let count = keys.start - varint_len(count as u64)..keys.start;
-        Areas { count, keys, tags, heap: self.at + self.heap_at..self.at + self.values.len() }
+        AreaPositions {
+            count,
+            keys,
+            tags,
+            heap: self.at + self.heap_at..self.at + self.values.len(),
+        }
     }
 
     /// Returns the positions of the bytes of the value at an exact place.

@@ -9,7 +9,7 @@ mod container;
 
 mod check;
 
-pub(crate) use body::{Areas, Body, ValueBounds, ValueOffset};
+pub(crate) use body::{AreaPositions, Body, ValueBounds, ValueOffset};
 pub use check::validate;
 pub use container::{FieldKey, Fields, Items, OpenView};
 pub use view::{StoredNumber, View};

@@ -3,7 +3,7 @@
 //! Two trees become one only when all they have is in tables: their writers are held for the edit,
 //! since the new tree is flushed as far as both of them.
 
-use super::relayout::{Change, Stopped, change, is_kept};
+use super::relayout::{Change, StoppedTrees, change, is_kept};
 use super::seal::{Take, seal};
 use super::upkeep::Upkeep;
 use crate::catalog::KeyspaceRecord;
@@ -87,7 +87,7 @@ fn merge(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>) -> Result<bool> {
 /// Returns false if something keeps them as they are.
 fn merge_at(upkeep: &Arc<Upkeep>, core: &Arc<KeyspaceCore>, at: usize) -> Result<bool> {
     let old = &core.trees()[at..at + 2];
-    let Some(_stopped) = Stopped::take(upkeep, old) else { return Ok(false) };
+    let Some(_stopped) = StoppedTrees::take(upkeep, old) else { return Ok(false) };
     let mut guard = upkeep.core.edits.manifest.lock();
     let Some(manifest) = guard.as_mut() else { return Ok(false) };
     let Some(record) = manifest.state().catalog.by_id(core.id) else { return Ok(false) };

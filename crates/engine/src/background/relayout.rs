@@ -113,13 +113,13 @@ fn put_in_place(
 }
 
 /// Trees that are neither flushed nor compacted until this is dropped.
-pub(super) struct Stopped {
+pub(super) struct StoppedTrees {
     upkeep: Arc<Upkeep>,
     trees: Vec<Arc<Tree>>,
     _claims: TreeClaims,
 }
 
-impl Stopped {
+impl StoppedTrees {
     /// Stops `trees`, unless one of them is being flushed or compacted.
     pub(super) fn take(upkeep: &Arc<Upkeep>, trees: &[Arc<Tree>]) -> Option<Self> {
         let mut claims = TreeClaims::new(upkeep);
@@ -141,7 +141,7 @@ impl Stopped {
     }
 }
 
-impl Drop for Stopped {
+impl Drop for StoppedTrees {
     fn drop(&mut self) {
         self.trees.iter().for_each(|tree| tree.let_flush());
         self.upkeep.core.work.notify_all();

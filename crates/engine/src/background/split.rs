@@ -1,7 +1,7 @@
 //! Splits a tree that has grown in two, and one whose writers contend in up to four.
 
 use super::cuts::Cuts;
-use super::relayout::{Change, Stopped, change, is_kept};
+use super::relayout::{Change, StoppedTrees, change, is_kept};
 use super::split_size::limit_of;
 use super::upkeep::Upkeep;
 use crate::event::Event;
@@ -62,7 +62,7 @@ fn split(upkeep: &Arc<Upkeep>, tree: &Arc<Tree>, load: Option<&WriteLoad>) -> Re
         upkeep.splits.note_awaited(tree.id(), false);
         return Ok(Split::Later);
     }
-    let stopped = Stopped::take(upkeep, from_ref(tree));
+    let stopped = StoppedTrees::take(upkeep, from_ref(tree));
     upkeep.splits.note_awaited(tree.id(), stopped.is_none());
     let Some(_stopped) = stopped else { return Ok(Split::Later) };
     let is_by_load = load.is_some();

@@ -5,7 +5,7 @@ use super::folder::{Folder, open_to_write};
 use super::generation::Generation;
 use crate::background::{cut, sweep};
 use crate::copy_pace::copy_pace;
-use crate::copying::{Pace, check_held_outside, check_outside, copy_table, state_of_copy};
+use crate::copying::{CopyPace, check_held_outside, check_outside, copy_table, state_of_copy};
 use crate::manifest::{Manifest, ManifestState};
 use crate::parts::Parts;
 use crate::queue::Cut;
@@ -161,7 +161,7 @@ fn copy_whole(
     from: &Path,
     to: &Path,
     meta: &flagstone_sst::TableMeta,
-    pace: Pace<'_>,
+    pace: CopyPace<'_>,
 ) -> Result<()> {
     let mut temporary = to.as_os_str().to_owned();
     temporary.push(names::TEMPORARY);

@@ -75,7 +75,7 @@ impl Generation {
 
     fn decode(bytes: &[u8], number: u64, file: &str) -> Result<Self> {
         let (header, manifest) = bytes.split_at(HEADER_BYTES.min(bytes.len()));
-        let header = Header::decode(header).map_err(|wrong| wrong.in_file(file, 0))?;
+        let header = GenerationHeader::decode(header).map_err(|wrong| wrong.in_file(file, 0))?;
         let database = header.label.database;
         FORMAT.check(&header.label, file)?;
         FORMAT.check_owner(&header.label, file, database, number)?;
@@ -88,20 +88,20 @@ impl Generation {
         }
         let inside = format!("{file}, after byte {HEADER_BYTES}");
         let state = decode_state(manifest, &inside, database, number)?;
-        let Header { seqno, made_at, .. } = header;
+        let GenerationHeader { seqno, made_at, .. } = header;
         Ok(Self { number, database, seqno, made_at, state })
     }
 }
 
 /// The header of a generation.
-struct Header {
+struct GenerationHeader {
     label: Label,
     seqno: SeqNo,
     made_at: Duration,
     manifest_bytes: u64,
 }
 
-impl Header {
+impl GenerationHeader {
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let (label, mut decoder) = FORMAT.header(bytes, HEADER_BYTES)?;
         let at = decoder.position();

@@ -46,7 +46,7 @@ pub(super) fn restore(
         }));
     };
     let generation = Generation::read(disk, dir, number)?;
-    create_database(disk, (to, dir), WHAT, |held| fill(held, dir, &generation))
+    create_database(disk, to, dir, WHAT, |held| fill(held, dir, &generation))
 }
 
 /// Fills the held directory from the backups in `dir`, which its disk holds, too.

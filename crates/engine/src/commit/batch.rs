@@ -400,7 +400,8 @@ impl Batch {
     pub fn push_dated(
         &mut self,
         keyspace: &Arc<KeyspaceCore>,
-        (effect, given): (Effect, Option<Moment>),
+        effect: Effect,
+        given: Option<Moment>,
         key: &[u8],
         value: &[u8],
     ) -> Result<()> {

@@ -54,7 +54,7 @@ impl LargeWrite {
         let logged = LoggedOp { kind, expiry, keyspace: core.id, key, value: &value };
         let (key_at, value_at) = put_head(&mut head, &logged);
         let (key_range, value_range) = (key_at..key_at + key.len(), 0..value.len());
-        flip::arrived_apart(Site::Batch, (&mut head, key_range), (&mut value, value_range));
+        flip::arrived_apart(Site::Batch, &mut head, key_range, &mut value, value_range);
         let range = |at: usize, len: usize| at as u32..(at + len) as u32;
         let op = BatchOp {
             kind,

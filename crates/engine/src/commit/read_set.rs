@@ -134,7 +134,7 @@ impl ReadSet {
     }
 
     /// Notes that the transaction itself has raised the number of a premise.
-    pub(crate) fn raise_premise(&mut self, id: KeyspaceId, (from, to): (u64, u64)) {
+    pub(crate) fn raise_premise(&mut self, id: KeyspaceId, from: u64, to: u64) {
         let premise = self.keyspaces.get_mut(&id).and_then(|reads| reads.premise.as_mut());
         if let Some(premise) = premise.filter(|premise| premise.then == from) {
             premise.then = to;

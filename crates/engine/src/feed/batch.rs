@@ -106,7 +106,7 @@ impl FeedBatch {
     }
 
     /// The index of a keyspace of the catalog that is wanted at `seqno` and belongs to none other.
-    fn core(&mut self, (id, seqno): (KeyspaceId, SeqNo), reading: &Reading<'_>) -> Option<usize> {
+    fn core(&mut self, id: KeyspaceId, seqno: SeqNo, reading: &Reading<'_>) -> Option<usize> {
         if let Some(at) = self.cores.iter().rposition(|core| core.id == id) {
             return Some(at);
         }
@@ -176,7 +176,7 @@ impl Reading<'_> {
                 name.map(|name| FeedItem::Dropped { name: name.to_owned() })
             }
             Some(LogNote::Rename { keyspace, from, to }) => {
-                self.read_rename(record.first_seqno, keyspace, (from, to))
+                self.read_rename(record.first_seqno, keyspace, from, to)
             }
             // Definitions: the catalog has them.
             None => None,
@@ -189,7 +189,8 @@ impl Reading<'_> {
         &self,
         seqno: SeqNo,
         keyspace: KeyspaceId,
-        (from, to): (&str, &str),
+        from: &str,
+        to: &str,
     ) -> Option<FeedItem> {
         match self.keyspaces.get(keyspace) {
             None => self.wants(from).then(|| FeedItem::Dropped { name: from.to_owned() }),
@@ -214,7 +215,7 @@ impl Reading<'_> {
         let visit_op = |seqno, op: LoggedOp<'_>| {
             let core = match last {
                 Some((id, core)) if id == op.keyspace => core,
-                _ => batch.core((op.keyspace, seqno), self),
+                _ => batch.core(op.keyspace, seqno, self),
             };
             last = Some((op.keyspace, core));
             if let Some(core) = core {

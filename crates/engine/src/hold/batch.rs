@@ -144,9 +144,9 @@ impl<'a> HeldBatch<'a> {
     /// Notes that this commit itself has raised the number of a premise of its transaction: see
     /// [`Transaction::note_premise`](crate::Transaction::note_premise). What it has read before
     /// is as right as it was.
-    pub fn raise_premise(&mut self, keyspace: &KeyspaceCore, (from, to): (u64, u64)) {
+    pub fn raise_premise(&mut self, keyspace: &KeyspaceCore, from: u64, to: u64) {
         if let Some(reads) = &mut self.batch.reads {
-            reads.raise_premise(keyspace.id, (from, to));
+            reads.raise_premise(keyspace.id, from, to);
         }
     }
 

@@ -28,7 +28,7 @@ const LOG_BYTES_MAX: u64 = FILE_BYTES_MAX - PAYLOAD_BYTES_MAX as u64 - HEADER_BY
 
 /// Whether the end of the file is known.
 #[derive(Debug)]
-enum Condition {
+enum FileCondition {
     Good,
     /// An append failed: part of it, or all of it, may be in the file.
     InDoubt,
@@ -41,7 +41,7 @@ pub(crate) struct Manifest {
     location: Location,
     state: ManifestState,
     file: ManifestFile,
-    condition: Condition,
+    condition: FileCondition,
     /// The length of the file at which a new one is started.
     roll_at: u64,
     roll_bytes_min: u64,
@@ -120,7 +120,7 @@ impl Manifest {
                     location,
                     state,
                     file,
-                    condition: Condition::Good,
+                    condition: FileCondition::Good,
                     roll_at,
                     roll_bytes_min,
                 })
@@ -141,20 +141,22 @@ impl Manifest {
     ///   stay.
     /// - Poisoned: a sync failed, now or before; a crash may keep the edit or lose it.
     pub(crate) fn append(&mut self, edit: &Edit) -> Result<()> {
-        if let Condition::Poisoned(why) = &self.condition {
+        if let FileCondition::Poisoned(why) = &self.condition {
             return Err(Error::new(ErrorKind::Poisoned, why.clone()));
         }
         let checked = self.state.check(edit)?;
         let mut first = None;
         let is_long = self.file.end > LOG_BYTES_MAX;
-        if matches!(self.condition, Condition::Good) && !is_long && !self.is_removed() {
+        if matches!(self.condition, FileCondition::Good) && !is_long && !self.is_removed() {
             match self.append_frame(edit) {
                 Ok(()) => {
                     self.state.install(checked);
                     self.roll_when_long();
                     return Ok(());
                 }
-                Err(error) if matches!(self.condition, Condition::InDoubt) => first = Some(error),
+                Err(error) if matches!(self.condition, FileCondition::InDoubt) => {
+                    first = Some(error)
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -180,7 +182,7 @@ impl Manifest {
         let mut frame = Vec::new();
         put_frame(&mut frame, *ident, *end, FrameKind::Edit, edit)?;
         if let Err(error) = file.append(&frame) {
-            self.condition = Condition::InDoubt;
+            self.condition = FileCondition::InDoubt;
             return Err(error);
         }
         if let Err(error) = file.sync() {
@@ -193,7 +195,7 @@ impl Manifest {
     #[cold]
     fn poison(&mut self, error: &Error) -> Error {
         let why = format!("the manifest cannot be written any more: {error}");
-        self.condition = Condition::Poisoned(why.clone());
+        self.condition = FileCondition::Poisoned(why.clone());
         Error::new(ErrorKind::Poisoned, why)
     }
 
@@ -205,7 +207,7 @@ impl Manifest {
                 self.roll_at = file.roll_at(self.roll_bytes_min);
                 self.file = file;
                 self.state = next;
-                self.condition = Condition::Good;
+                self.condition = FileCondition::Good;
                 remove_if_possible(&self.location, old);
                 Ok(())
             }
@@ -217,7 +219,7 @@ impl Manifest {
     /// Begins a new file now if an edit of `bytes` would make this one too long, so that the append
     /// of the edit does not. If the disk refuses that, the append tries later.
     pub(crate) fn roll_before(&mut self, bytes: u64) {
-        if matches!(self.condition, Condition::Good) && self.file.end + bytes >= self.roll_at {
+        if matches!(self.condition, FileCondition::Good) && self.file.end + bytes >= self.roll_at {
             self.roll_at = self.file.end;
             self.roll_when_long();
         }
@@ -270,11 +272,11 @@ impl Manifest {
     /// Returns whether a crash could bring back an edit whose append failed. While it could, no
     /// table that such an edit added may be removed. True also when poisoned.
     pub(crate) const fn is_in_doubt(&self) -> bool {
-        !matches!(self.condition, Condition::Good)
+        !matches!(self.condition, FileCondition::Good)
     }
 
     /// Returns whether nothing can be appended until the database is opened again.
     pub(crate) const fn is_poisoned(&self) -> bool {
-        matches!(self.condition, Condition::Poisoned(_))
+        matches!(self.condition, FileCondition::Poisoned(_))
     }
 }

@@ -167,9 +167,9 @@ impl ManifestState {
         self.last_seqno = self.last_seqno.max(flushed).max(tables.watermark);
     }
 
-    /// Returns the definitions of one table, by id.
-    pub(crate) fn definitions_of(&self, table: (KeyspaceId, DefinitionKind)) -> &[Vec<u8>] {
-        self.definitions.get(&table).map_or(&[], Vec::as_slice)
+    /// Returns the definitions of one kind of a keyspace, by id.
+    pub(crate) fn definitions_of(&self, keyspace: KeyspaceId, kind: DefinitionKind) -> &[Vec<u8>] {
+        self.definitions.get(&(keyspace, kind)).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the single edit that turns an empty state into this one.
@@ -338,7 +338,8 @@ mod tests {
         let mut state = state();
         state.apply(&named(0, &["x", "y"])).unwrap();
         state.apply(&named(1, &["y", "z"])).unwrap();
-        assert_eq!(state.definitions_of(NAMES), [b"x", b"y", b"z"]);
+        let (keyspace, kind) = NAMES;
+        assert_eq!(state.definitions_of(keyspace, kind), [b"x", b"y", b"z"]);
         let text = "keyspace 1 names: 2 is \"w\", but it was \"z\"";
         refused(&state, &named(2, &["w"]), text);
         let text = "keyspace 1 names: 4 follows 3 definitions: expected no gap";

@@ -64,7 +64,7 @@ pub(super) fn build_keyspaces(
             Ok(Tree::new(id, Arc::clone(context), options, version))
         })?;
         for table in &core.definitions {
-            let items = state.definitions_of((core.id, table.kind));
+            let items = state.definitions_of(core.id, table.kind);
             table.restore(0, items)?;
             table.note_in_manifest(items.len() as u32);
         }

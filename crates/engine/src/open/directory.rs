@@ -25,9 +25,17 @@ pub(super) struct Directory {
     pub(super) guard: Arc<DirGuard>,
 }
 
+/// What a database is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpenMode {
+    ReadWrite,
+    ReadOnly,
+}
+
 /// Creates the directory if the options ask for that, holds and locks it. The configuration is then
 /// that of the held directory. A reader that may not write the directory opens it without a lock.
-pub(super) fn hold_directory(config: Config, read_only: bool) -> Result<(Config, Directory)> {
+pub(super) fn hold_directory(config: Config, mode: OpenMode) -> Result<(Config, Directory)> {
+    let read_only = mode == OpenMode::ReadOnly;
     let (disk, dir) = (&*config.environment.disk, &config.dir);
     if !disk.exists(dir)? {
         if read_only || !config.options.create_if_missing {

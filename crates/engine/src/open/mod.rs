@@ -12,5 +12,6 @@ mod replay;
 
 pub(crate) use build_keyspace::{build_keyspace, open_content};
 pub(crate) use close::close;
+pub(crate) use directory::OpenMode;
 pub(crate) use recover::open;
 pub(crate) use replay::{check, check_record, each_op_and_old};

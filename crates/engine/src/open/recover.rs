@@ -2,7 +2,8 @@
 
 use super::build_keyspace::build_keyspaces;
 use super::directory::{
-    Directory, check_tables_exist, free_kept, hold_directory, no_database, remove_leftovers,
+    Directory, OpenMode, check_tables_exist, free_kept, hold_directory, no_database,
+    remove_leftovers,
 };
 use super::replay::{self, CheckedLog};
 use crate::background::{note_deletes, note_divided, note_size, schedule_after_open, watch};
@@ -37,9 +38,10 @@ use std::time::Duration;
 const REPLAYED_BEYOND_SHARE: u64 = 64 << 20;
 
 /// Opens the database that `config` describes.
-pub(crate) fn open(config: Config, read_only: bool) -> Result<Parts> {
+pub(crate) fn open(config: Config, mode: OpenMode) -> Result<Parts> {
+    let read_only = mode == OpenMode::ReadOnly;
     let started = config.environment.clock.monotonic();
-    let (config, directory) = hold_directory(config, read_only)?;
+    let (config, directory) = hold_directory(config, mode)?;
     let loaded = Manifest::load(&*config.environment.disk, &config.dir)?;
     if loaded.is_none() && (read_only || !config.options.create_if_missing) {
         return Err(no_database(&config.dir));

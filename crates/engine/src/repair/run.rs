@@ -100,7 +100,7 @@ impl Repair {
         check_empty(&*original.disk, &absolute, WHAT)?;
         let lock = lock_to_read(&*original.disk, &original.dir.join(names::LOCK))?;
         let found = FoundDatabase::read(&*original.disk, &original.dir)?;
-        let made = create_database(&*original.disk, (&absolute, &original.dir), WHAT, |held| {
+        let made = create_database(&*original.disk, &absolute, &original.dir, WHAT, |held| {
             let mut repair = original.start(found, held);
             let state = finished(repaired_state(&mut repair)?, &repair);
             for number in std::mem::take(&mut repair.kept) {

@@ -207,11 +207,7 @@ impl Transaction {
     /// Notes that what the transaction reads rests on something that is true of `keyspace` as long
     /// as `number` is `then`, and on the keyspace being there. `then` was loaded before that was
     /// looked at. If it changes before the commit of a serializable transaction, it is a Conflict.
-    pub fn note_premise(
-        &self,
-        keyspace: &Arc<KeyspaceCore>,
-        (number, then): (&Arc<AtomicU64>, u64),
-    ) {
+    pub fn note_premise(&self, keyspace: &Arc<KeyspaceCore>, number: &Arc<AtomicU64>, then: u64) {
         if let Some(reads) = &self.reads {
             reads.lock().add_premise(keyspace, number, then);
         }

@@ -22,7 +22,7 @@ pub struct TransactionScan<'t> {
     own: Option<Range<'t, Vec<u8>, Own>>,
     /// The next of the own writes.
     next_own: Option<(&'t Vec<u8>, &'t Own)>,
-    current: Current<'t>,
+    current: CurrentEntry<'t>,
     reads: Option<(&'t Mutex<ReadSet>, RangeRead)>,
 }
 
@@ -40,7 +40,7 @@ enum ScanPosition {
 }
 
 /// The current entry.
-enum Current<'t> {
+enum CurrentEntry<'t> {
     None,
     /// That of the snapshot.
     Base,
@@ -66,7 +66,7 @@ impl<'t> TransactionScan<'t> {
             place: ScanPosition::Unstarted,
             own,
             next_own: None,
-            current: Current::None,
+            current: CurrentEntry::None,
             reads,
         }
     }
@@ -92,11 +92,11 @@ impl<'t> TransactionScan<'t> {
             };
             self.load().inspect_err(|_error| {
                 (self.place, self.own, self.next_own) = (place, None, None);
-                self.current = Current::None;
+                self.current = CurrentEntry::None;
             })?;
             let base = match (self.place == ScanPosition::Ahead, self.next_own) {
                 (false, None) => {
-                    self.current = Current::None;
+                    self.current = CurrentEntry::None;
                     return Ok(false);
                 }
                 (true, None) => Ordering::Less,
@@ -115,7 +115,7 @@ impl<'t> TransactionScan<'t> {
     fn step(&mut self, base: Ordering) -> bool {
         let Some((key, own)) = self.next_own.take_if(|_| base != Ordering::Less) else {
             self.place = ScanPosition::Passed;
-            self.current = Current::Base;
+            self.current = CurrentEntry::Base;
             return true;
         };
         let below = (base == Ordering::Equal).then(|| self.base.value_bytes());
@@ -123,8 +123,8 @@ impl<'t> TransactionScan<'t> {
         if base == Ordering::Equal {
             self.place = ScanPosition::Passed;
         }
-        self.current = value.map_or(Current::None, |value| Current::Own(key, value));
-        matches!(self.current, Current::Own(..))
+        self.current = value.map_or(CurrentEntry::None, |value| CurrentEntry::Own(key, value));
+        matches!(self.current, CurrentEntry::Own(..))
     }
 
     /// Moves the snapshot's scan and the own writes to their next entries, if they were taken.
@@ -144,18 +144,18 @@ impl<'t> TransactionScan<'t> {
     /// The key of the current entry.
     pub fn key(&self) -> &[u8] {
         match &self.current {
-            Current::None => &[],
-            Current::Base => self.base.key(),
-            Current::Own(key, _) => key,
+            CurrentEntry::None => &[],
+            CurrentEntry::Base => self.base.key(),
+            CurrentEntry::Own(key, _) => key,
         }
     }
 
     /// The value of the current entry, in place.
     pub fn value_bytes(&self) -> &[u8] {
         match &self.current {
-            Current::None => &[],
-            Current::Base => self.base.value_bytes(),
-            Current::Own(_, value) => value,
+            CurrentEntry::None => &[],
+            CurrentEntry::Base => self.base.value_bytes(),
+            CurrentEntry::Own(_, value) => value,
         }
     }
 
@@ -163,9 +163,9 @@ impl<'t> TransactionScan<'t> {
     /// you keep for long.
     pub fn value(&self) -> Slice {
         match &self.current {
-            Current::None => Slice::default(),
-            Current::Base => self.base.value(),
-            Current::Own(_, value) => value.clone(),
+            CurrentEntry::None => Slice::default(),
+            CurrentEntry::Base => self.base.value(),
+            CurrentEntry::Own(_, value) => value.clone(),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::crash::CrashDecisions;
 use super::file::Inode;
 use super::held::MemHeld;
-use super::names::{Names, Shared};
+use super::names::{Names, SharedInode};
 use super::state::{DiskState, EXCLUSIVE, id_of, os_error};
 use crate::disk::{Access, Disk, DiskLock, HeldDir, LockMode, PAGE, ReadFile, SyncFile, WriteFile};
 use crate::guard::DirGuard;
@@ -100,7 +100,7 @@ impl MemDisk {
 
     /// Counts an operation that changes nothing, and finds its file. What is missing in a directory
     /// that is gone is no news.
-    fn file_to_read(&self, op: Op, path: &Path) -> Result<(Shared, u64)> {
+    fn file_to_read(&self, op: Op, path: &Path) -> Result<(SharedInode, u64)> {
         let mut state = self.state.lock();
         state.counts.add(op);
         let found = self.find(&state, op, path).and_then(|now| state.file(op, &now, path));
@@ -167,11 +167,16 @@ impl MemDisk {
         Ok(Arc::new(MemReadFile { file: self.handle(path, file), len }))
     }
 
-    fn writer(&self, path: &Path, file: Shared, whole_pages: Option<u64>) -> Box<dyn WriteFile> {
+    fn writer(
+        &self,
+        path: &Path,
+        file: SharedInode,
+        whole_pages: Option<u64>,
+    ) -> Box<dyn WriteFile> {
         Box::new(MemWriteFile { file: self.handle(path, file), position: 0, whole_pages })
     }
 
-    fn handle(&self, path: &Path, file: Shared) -> MemFile {
+    fn handle(&self, path: &Path, file: SharedInode) -> MemFile {
         let (state, guard) = (Arc::clone(&self.state), self.guard(path).map(Arc::clone));
         MemFile { file, path: path.to_owned(), state, guard }
     }
@@ -179,7 +184,7 @@ impl MemDisk {
 
 #[derive(Clone)]
 struct MemFile {
-    file: Shared,
+    file: SharedInode,
     path: PathBuf,
     state: Arc<Mutex<DiskState>>,
     guard: Option<Arc<DirGuard>>,
@@ -199,7 +204,7 @@ struct MemReadFile {
 }
 
 struct MemLock {
-    file: Shared,
+    file: SharedInode,
     held: Option<MemHeld>,
     state: Arc<Mutex<DiskState>>,
 }
@@ -353,7 +358,7 @@ impl Disk for MemDisk {
         state.counts.add(Op::Create);
         let now = self.find(&state, Op::Create, path)?;
         state.check_new(Op::Create, &now)?;
-        let file = Shared::default();
+        let file = SharedInode::default();
         state.names.make(&now, Arc::clone(&file));
         Ok(self.writer(path, file, None))
     }
@@ -456,7 +461,7 @@ impl Disk for MemDisk {
         let now = self.find(&state, Op::Lock, path)?;
         if mode == LockMode::Exclusive && state.names.get(&now).is_none() {
             state.check_new(Op::Lock, &now)?;
-            state.names.make(&now, Shared::default());
+            state.names.make(&now, SharedInode::default());
         }
         let file = state.file(Op::Lock, &now, path)?;
         let holders = state.locked.entry(id_of(&file)).or_default();

@@ -1,6 +1,6 @@
 //! A held directory of the disk in memory.
 
-use super::names::{DirId, Names, Shared};
+use super::names::{DirId, Names, SharedInode};
 use super::state::DiskState;
 use crate::guard::DirGuard;
 use parking_lot::Mutex;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The name and the identity of a locked file.
-type Locked = Arc<Mutex<Option<(PathBuf, Shared)>>>;
+type Locked = Arc<Mutex<Option<(PathBuf, SharedInode)>>>;
 
 /// A held directory.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ impl MemHeld {
     }
 
     /// Notes the file that is locked now, or that none is any more.
-    pub(super) fn set_locked(&self, locked: Option<(&Path, &Shared)>) {
+    pub(super) fn set_locked(&self, locked: Option<(&Path, &SharedInode)>) {
         *self.locked.lock() = locked.map(|(path, file)| (path.to_owned(), Arc::clone(file)));
     }
 }

@@ -8,13 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) type Shared = Arc<Mutex<Inode>>;
+pub(super) type SharedInode = Arc<Mutex<Inode>>;
 
 #[derive(Clone)]
 enum Change {
-    Make { path: PathBuf, file: Shared },
-    Move { from: PathBuf, to: PathBuf, file: Shared },
-    Remove { path: PathBuf, file: Shared },
+    Make { path: PathBuf, file: SharedInode },
+    Move { from: PathBuf, to: PathBuf, file: SharedInode },
+    Remove { path: PathBuf, file: SharedInode },
 }
 
 fn dir_of(path: &Path) -> &Path {
@@ -31,12 +31,13 @@ impl Change {
 
     /// Performs the change on `names`, if possible: an existing name is not created again, and a
     /// name is moved or removed only if it still has the same file.
-    fn apply(self, names: &mut BTreeMap<PathBuf, Shared>) {
-        let remove = |names: &mut BTreeMap<PathBuf, Shared>, path: &Path, file: &Shared| {
-            if names.get(path).is_some_and(|found| Arc::ptr_eq(found, file)) {
-                names.remove(path);
-            }
-        };
+    fn apply(self, names: &mut BTreeMap<PathBuf, SharedInode>) {
+        let remove =
+            |names: &mut BTreeMap<PathBuf, SharedInode>, path: &Path, file: &SharedInode| {
+                if names.get(path).is_some_and(|found| Arc::ptr_eq(found, file)) {
+                    names.remove(path);
+                }
+            };
         match self {
             Self::Make { path, file } => {
                 names.entry(path).or_insert(file);
@@ -55,8 +56,8 @@ pub(super) type DirId = u64;
 
 /// All names of a disk. Directories are durable as soon as they are created.
 pub(super) struct Names {
-    now: BTreeMap<PathBuf, Shared>,
-    durable: BTreeMap<PathBuf, Shared>,
+    now: BTreeMap<PathBuf, SharedInode>,
+    durable: BTreeMap<PathBuf, SharedInode>,
     pending: Vec<Change>,
     dirs: BTreeMap<PathBuf, DirId>,
     dirs_made: DirId,
@@ -86,7 +87,7 @@ fn renamed(path: &Path, from: &Path, to: &Path) -> PathBuf {
 }
 
 impl Names {
-    pub(super) fn get(&self, path: &Path) -> Option<&Shared> {
+    pub(super) fn get(&self, path: &Path) -> Option<&SharedInode> {
         self.now.get(path)
     }
 
@@ -108,7 +109,7 @@ impl Names {
     /// Moves a directory with all that is in it, durably.
     pub(super) fn rename_dir(&mut self, from: &Path, to: &Path) {
         let moved = |path: PathBuf| renamed(&path, from, to);
-        let all = |names: &mut BTreeMap<PathBuf, Shared>| {
+        let all = |names: &mut BTreeMap<PathBuf, SharedInode>| {
             *names = std::mem::take(names).into_iter().map(|(p, file)| (moved(p), file)).collect();
         };
         all(&mut self.now);
@@ -144,15 +145,15 @@ impl Names {
         self.pending.push(change);
     }
 
-    pub(super) fn make(&mut self, path: &Path, file: Shared) {
+    pub(super) fn make(&mut self, path: &Path, file: SharedInode) {
         self.change(Change::Make { path: path.to_owned(), file });
     }
 
-    pub(super) fn rename(&mut self, from: &Path, to: &Path, file: Shared) {
+    pub(super) fn rename(&mut self, from: &Path, to: &Path, file: SharedInode) {
         self.change(Change::Move { from: from.to_owned(), to: to.to_owned(), file });
     }
 
-    pub(super) fn remove(&mut self, path: &Path, file: Shared) {
+    pub(super) fn remove(&mut self, path: &Path, file: SharedInode) {
         self.change(Change::Remove { path: path.to_owned(), file });
     }
 
@@ -206,7 +207,7 @@ impl Names {
             }
         }
         let mut copies = Copies::new(|file| file.crash(decisions));
-        let durable: BTreeMap<PathBuf, Shared> =
+        let durable: BTreeMap<PathBuf, SharedInode> =
             left.into_iter().map(|(path, file)| (path, copies.of(&file))).collect();
         let (dirs, dirs_made) = (self.dirs.clone(), self.dirs_made);
         Self { now: durable.clone(), durable, pending: Vec::new(), dirs, dirs_made }
@@ -215,7 +216,7 @@ impl Names {
     /// Returns an independent copy; unsynced changes stay unsynced.
     pub(super) fn copy(&self) -> Self {
         let mut copies = Copies::new(Inode::clone);
-        let mut map = |names: &BTreeMap<PathBuf, Shared>| -> BTreeMap<PathBuf, Shared> {
+        let mut map = |names: &BTreeMap<PathBuf, SharedInode>| -> BTreeMap<PathBuf, SharedInode> {
             names.iter().map(|(path, file)| (path.clone(), copies.of(file))).collect()
         };
         let (now, durable) = (map(&self.now), map(&self.durable));
@@ -232,7 +233,7 @@ impl Names {
 /// Copies each file once, however many names it has.
 struct Copies<F> {
     copy: F,
-    made: HashMap<usize, Shared>,
+    made: HashMap<usize, SharedInode>,
 }
 
 impl<F: Fn(&Inode) -> Inode> Copies<F> {
@@ -240,7 +241,7 @@ impl<F: Fn(&Inode) -> Inode> Copies<F> {
         Self { copy, made: HashMap::new() }
     }
 
-    fn of(&mut self, file: &Shared) -> Shared {
+    fn of(&mut self, file: &SharedInode) -> SharedInode {
         let identity = Arc::as_ptr(file) as usize;
         let made = self.made.entry(identity);
         Arc::clone(made.or_insert_with(|| Arc::new(Mutex::new((self.copy)(&file.lock())))))

@@ -1,6 +1,6 @@
 //! The state of a disk in memory, which its handles share.
 
-use super::names::{Names, Shared};
+use super::names::{Names, SharedInode};
 use crate::op::{Op, OpCounts};
 use flagstone_base::{Error, Result};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) struct DiskState {
 }
 
 /// The identity of a file while somebody has it.
-pub(super) fn id_of(file: &Shared) -> usize {
+pub(super) fn id_of(file: &SharedInode) -> usize {
     Arc::as_ptr(file).addr()
 }
 
@@ -32,7 +32,7 @@ pub(super) fn os_error(op: Op, path: &Path, kind: io::ErrorKind) -> Error {
 }
 
 impl DiskState {
-    pub(super) fn file(&self, op: Op, now: &Path, path: &Path) -> Result<Shared> {
+    pub(super) fn file(&self, op: Op, now: &Path, path: &Path) -> Result<SharedInode> {
         let found = self.names.get(now).map(Arc::clone);
         found.ok_or_else(|| os_error(op, path, io::ErrorKind::NotFound))
     }

@@ -15,7 +15,7 @@ const TRIES: usize = 10;
 
 /// A held lock.
 struct OsLock {
-    locked: Option<Locked>,
+    locked: Option<LockedFile>,
     origin: Origin,
     /// The file holds what flagstone does not write.
     is_foreign: bool,
@@ -26,7 +26,7 @@ struct OsLock {
 
 /// A locked file. In the child of a fork it is closed already, and its number may be that of
 /// another one.
-struct Locked {
+struct LockedFile {
     closed_in_child: ClosedInChild,
     file: File,
 }
@@ -87,7 +87,7 @@ fn try_lock(place: &Place<'_>, mode: LockMode) -> Result<Option<OsLock>> {
     };
     let open = || place.open_with("open", flags).map(File::from);
     let (closed_in_child, file) = ClosedInChild::open(open)?;
-    let locked = Locked { closed_in_child, file };
+    let locked = LockedFile { closed_in_child, file };
     let stat = fstat(&locked.file).map_err(|errno| place.error("examine", errno))?;
     let is_file = locked.file.metadata().map_err(failed("examine", place.path))?.is_file();
     if !is_file {

@@ -108,7 +108,7 @@ impl Changes {
     /// TooOld if it is not kept any more; Corruption, Io, Closed. After an error the same is read
     /// again.
     pub fn poll(&mut self) -> Result<Option<Delivery>> {
-        Ok(self.0.poll()?.map(Delivery::of))
+        Ok(self.0.poll()?.map(|(token, found)| Delivery::of(token, found)))
     }
 
     /// As [`Changes::poll`], but waits at most for `timeout`, and has the log synced: a commit is
@@ -119,12 +119,12 @@ impl Changes {
     /// As [`Changes::poll`]; InvalidInput inside a listener; Poisoned when everything durable was
     /// delivered, and nothing more will be.
     pub fn wait(&mut self, timeout: Duration) -> Result<Option<Delivery>> {
-        Ok(self.0.wait(timeout)?.map(Delivery::of))
+        Ok(self.0.wait(timeout)?.map(|(token, found)| Delivery::of(token, found)))
     }
 }
 
 impl Delivery {
-    fn of((token, found): (ChangeToken, FeedItem)) -> Self {
+    fn of(token: ChangeToken, found: FeedItem) -> Self {
         let happened = match found {
             FeedItem::Batch(batch) => Happened::Commit(ChangeBatch(batch)),
             FeedItem::Gap => Happened::Gap,

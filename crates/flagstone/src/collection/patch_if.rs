@@ -104,7 +104,7 @@ impl AnyPatch for &Patch {
             if old.is_none() && !self.is_upsert() {
                 return Ok(None);
             }
-            patched(stored, &fold, (self, &operand), old).map(Some)
+            patched(stored, &fold, self, &operand, old).map(Some)
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::args::NewValue;
 use crate::remote::{Area, RemoteRows};
 use crate::scan::Source;
 use crate::space::{Space, sealed};
-use crate::write::{Change, Destination};
+use crate::write::{Destination, KeyChange};
 use flagstone_base::{Moment, Result, Slice};
 use flagstone_doc::DocumentMut;
 use flagstone_engine::Batch;
@@ -86,17 +86,17 @@ impl Space for Collection {
         let expiry = value.expiry();
         let bytes = value.value_bytes(self)?.into_owned();
         drop(value);
-        write::put(&self.0, key, (bytes, expiry), admission)
+        write::put(&self.0, key, bytes, expiry, admission)
     }
 
-    fn write(&self, to: Destination<'_>, key: &[u8], change: Change<'_>) -> Result<()> {
+    fn write(&self, to: Destination<'_>, key: &[u8], change: KeyChange<'_>) -> Result<()> {
         match to {
             Destination::Database => write::one(&self.0, key, change),
             Destination::Transaction(own) => write::in_transaction(&self.0, own, key, change),
         }
     }
 
-    fn write_in_batch(&self, batch: &mut Batch, key: &[u8], change: Change<'_>) -> Result<()> {
+    fn write_in_batch(&self, batch: &mut Batch, key: &[u8], change: KeyChange<'_>) -> Result<()> {
         write::in_batch(&self.0, batch, key, change)
     }
 

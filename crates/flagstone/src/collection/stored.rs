@@ -17,12 +17,12 @@ pub struct Stored(Arc<Parts>);
 struct Parts {
     /// The database of the collection, or the one whose directory takes what its queries spill.
     engine: Engine,
-    place: Place,
+    place: CollectionPlace,
     documents: Arc<Documents>,
 }
 
 /// What holds a collection.
-enum Place {
+enum CollectionPlace {
     Keyspace(Keyspace),
     Remote(Arc<dyn Remote>),
 }
@@ -38,7 +38,7 @@ impl Stored {
     pub(super) fn new(engine: &Engine, keyspace: Keyspace) -> Result<Self> {
         match Arc::clone(keyspace.attachment()).downcast() {
             Ok(documents) => {
-                let (engine, place) = (engine.clone(), Place::Keyspace(keyspace));
+                let (engine, place) = (engine.clone(), CollectionPlace::Keyspace(keyspace));
                 Ok(Self(Arc::new(Parts { engine, place, documents })))
             }
             Err(_other) => {
@@ -50,22 +50,22 @@ impl Stored {
     /// Returns what handles of a remote collection hold. `engine` is an empty database, in whose
     /// directory queries spill.
     pub(crate) fn remote_of(remote: Arc<dyn Remote>, engine: &Engine) -> Self {
-        let (engine, place) = (engine.clone(), Place::Remote(remote));
+        let (engine, place) = (engine.clone(), CollectionPlace::Remote(remote));
         Self(Arc::new(Parts { engine, place, documents: Arc::new(Documents::of_remote()) }))
     }
 
     pub(crate) fn name(&self) -> String {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.name(),
-            Place::Remote(remote) => remote.name(),
+            CollectionPlace::Keyspace(keyspace) => keyspace.name(),
+            CollectionPlace::Remote(remote) => remote.name(),
         }
     }
 
     /// Returns a number that no other collection of the database has, nor one of its indexes.
     pub(crate) fn id(&self) -> u32 {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.id().0,
-            Place::Remote(remote) => remote.id(),
+            CollectionPlace::Keyspace(keyspace) => keyspace.id().0,
+            CollectionPlace::Remote(remote) => remote.id(),
         }
     }
 
@@ -76,8 +76,8 @@ impl Stored {
     #[inline]
     pub(crate) fn keyspace(&self) -> Result<&Keyspace> {
         match &self.0.place {
-            Place::Keyspace(keyspace) => Ok(keyspace),
-            Place::Remote(_) => Err(unsupported(
+            CollectionPlace::Keyspace(keyspace) => Ok(keyspace),
+            CollectionPlace::Remote(_) => Err(unsupported(
                 "a batch, snapshot, transaction, feed of changes, or read of memory alone",
                 "calls of the collection for one document, find or update_many",
             )),
@@ -88,8 +88,8 @@ impl Stored {
     #[inline]
     pub(crate) fn remote(&self) -> Option<&Arc<dyn Remote>> {
         match &self.0.place {
-            Place::Keyspace(_) => None,
-            Place::Remote(remote) => Some(remote),
+            CollectionPlace::Keyspace(_) => None,
+            CollectionPlace::Remote(remote) => Some(remote),
         }
     }
 
@@ -97,32 +97,32 @@ impl Stored {
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.get(key),
-            Place::Remote(remote) => Ok(remote.get(key)?.map(|row| row.document)),
+            CollectionPlace::Keyspace(keyspace) => keyspace.get(key),
+            CollectionPlace::Remote(remote) => Ok(remote.get(key)?.map(|row| row.document)),
         }
     }
 
     /// About how many documents there are.
     pub(crate) fn approximate_count(&self) -> u64 {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.approximate_count(),
-            Place::Remote(remote) => remote.about(Area::Documents),
+            CollectionPlace::Keyspace(keyspace) => keyspace.approximate_count(),
+            CollectionPlace::Remote(remote) => remote.about(Area::Documents),
         }
     }
 
     /// Counts the documents.
     pub(crate) fn count(&self) -> Result<u64> {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.count(),
-            Place::Remote(remote) => remote.count(Area::Documents, &KeyRange::ALL),
+            CollectionPlace::Keyspace(keyspace) => keyspace.count(),
+            CollectionPlace::Remote(remote) => remote.count(Area::Documents, &KeyRange::ALL),
         }
     }
 
     /// Returns a number that differs once indexes were created or dropped.
     pub(crate) fn index_epoch(&self) -> u64 {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.owned_set().epoch,
-            Place::Remote(remote) => remote.catalog().version,
+            CollectionPlace::Keyspace(keyspace) => keyspace.owned_set().epoch,
+            CollectionPlace::Remote(remote) => remote.catalog().version,
         }
     }
 
@@ -134,8 +134,8 @@ impl Stored {
     /// The most bytes that one commit takes.
     pub(crate) fn batch_bytes_max(&self) -> u64 {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.batch_bytes_max(),
-            Place::Remote(_) => REMOTE_BATCH_BYTES_MAX,
+            CollectionPlace::Keyspace(keyspace) => keyspace.batch_bytes_max(),
+            CollectionPlace::Remote(_) => REMOTE_BATCH_BYTES_MAX,
         }
     }
 
@@ -158,8 +158,8 @@ impl Stored {
     #[inline]
     pub(crate) fn is_indexed(&self) -> bool {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.has_owned(),
-            Place::Remote(remote) => !remote.catalog().indexes().is_empty(),
+            CollectionPlace::Keyspace(keyspace) => keyspace.has_owned(),
+            CollectionPlace::Remote(remote) => !remote.catalog().indexes().is_empty(),
         }
     }
 
@@ -167,8 +167,8 @@ impl Stored {
     #[inline]
     pub(crate) fn names(&self) -> Option<&Names> {
         match &self.0.place {
-            Place::Keyspace(_) => Some(&self.0.documents.names),
-            Place::Remote(_) => None,
+            CollectionPlace::Keyspace(_) => Some(&self.0.documents.names),
+            CollectionPlace::Remote(_) => None,
         }
     }
 
@@ -176,15 +176,15 @@ impl Stored {
     #[inline]
     pub(crate) fn shared_names(&self) -> Option<Arc<Names>> {
         match &self.0.place {
-            Place::Keyspace(_) => Some(Arc::clone(&self.0.documents.names)),
-            Place::Remote(_) => None,
+            CollectionPlace::Keyspace(_) => Some(Arc::clone(&self.0.documents.names)),
+            CollectionPlace::Remote(_) => None,
         }
     }
 
     pub(crate) fn document_bytes_max(&self) -> usize {
         match &self.0.place {
-            Place::Keyspace(keyspace) => keyspace.options().document_bytes_max,
-            Place::Remote(remote) => remote.document_bytes_max(),
+            CollectionPlace::Keyspace(keyspace) => keyspace.options().document_bytes_max,
+            CollectionPlace::Remote(remote) => remote.document_bytes_max(),
         }
     }
 
@@ -204,8 +204,8 @@ impl Stored {
             return Ok(bytes);
         }
         let by = match &self.0.place {
-            Place::Keyspace(_) => "option document_bytes_max",
-            Place::Remote(_) => "a row of a cluster",
+            CollectionPlace::Keyspace(_) => "option document_bytes_max",
+            CollectionPlace::Remote(_) => "a row of a cluster",
         };
         Err(Error::invalid(format!("a document of {len} bytes: expected at most {limit} ({by})")))
     }

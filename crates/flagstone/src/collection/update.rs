@@ -5,7 +5,7 @@ use super::core::{PATCH_FOLD, PatchFold};
 use super::stored::Stored;
 use super::write::{self, Rewrite};
 use super::{decode, encode};
-use crate::write::{Change, Destination};
+use crate::write::{Destination, KeyChange};
 use flagstone_base::{Error, ErrorKind, Result, Slice};
 use flagstone_doc::{DocumentMut, NotApplied, Patch, Patcher};
 use flagstone_engine::Batch;
@@ -55,7 +55,7 @@ pub(crate) fn patch(stored: &Stored, to: Destination<'_>, key: &[u8], patch: &Pa
     check_version(stored, patch)?;
     let operand = encode::patch(stored, patch)?;
     if stored.documents().patches.is_some() {
-        let change = Change::Merge(&operand);
+        let change = KeyChange::Merge(&operand);
         return match to {
             Destination::Database => write::one(stored, key, change),
             Destination::Transaction(transaction) => {
@@ -92,14 +92,15 @@ pub(crate) fn patch_in_batch(
         )));
     }
     check_version(stored, patch)?;
-    write::in_batch(stored, batch, key, Change::Merge(&encode::patch(stored, patch)?))
+    write::in_batch(stored, batch, key, KeyChange::Merge(&encode::patch(stored, patch)?))
 }
 
 /// Returns what becomes of the document `old` by a patch, which is given with its stored form.
 pub(super) fn patched(
     stored: &Stored,
     fold: &PatchFold,
-    (patch, operand): (&Patch, &[u8]),
+    patch: &Patch,
+    operand: &[u8],
     old: Option<&[u8]>,
 ) -> Result<Rewrite> {
     let mut document = old.map(<[u8]>::to_vec);

@@ -23,9 +23,9 @@ pub(super) use super::rewrite::Rewrite;
 use super::stored::Stored;
 use crate::loads;
 use crate::remote::{Remote, Write, unsupported};
-use crate::write::{Change, Destination, Own};
+use crate::write::{Destination, KeyChange, Own};
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
-use flagstone_engine::{Admitted, Batch, Effect};
+use flagstone_engine::{Admitted, Batch};
 use std::sync::Arc;
 
 /// Documents of at least this many bytes are not copied by the commit.
@@ -55,7 +55,8 @@ fn was_indexed(stored: &Stored, error: &Error) -> bool {
 pub(crate) fn put(
     stored: &Stored,
     key: &[u8],
-    (mut bytes, expiry): (Vec<u8>, Option<Moment>),
+    mut bytes: Vec<u8>,
+    expiry: Option<Moment>,
     admission: Option<Admitted<'_>>,
 ) -> Result<()> {
     if let Some(remote) = stored.remote() {
@@ -63,37 +64,38 @@ pub(crate) fn put(
     }
     if stored.is_indexed() {
         drop(admission);
-        return index::one(stored, key, (Effect::put(expiry), &bytes));
+        return index::one(stored, key, KeyChange::Put(&bytes, expiry));
     }
     if admission.is_some() || bytes.len() >= COPIED_MAX {
-        let entry = (&mut bytes, expiry);
-        return match stored.keyspace()?.put_encoded(key, entry, admission) {
+        return match stored.keyspace()?.put_encoded(key, &mut bytes, expiry, admission) {
             Err(error) if was_indexed(stored, &error) => {
-                index::one(stored, key, (Effect::put(expiry), &bytes))
+                index::one(stored, key, KeyChange::Put(&bytes, expiry))
             }
             written => written,
         };
     }
-    one(stored, key, Change::Put(&bytes, expiry))
+    one(stored, key, KeyChange::Put(&bytes, expiry))
 }
 
 /// Changes the document of the encoded `key`, by itself.
-pub(crate) fn one(stored: &Stored, key: &[u8], change: Change<'_>) -> Result<()> {
+pub(crate) fn one(stored: &Stored, key: &[u8], change: KeyChange<'_>) -> Result<()> {
     if let Some(remote) = stored.remote() {
         return match change {
-            Change::Put(bytes, expiry) => remote.put(key, bytes, expiry),
-            Change::Delete => {
+            KeyChange::Put(bytes, expiry) => remote.put(key, bytes, expiry),
+            KeyChange::Delete => {
                 remote.rewrite(key, &mut |_old| Ok(Write::Delete)).map(|_was_there| ())
             }
-            Change::Merge(_) => Err(unsupported("a patch without a read", "Collection::patch_if")),
+            KeyChange::Merge(_) => {
+                Err(unsupported("a patch without a read", "Collection::patch_if"))
+            }
         };
     }
-    let entry = change.entry();
     if stored.is_indexed() {
-        return index::one(stored, key, entry);
+        return index::one(stored, key, change);
     }
-    match stored.keyspace()?.write_one(entry.0, key, entry.1) {
-        Err(error) if was_indexed(stored, &error) => index::one(stored, key, entry),
+    let (effect, value) = change.entry();
+    match stored.keyspace()?.write_one(effect, key, value) {
+        Err(error) if was_indexed(stored, &error) => index::one(stored, key, change),
         written => written,
     }
 }
@@ -103,9 +105,9 @@ pub(crate) fn in_batch(
     stored: &Stored,
     batch: &mut Batch,
     key: &[u8],
-    change: Change<'_>,
+    change: KeyChange<'_>,
 ) -> Result<()> {
-    index::push_dated(stored, batch, key, change.entry())
+    index::push_dated(stored, batch, key, change)
 }
 
 /// Changes the document of the encoded `key` in a transaction.
@@ -113,7 +115,7 @@ pub(crate) fn in_transaction(
     stored: &Stored,
     mut own: Own<'_>,
     key: &[u8],
-    change: Change<'_>,
+    change: KeyChange<'_>,
 ) -> Result<()> {
     // Before it is looked up: an index that is created in between is a Conflict.
     own.transaction.note_set(stored.keyspace()?);
@@ -122,11 +124,11 @@ pub(crate) fn in_transaction(
         return own.transaction.write(stored.keyspace()?, effect, key, value);
     }
     match change {
-        Change::Put(bytes, expiry) => {
+        KeyChange::Put(bytes, expiry) => {
             Indexed::of(&mut own).write(stored, key, Some((bytes, expiry)))
         }
-        Change::Delete => Indexed::of(&mut own).write(stored, key, None),
-        Change::Merge(operand) => Indexed::of(&mut own).patch(stored, key, operand),
+        KeyChange::Delete => Indexed::of(&mut own).write(stored, key, None),
+        KeyChange::Merge(operand) => Indexed::of(&mut own).patch(stored, key, operand),
     }
 }
 
@@ -163,7 +165,7 @@ pub(crate) fn range_in_transaction(
     if !keys.is_empty() {
         end_loads_in(stored, own.reborrowed())?;
     }
-    keys.iter().try_for_each(|key| in_transaction(stored, own.reborrowed(), key, Change::Delete))
+    keys.iter().try_for_each(|key| in_transaction(stored, own.reborrowed(), key, KeyChange::Delete))
 }
 
 /// Ends the marks of loads that were stopped, whose documents are removed. Called before a removal,

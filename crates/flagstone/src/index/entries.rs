@@ -77,7 +77,7 @@ impl DocumentEntries {
         }
         let mut keys = IndexKeys::new();
         let most = if bytes_max.is_some() { VALUES_MAX } else { usize::MAX };
-        let of = |field| Components::of((index, field), root, &mut keys, most);
+        let of = |field| Components::of(index, field, root, &mut keys, most);
         let fields: Vec<Components> = index.fields.iter().map(of).collect::<Result<_, _>>()?;
         if index.is_sparse && !fields.iter().any(|field| field.has_value) {
             return Ok(Self::default());
@@ -85,7 +85,7 @@ impl DocumentEntries {
         let multi = multi_fields(index, &fields)?;
         let mut entries = Self { seen: seen(&fields), ..Self::default() };
         let push = |entries: &mut Self, fields: &[Components], multi: Option<(usize, usize)>| {
-            entries.push(fields, multi, (index.is_unique, primary_key))?;
+            entries.push(fields, multi, index.is_unique, primary_key)?;
             match bytes_max {
                 Some(most) if entries.bytes.len() as u64 > most => {
                     Err(Refusal::Unfit(Error::invalid(format!(
@@ -101,7 +101,7 @@ impl DocumentEntries {
             MultiFields::None => None,
             MultiFields::One(field) => Some(field),
             MultiFields::OfElements(steps) => {
-                entries.of_elements((index, root), fields, steps, &mut keys, push)?;
+                entries.of_elements(index, root, fields, steps, &mut keys, push)?;
                 return Ok(entries);
             }
         };
@@ -121,7 +121,8 @@ impl DocumentEntries {
     /// components in the whole document.
     fn of_elements(
         &mut self,
-        (index, root): (&Definition, &View<'_>),
+        index: &Definition,
+        root: &View<'_>,
         mut fields: Vec<Components>,
         steps: usize,
         keys: &mut IndexKeys,
@@ -145,7 +146,7 @@ impl DocumentEntries {
             let mut multi = None;
             for (at, field) in &inner {
                 // The paths in the whole document have not too many values.
-                let mut part = Components::of((index, field), &item, keys, usize::MAX)?;
+                let mut part = Components::of(index, field, &item, keys, usize::MAX)?;
                 part.list.iter_mut().for_each(|(_, flags)| *flags = flags.with(Flags::ELEMENT));
                 multi = multi.or((part.list.len() > 1).then_some(*at));
                 fields[*at] = part;
@@ -175,7 +176,8 @@ impl DocumentEntries {
         &mut self,
         fields: &[Components],
         multi: Option<(usize, usize)>,
-        (is_unique, primary_key): (bool, &[u8]),
+        is_unique: bool,
+        primary_key: &[u8],
     ) -> Result<(), Refusal> {
         let start = self.bytes.len();
         let (mut flags, mut whole) = (Flags::default(), Whole::default());
@@ -306,7 +308,8 @@ impl Components {
     /// # Errors
     /// If the document is malformed, or has more than `most` different values.
     fn of(
-        (index, field): (&Definition, &IndexField),
+        index: &Definition,
+        field: &IndexField,
         root: &View<'_>,
         keys: &mut IndexKeys,
         most: usize,
@@ -432,7 +435,7 @@ pub(crate) struct DocumentState<'a> {
 
 /// A change of one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EntryChange<'a> {
+pub(crate) enum EntryDifference<'a> {
     /// The entry is put, with these flags and the expiry of the document.
     Put(&'a [u8], Flags),
     /// The entry is removed.
@@ -443,9 +446,10 @@ pub(crate) enum EntryChange<'a> {
 /// order of the keys. If the expiry differs, every entry is put again. So are all entries of a
 /// unique index that expire: who writes the document locks its values then.
 pub(crate) fn differences<'a, E>(
-    (old, new): (Option<DocumentState<'a>>, Option<DocumentState<'a>>),
+    old: Option<DocumentState<'a>>,
+    new: Option<DocumentState<'a>>,
     is_unique: bool,
-    mut emit: impl FnMut(EntryChange<'a>) -> Result<(), E>,
+    mut emit: impl FnMut(EntryDifference<'a>) -> Result<(), E>,
 ) -> Result<(), E> {
     let stays = match (&old, &new) {
         (Some(DocumentState { expiry: Some(_), .. }), Some(_)) if is_unique => false,
@@ -467,8 +471,8 @@ pub(crate) fn differences<'a, E>(
         let come = if order.is_ge() { new.next() } else { None };
         match (gone, come) {
             (Some((_, before)), Some((_, flags))) if before == flags && stays => {}
-            (_, Some((key, flags))) => emit(EntryChange::Put(key, flags))?,
-            (Some((key, _)), None) => emit(EntryChange::Delete(key))?,
+            (_, Some((key, flags))) => emit(EntryDifference::Put(key, flags))?,
+            (Some((key, _)), None) => emit(EntryDifference::Delete(key))?,
             (None, None) => {}
         }
     }
@@ -655,10 +659,10 @@ mod tests {
         let changes_of =
             |is_unique, old: Option<DocumentState<'_>>, new: Option<DocumentState<'_>>| {
                 let mut found = Vec::new();
-                differences((old, new), is_unique, |change| {
+                differences(old, new, is_unique, |change| {
                     found.push(match change {
-                        EntryChange::Put(key, _) => format!("+{}", key[1]),
-                        EntryChange::Delete(key) => format!("-{}", key[1]),
+                        EntryDifference::Put(key, _) => format!("+{}", key[1]),
+                        EntryDifference::Delete(key) => format!("-{}", key[1]),
                     });
                     Ok::<(), ()>(())
                 })

@@ -164,7 +164,7 @@ fn begins_with(key: &[u8], known: &[u8]) -> bool {
 
 /// A stored entry, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parts<'a> {
+pub(crate) struct EntryParts<'a> {
     pub(crate) components: &'a [u8],
     pub(crate) ends: &'a Ends,
     pub(crate) primary_key: &'a [u8],
@@ -173,7 +173,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) is_known: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> EntryParts<'a> {
     /// Returns the component of field number `field`, in its direction.
     #[inline]
     pub(crate) fn component(&self, field: usize) -> &'a [u8] {
@@ -190,7 +190,7 @@ pub(crate) fn parts<'a>(
     is_unique: bool,
     known: &[u8],
     ends: &'a mut Ends,
-) -> Result<Parts<'a>, Malformed> {
+) -> Result<EntryParts<'a>, Malformed> {
     parts_inlined(entry, directions, is_unique, known, ends)
 }
 
@@ -203,7 +203,7 @@ pub(crate) fn parts_inlined<'a>(
     is_unique: bool,
     known: &[u8],
     ends: &'a mut Ends,
-) -> Result<Parts<'a>, Malformed> {
+) -> Result<EntryParts<'a>, Malformed> {
     let (len, is_cut, is_known) = components_of(key, directions, known, ends)?;
     let (components, rest) = key.split_at(len);
     let (flags, primary_key) = match (is_unique, value) {
@@ -224,7 +224,7 @@ pub(crate) fn parts_inlined<'a>(
     if flags.has(Flags::CUT) != is_cut {
         return Err(Malformed { at: 0, expected: "the flag of a cut component" });
     }
-    Ok(Parts { components, ends, primary_key, flags, is_known })
+    Ok(EntryParts { components, ends, primary_key, flags, is_known })
 }
 
 /// Appends the value of an entry.

@@ -24,11 +24,11 @@ mod pending;
 pub(crate) use definition::Definition;
 pub use definition::Index;
 pub(crate) use entries::{
-    DocumentEntries, DocumentState, EntryChange, Refusal, Seen, differences, value_of,
+    DocumentEntries, DocumentState, EntryDifference, Refusal, Seen, differences, value_of,
 };
 pub(crate) use entry::{
-    Ends, Flags, Parts, above, component_len, decode_component, parts, parts_inlined, range_end,
-    range_start,
+    Ends, EntryParts, Flags, above, component_len, decode_component, parts, parts_inlined,
+    range_end, range_start,
 };
 pub(crate) use expiry::{by_date, decides as dates_decide, moment_by};
 pub(crate) use field::{Computed, IndexField};

@@ -23,4 +23,4 @@ mod sorter;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use sorter::{SortOptions, Sorted, Sorter, Spilled};
+pub(crate) use sorter::{ExternalSorter, SortOptions, SortedEntries, Spilled};

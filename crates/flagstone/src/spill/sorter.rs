@@ -48,7 +48,7 @@ pub(crate) struct Spilled {
 /// Sorts entries of key and value by key; entries with one key stay in the order of the pushes.
 ///
 /// With a limit only entries that can be among the first are kept, so a small limit never spills.
-pub(crate) struct Sorter {
+pub(crate) struct ExternalSorter {
     scratch: Arc<Scratch>,
     options: SortOptions,
     limit: usize,
@@ -63,7 +63,7 @@ pub(crate) struct Sorter {
     overflow: Option<u64>,
 }
 
-impl Sorter {
+impl ExternalSorter {
     pub(crate) fn new(scratch: &Arc<Scratch>, options: SortOptions) -> Self {
         let options = SortOptions { memory: options.memory.max(MEMORY_MIN), ..options };
         Self {
@@ -198,8 +198,8 @@ impl Sorter {
     ///
     /// # Errors
     /// InvalidInput if memory was full and there is no directory to spill to: the text says how
-    /// much memory is needed. Otherwise as [`Sorter::push`], and Corruption.
-    pub(crate) fn finish(mut self) -> Result<Sorted> {
+    /// much memory is needed. Otherwise as [`ExternalSorter::push`], and Corruption.
+    pub(crate) fn finish(mut self) -> Result<SortedEntries> {
         if let Some(bytes) = self.overflow {
             return Err(self.no_memory(bytes));
         }
@@ -210,7 +210,7 @@ impl Sorter {
             self.sort();
             let Self { buffer, spilled, held, .. } = self;
             let state = SortedState::Memory { buffer, next: 0 };
-            return Ok(Sorted { state, spilled, held, merge_bytes: 0 });
+            return Ok(SortedEntries { state, spilled, held, merge_bytes: 0 });
         };
         // The memory of the buffer is for the merge now.
         self.buffer = Buffer::new(0);
@@ -222,7 +222,7 @@ impl Sorter {
         self.held.set(merge_bytes);
         let merge = Merge::new(runs, self.options.distinct, self.limit);
         let (state, spilled) = (SortedState::Merged(merge), self.spilled);
-        Ok(Sorted { state, spilled, held: self.held, merge_bytes })
+        Ok(SortedEntries { state, spilled, held: self.held, merge_bytes })
     }
 
     /// Completes a file and returns its runs.
@@ -309,7 +309,7 @@ const fn memory_of(len: usize) -> u64 {
 }
 
 /// Entries in the order of their keys.
-pub(crate) struct Sorted {
+pub(crate) struct SortedEntries {
     state: SortedState,
     spilled: Spilled,
     held: QueryMemory,
@@ -326,7 +326,7 @@ enum SortedState {
     Merged(Merge),
 }
 
-impl Sorted {
+impl SortedEntries {
     /// Moves to the next entry. Returns false at the end.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The sorter against a sort in memory, on disks that fail, and without a place to spill to.
 
-use super::{SortOptions, Sorted, Sorter};
+use super::{ExternalSorter, SortOptions, SortedEntries};
 use crate::admin::Environment;
 use crate::{Database, ErrorKind, Options, Result};
 use flagstone_engine::{QueryMemory, Scratch};
@@ -57,13 +57,17 @@ fn options(memory: usize) -> SortOptions {
     SortOptions { memory, limit: None, distinct: false, share: 1 }
 }
 
-fn sorted(scratch: &Arc<Scratch>, options: SortOptions, entries: &Entries) -> Result<Sorted> {
-    let mut sorter = Sorter::new(scratch, options);
+fn sorted(
+    scratch: &Arc<Scratch>,
+    options: SortOptions,
+    entries: &Entries,
+) -> Result<SortedEntries> {
+    let mut sorter = ExternalSorter::new(scratch, options);
     entries.iter().try_for_each(|(key, value)| sorter.push(key, value))?;
     sorter.finish()
 }
 
-fn read(mut sorted: Sorted) -> Result<Entries> {
+fn read(mut sorted: SortedEntries) -> Result<Entries> {
     let mut entries = Vec::new();
     while sorted.advance()? {
         entries.push((sorted.key().to_vec(), sorted.value().to_vec()));
@@ -224,7 +228,7 @@ fn a_flipped_bit_in_a_spill_file_is_corruption() {
 fn an_open_removes_what_a_crash_left() {
     let world = World::new();
     let db = world.open();
-    let mut sorter = Sorter::new(&scratch(&db), options(0));
+    let mut sorter = ExternalSorter::new(&scratch(&db), options(0));
     for (key, value) in drawn(&SeededRandom::new(9), 2_000) {
         sorter.push(&key, &value).unwrap();
     }

@@ -7,7 +7,7 @@ use crate::collection::index::AtCommit;
 use crate::index::Pending;
 use crate::scan::Scan;
 use crate::space::{Space, Unindexed};
-use crate::write::{Change, Destination, Own};
+use crate::write::{Destination, KeyChange, Own};
 use flagstone_base::{Kind, Result};
 use flagstone_engine::{Durability, Engine, Expect, Isolation, VersionToken};
 use std::fmt;
@@ -247,7 +247,7 @@ impl Transaction {
         value: impl NewValue<S>,
     ) -> Result<()> {
         let (key, bytes) = (key.key_bytes()?, value.value_bytes(space)?);
-        space.write(self.destination(), key.as_ref(), Change::Put(&bytes, value.expiry()))
+        space.write(self.destination(), key.as_ref(), KeyChange::Put(&bytes, value.expiry()))
     }
 
     /// Removes `key`, whether it is there or not.
@@ -269,7 +269,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::put`].
     pub fn delete<S: Space>(&mut self, space: &S, key: impl Key<S>) -> Result<()> {
-        space.write(self.destination(), key.key_bytes()?.as_ref(), Change::Delete)
+        space.write(self.destination(), key.key_bytes()?.as_ref(), KeyChange::Delete)
     }
 
     /// Reads the value of `key`, passes it to `change`, and writes what `change` makes of it. An

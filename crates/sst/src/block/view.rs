@@ -217,7 +217,7 @@ impl<B: Deref<Target = [u8]>> Block<B> {
             },
         };
         let lens = [shared.into(), suffix.into(), value];
-        self.parsed(place, (Kind::from_u8(tag), None), suffix_at, lens).ok()
+        self.parsed(place, Kind::from_u8(tag), None, suffix_at, lens).ok()
     }
 
     /// As [`Block::parse`], for entries of any form.
@@ -233,15 +233,16 @@ impl<B: Deref<Target = [u8]>> Block<B> {
         let shared = decoder.varint_usize("a shared length").map_err(moved)?;
         let suffix = decoder.varint_usize("a suffix length").map_err(moved)?;
         let value = decoder.varint_usize("a value length").map_err(moved)?;
-        let kind = (tag.map(|tag| tag.kind), expiry);
-        self.parsed(place, kind, at + decoder.position(), [shared, suffix, value])
+        let (kind, suffix_at) = (tag.map(|tag| tag.kind), at + decoder.position());
+        self.parsed(place, kind, expiry, suffix_at, [shared, suffix, value])
     }
 
     #[inline]
     fn parsed(
         &self,
         place: u128,
-        (kind, expiry): (Option<Kind>, Option<Moment>),
+        kind: Option<Kind>,
+        expiry: Option<Moment>,
         suffix_at: usize,
         [shared, suffix, value]: [usize; 3],
     ) -> Result<Parsed, Malformed> {

@@ -75,10 +75,9 @@ impl SalvageCursor {
         let Salvage { file, ident, global, dictionary, .. } = &*self.salvage;
         let mut stored = vec![0; handle.len as usize];
         file.read_exact_at(&mut stored, handle.offset)?;
-        let (place, dictionary) = ((*ident, handle.offset), dictionary.as_ref());
-        let raw = open_data_block(&stored, place, BLOCK_RAW_MAX, file.path(), dictionary, |len| {
-            vec![0; len]
-        })?;
+        let (offset, path, dictionary) = (handle.offset, file.path(), dictionary.as_ref());
+        let take = |len| vec![0; len];
+        let raw = open_data_block(&stored, *ident, offset, BLOCK_RAW_MAX, path, dictionary, take)?;
         let block = Block::new(Slice::from(raw), *global)
             .map_err(|wrong| wrong.in_file(file.path().display(), handle.offset))?;
         (self.block, self.next_entry) = (Some(block), 0);

@@ -226,10 +226,10 @@ impl Survey<'_> {
     /// Accepts a block if all of its entries can be read and are in order.
     fn take(&mut self, handle: Handle, stored: &[u8]) -> Result<()> {
         let path = self.salvage.file.path();
-        let place = (self.salvage.ident, handle.offset);
+        let (ident, offset) = (self.salvage.ident, handle.offset);
         let dictionary = self.salvage.dictionary.as_ref();
-        let raw =
-            open_data_block(stored, place, BLOCK_RAW_MAX, path, dictionary, |len| vec![0; len])?;
+        let take = |len| vec![0; len];
+        let raw = open_data_block(stored, ident, offset, BLOCK_RAW_MAX, path, dictionary, take)?;
         let wrong = |wrong: Malformed| wrong.in_file(path.display(), handle.offset);
         let block = Block::new(Slice::from(raw), self.salvage.global).map_err(wrong)?;
         let mut last = self.last.clone();

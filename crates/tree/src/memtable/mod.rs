@@ -18,5 +18,5 @@ mod table;
 mod cursor;
 
 pub(crate) use cursor::{History, MemCursor, Shortcuts};
-pub(crate) use store::Size;
+pub(crate) use store::MemtableSize;
 pub(crate) use table::Memtable;

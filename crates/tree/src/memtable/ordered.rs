@@ -76,19 +76,19 @@ impl Ranked {
 }
 
 /// A sorted immutable run.
-type Run = Arc<[Ranked]>;
+type KeyRun = Arc<[Ranked]>;
 
 /// The keys that were inserted after the last run was made.
 struct Tail {
     keys: [AtomicU32; TAIL],
     len: AtomicUsize,
     /// The first keys of the tail, sorted by an earlier reader.
-    sorted: ArcSwapOption<Run>,
+    sorted: ArcSwapOption<KeyRun>,
 }
 
 /// What a reader sees: runs and a tail that together hold every key inserted so far.
 pub(super) struct Ordered {
-    runs: Vec<Run>,
+    runs: Vec<KeyRun>,
     tail: Arc<Tail>,
 }
 
@@ -96,7 +96,7 @@ pub(super) struct Ordered {
 #[derive(Default)]
 pub(super) struct Runs {
     ordered: Option<Arc<Ordered>>,
-    tail: Run,
+    tail: KeyRun,
 }
 
 /// The writer's part: the tail with the ranks of its keys.
@@ -116,9 +116,9 @@ impl Tail {
     }
 
     /// Returns the keys of the tail, sorted. Does not sort again what an earlier reader sorted.
-    fn sort(&self, store: &Store) -> Run {
+    fn sort(&self, store: &Store) -> KeyRun {
         let len = self.len.load(Ordering::Acquire);
-        let known = self.sorted.load().as_deref().map_or_else(Run::default, Run::clone);
+        let known = self.sorted.load().as_deref().map_or_else(KeyRun::default, KeyRun::clone);
         if known.len() >= len {
             return known;
         }
@@ -126,9 +126,9 @@ impl Tail {
             let at = KeyAt::from_u32(key.load(Ordering::Relaxed));
             Ranked::new(store.key(at), at)
         });
-        let mut run: Run = known.iter().copied().chain(new).collect();
+        let mut run: KeyRun = known.iter().copied().chain(new).collect();
         sort_behind(Arc::make_mut(&mut run), known.len(), store);
-        self.sorted.store(Some(Arc::new(Run::clone(&run))));
+        self.sorted.store(Some(Arc::new(KeyRun::clone(&run))));
         run
     }
 }
@@ -155,7 +155,7 @@ impl Ordered {
 }
 
 impl Runs {
-    fn merged(&self) -> &[Run] {
+    fn merged(&self) -> &[KeyRun] {
         self.ordered.as_ref().map_or(&[], |ordered| &ordered.runs)
     }
 
@@ -237,7 +237,7 @@ fn sort(keys: &mut [Ranked], store: &Store) {
     keys.sort_by(|a, b| a.compare(b, store));
 }
 
-fn merge(runs: &[Run], store: &Store) -> Run {
+fn merge(runs: &[KeyRun], store: &Store) -> KeyRun {
     let mut all = runs.concat();
     // A stable sort finds the runs and merges them.
     sort(&mut all, store);
@@ -287,9 +287,9 @@ mod tests {
         let lens = [1, 2, 3, 4, 5, 7, 8, 9, 31, 32, 33, 512, 513, 0];
         let run = |len: usize| {
             let step = ranks.len() / len.max(1);
-            ranks.iter().copied().step_by(step).take(len).collect::<Run>()
+            ranks.iter().copied().step_by(step).take(len).collect::<KeyRun>()
         };
-        let runs: Vec<Run> = lens.iter().map(|&len| run(len)).collect();
+        let runs: Vec<KeyRun> = lens.iter().map(|&len| run(len)).collect();
         for count in 0..=runs.len() {
             let (tail, merged) = (runs[runs.len() - 1 - count / 2].clone(), &runs[..count]);
             let ordered = Some(Arc::new(Ordered { runs: merged.to_vec(), tail: Tail::new() }));

@@ -99,7 +99,6 @@ impl Combining<'_> {
         let mut is_combined = false;
         for level in 0.. {
             let Some(block) = self.block(self.versions.first(at), level) else { break };
-            let memory = (&mut *bump, self.pool);
             let value = block.value.as_deref();
             let shortcut = NewShortcut {
                 seqno: block.newest,
@@ -108,7 +107,7 @@ impl Combining<'_> {
                 skip: block.end,
                 value,
             };
-            if !self.versions.add_shortcut(memory, at, shortcut) {
+            if !self.versions.add_shortcut(bump, self.pool, at, shortcut) {
                 break;
             }
             is_combined |= level == 0 && value.is_some();
@@ -232,7 +231,7 @@ mod tests {
             let pool = ChunkPool::new(0);
             let state = StoredVersion::new(trailer, b"state", Some(key_hash(KEY, 0)));
             assert!(store.versions.is_sound(found, SeqNo::new(seqno), key_hash(KEY, 0)));
-            store.versions.add_state((self.writer.bump(), &pool), found, state);
+            store.versions.add_state(self.writer.bump(), &pool, found, state);
             store.versions.tally(found).store(0, Ordering::Relaxed);
         }
 

@@ -46,7 +46,7 @@ enum Slots {
 
 /// The size of a memtable, actual or expected.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Size {
+pub(crate) struct MemtableSize {
     pub(crate) keys: usize,
     /// Bytes of memory.
     pub(crate) bytes: u64,
@@ -64,7 +64,7 @@ pub(super) struct StoreWriter {
 impl StoreWriter {
     /// Creates a writer for a store of about this size: no table is copied until there are more
     /// keys.
-    pub(super) fn expecting(size: Size) -> Self {
+    pub(super) fn expecting(size: MemtableSize) -> Self {
         let slots_first = size.keys.saturating_mul(2).next_power_of_two();
         let slots_first = slots_first.clamp(SLOTS_MIN, 1 << 20);
         Self { bump: Bump::expecting(size.bytes), slots_first, keys: 0 }
@@ -443,7 +443,7 @@ mod tests {
     #[test]
     fn large_and_empty_values_come_back() {
         let (mut store, pool) = (Store::new(), ChunkPool::new(0));
-        let mut writer = StoreWriter::expecting(Size { keys: 10, bytes: 0 });
+        let mut writer = StoreWriter::expecting(MemtableSize { keys: 10, bytes: 0 });
         let sizes = [0, 1, 65_000, 66_000, 262_144, 3 << 20];
         for len in sizes {
             let (key, value) = (format!("k{len}"), vec![len as u8; len]);

@@ -2,7 +2,7 @@
 
 use super::ordered::{Ordered, OrderedWriter, Ranked, Runs};
 use super::shortcuts::{self, Combining};
-use super::store::{Size, Store, StoreWriter};
+use super::store::{MemtableSize, Store, StoreWriter};
 use super::versions::StoredVersion;
 use crate::arena::ChunkPool;
 use crate::context::TreeContext;
@@ -112,8 +112,9 @@ impl Memtable {
     /// first insert. `fold` combines merge operands of a key; `dead_ranges` are those of its tree.
     pub(crate) fn new(
         context: &Arc<TreeContext>,
-        (fold, dead_ranges): (Option<&Arc<dyn Fold>>, &Arc<DeadRanges>),
-        expected: Size,
+        fold: Option<&Arc<dyn Fold>>,
+        dead_ranges: &Arc<DeadRanges>,
+        expected: MemtableSize,
     ) -> Arc<Self> {
         let store = StoreWriter::expecting(expected);
         Arc::new(Self {
@@ -201,8 +202,8 @@ impl Memtable {
     }
 
     /// The number of distinct keys, and the bytes of memory.
-    pub(crate) fn size(&self) -> Size {
-        Size { keys: self.writer.lock().store.keys(), bytes: self.bytes() }
+    pub(crate) fn size(&self) -> MemtableSize {
+        MemtableSize { keys: self.writer.lock().store.keys(), bytes: self.bytes() }
     }
 
     /// Bytes of memory that the memtable holds.
@@ -329,7 +330,6 @@ impl Memtable {
         let mut writer = self.writer.lock();
         let Some(at) = self.store.find(key, remix(key_hash)) else { return };
         let kind = if value.is_some() { Kind::Put } else { Kind::Delete };
-        let memory = (writer.store.bump(), &self.context.chunks);
         let key_hash = self.context.entry_checks.then_some(key_hash);
         if key_hash.is_some_and(|hash| !self.store.versions.is_sound(at, seqno, hash)) {
             // The value may have been folded from an entry that changed in memory. The flush
@@ -338,7 +338,8 @@ impl Memtable {
         }
         let (trailer, value) = (Trailer::new(seqno, kind), value.unwrap_or_default());
         self.has_shortcuts.store(true, Ordering::Release);
-        self.store.versions.add_state(memory, at, StoredVersion::new(trailer, value, key_hash));
+        let (bump, state) = (writer.store.bump(), StoredVersion::new(trailer, value, key_hash));
+        self.store.versions.add_state(bump, &self.context.chunks, at, state);
         self.store.versions.tally(at).store(0, Ordering::Relaxed);
         self.charge(&writer);
     }

@@ -199,7 +199,8 @@ impl Versions {
     /// no addresses left.
     pub(super) fn add_shortcut(
         &self,
-        (bump, pool): (&mut Bump, &ChunkPool),
+        bump: &mut Bump,
+        pool: &ChunkPool,
         at: KeyAt,
         shortcut: NewShortcut<'_>,
     ) -> bool {
@@ -213,9 +214,9 @@ impl Versions {
         let link = self.newest(at);
         let trailer = Trailer::new(seqno, Kind::Merge);
         let version = StoredVersion::new(trailer, value, key_hash);
-        let links = (link.load(Ordering::Acquire), skip.0, level);
+        let older = link.load(Ordering::Acquire);
         // SAFETY: the memory was just allocated for a header and the value, and no reader knows it.
-        unsafe { write_shortcut(place.as_ptr(), links, version) };
+        unsafe { write_shortcut(place.as_ptr(), older, skip.0, level, version) };
         link.store(address, Ordering::Release);
         true
     }
@@ -245,7 +246,8 @@ impl Versions {
     /// nothing if there is no such version, or the state is there already.
     pub(super) fn add_state(
         &self,
-        (bump, pool): (&mut Bump, &ChunkPool),
+        bump: &mut Bump,
+        pool: &ChunkPool,
         at: KeyAt,
         state: StoredVersion<'_>,
     ) {
@@ -265,7 +267,7 @@ impl Versions {
             return;
         };
         // SAFETY: the memory was just allocated for a header and the value, and no reader knows it.
-        unsafe { write_shortcut(place.as_ptr(), (next, next, STATE), state) };
+        unsafe { write_shortcut(place.as_ptr(), next, next, STATE, state) };
         link.store(address, Ordering::Release);
     }
 
@@ -440,7 +442,9 @@ pub(super) unsafe fn write_version(place: *mut u8, version: StoredVersion<'_>) {
 /// `place` is aligned to 8, has space for the header and the value, and no reader knows it.
 unsafe fn write_shortcut(
     place: *mut u8,
-    (older, skip, level): (u32, u32, u32),
+    older: u32,
+    skip: u32,
+    level: u32,
     version: StoredVersion<'_>,
 ) {
     let StoredVersion { trailer, check, value } = version;

@@ -7,7 +7,7 @@
 
 use super::fences::job_bytes_max;
 use super::job::{Job, JobReason, Tables};
-use super::piece::{Growth, Piece, Segment, piece};
+use super::piece::{Growth, Segment, SegmentInputs, segment_inputs};
 use super::shape::{Policy, Shape};
 use super::window;
 use crate::options::TreeOptions;
@@ -113,24 +113,20 @@ fn pick_column(version: &Version, options: &TreeOptions) -> Option<Job> {
 
 fn to_last(inputs: Tables) -> Job {
     let is_move = inputs.iter().all(|(_, table)| is_clean(table.meta())) && are_disjoint(&inputs);
-    finish(inputs, LEVELS - 1, JobReason::L0, is_move)
+    Job { is_move, ..finish(inputs, LEVELS - 1, JobReason::L0) }
 }
 
 /// Returns the compaction, down to level `output`, of the segment that has the most bytes in L0 for
 /// its bytes below.
 fn pick_piece(version: &Version, options: &TreeOptions, output: usize) -> Option<Job> {
     let segments = Segment::all(version, options);
-    let how = (output, Growth::Within(job_bytes_max(version, options)));
-    let pieces = segments.iter().map(|segment| piece(version, segment, how));
-    let share = |piece: &Piece| piece.l0_bytes as f64 / piece.bytes.max(1) as f64;
-    let is_free = |piece: &Piece| piece.l0_bytes > 0 && !is_quarantined(&piece.inputs);
+    let growth = Growth::Within(job_bytes_max(version, options));
+    let pieces = segments.iter().map(|segment| segment_inputs(version, segment, output, growth));
+    let share = |piece: &SegmentInputs| piece.l0_bytes as f64 / piece.bytes.max(1) as f64;
+    let is_free = |piece: &SegmentInputs| piece.l0_bytes > 0 && !is_quarantined(&piece.inputs);
     let best = pieces.filter(is_free).max_by(|a, b| share(a).total_cmp(&share(b)));
-    let Piece { inputs, .. } = best?;
-    Some(if output == LEVELS - 1 {
-        to_last(inputs)
-    } else {
-        finish(inputs, output, JobReason::L0, false)
-    })
+    let SegmentInputs { inputs, .. } = best?;
+    Some(if output == LEVELS - 1 { to_last(inputs) } else { finish(inputs, output, JobReason::L0) })
 }
 
 /// Returns a move, a merge of runs of L0, or a compaction of a column of an L0 that is too large.
@@ -146,7 +142,7 @@ fn pick_tiering(version: &Version, shape: &Shape, options: &TreeOptions) -> Opti
 
 /// Returns the job that merges neighbouring runs of L0 into one.
 pub(super) fn runs_job(window: Tables) -> Job {
-    finish(window, 0, JobReason::Runs, false)
+    finish(window, 0, JobReason::Runs)
 }
 
 /// Returns the tables of L0 that go down together.
@@ -244,10 +240,10 @@ pub(super) fn job(version: &Version, mut inputs: Tables, output: usize, reason: 
     }
     let clean = inputs.iter().all(|(_, table)| is_clean(table.meta()));
     if overlapping.is_empty() && clean && are_disjoint(&inputs) {
-        return finish(inputs, output, reason, true);
+        return Job { is_move: true, ..finish(inputs, output, reason) };
     }
     inputs.extend(overlapping.iter().map(|&at| (output as u8, Arc::clone(&below[at]))));
-    finish(inputs, output, reason, false)
+    finish(inputs, output, reason)
 }
 
 fn are_disjoint(inputs: &Tables) -> bool {
@@ -256,13 +252,14 @@ fn are_disjoint(inputs: &Tables) -> bool {
     metas.windows(2).all(|pair| !pair[0].overlaps_table(pair[1]))
 }
 
-pub(super) fn finish(inputs: Tables, output: usize, reason: JobReason, is_move: bool) -> Job {
+/// A job that writes its inputs anew.
+pub(super) fn finish(inputs: Tables, output: usize, reason: JobReason) -> Job {
     Job {
         bytes: inputs.iter().map(|(_, table)| table.meta().bytes).sum(),
         inputs: inputs.iter().map(|(level, table)| (*level, table.number())).collect(),
         output_level: output as u8,
         reason,
-        is_move,
+        is_move: false,
         dropped_at: None,
     }
 }

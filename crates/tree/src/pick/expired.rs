@@ -51,7 +51,7 @@ pub(super) fn pick_expired(
 ) -> impl Iterator<Item = Job> {
     let dropped = expired_tables(version, moment);
     let drop = (!dropped.is_empty()).then(|| {
-        let job = finish(dropped, 0, JobReason::Expired, false);
+        let job = finish(dropped, 0, JobReason::Expired);
         Job { dropped_at: Some(moment), ..job }
     });
     let limits = LazyCell::new(move || {
@@ -61,7 +61,7 @@ pub(super) fn pick_expired(
     let rewrites = half_expired(version, policy, moment).filter_map(move |(level, inputs)| {
         if level == LEVELS - 1 {
             // In place.
-            return Some(finish(inputs, level, JobReason::Expired, false));
+            return Some(finish(inputs, level, JobReason::Expired));
         }
         let (base, bytes_max) = *limits;
         let freed: u64 = inputs.iter().map(|(_, table)| expired_bytes(table.meta(), moment)).sum();

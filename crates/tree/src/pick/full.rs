@@ -2,7 +2,7 @@
 
 use super::choose::finish;
 use super::job::{Job, JobReason, Tables};
-use super::piece::{Growth, Piece, Segment, piece};
+use super::piece::{Growth, Segment, SegmentInputs, segment_inputs};
 use crate::options::TreeOptions;
 use crate::version::{LEVELS, Span, TableHandle, Version};
 use flagstone_base::SeqNo;
@@ -48,12 +48,13 @@ impl FullPass {
                 self.from = None;
                 return None;
             };
-            let how = (LEVELS - 1, Growth::Through(self.through));
-            let Piece { inputs, segment, .. } = piece(version, &segment, how);
+            let growth = Growth::Through(self.through);
+            let SegmentInputs { inputs, segment, .. } =
+                segment_inputs(version, &segment, LEVELS - 1, growth);
             self.from = segment.upper().cloned();
             let inputs = not_final(inputs, options);
             if !inputs.is_empty() {
-                return Some(finish(inputs, LEVELS - 1, JobReason::Full, false));
+                return Some(finish(inputs, LEVELS - 1, JobReason::Full));
             }
         }
         None

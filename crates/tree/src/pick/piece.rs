@@ -65,8 +65,8 @@ impl Segment {
     }
 }
 
-/// Inputs that can be compacted together.
-pub(super) struct Piece {
+/// A piece: the inputs of a segment that can be compacted together.
+pub(super) struct SegmentInputs {
     /// The tables of L0, newest first, then those of the levels.
     pub(super) inputs: Tables,
     pub(super) bytes: u64,
@@ -88,11 +88,12 @@ pub(super) enum Growth {
 /// Returns everything of `segment` down to level `output`: all tables of the levels, and those of
 /// L0 from the oldest on. The cost is proportional to the number of these tables, and to the
 /// logarithm of the number of all.
-pub(super) fn piece(
+pub(super) fn segment_inputs(
     version: &Version,
     segment: &Segment,
-    (output, growth): (usize, Growth),
-) -> Piece {
+    output: usize,
+    growth: Growth,
+) -> SegmentInputs {
     let mut segment = segment.clone();
     loop {
         segment.grow_over_levels(version, output);
@@ -106,7 +107,7 @@ pub(super) fn piece(
             }
         };
         match l0_of(version, &segment, growth, may_grow) {
-            Ok(l0) => return Piece::new(version, segment, l0, output),
+            Ok(l0) => return SegmentInputs::new(version, segment, l0, output),
             Err(table) => segment.grow(table),
         };
     }
@@ -161,7 +162,7 @@ impl Segment {
     }
 }
 
-impl Piece {
+impl SegmentInputs {
     fn new(version: &Version, segment: Segment, l0: Tables, output: usize) -> Self {
         let bytes = |tables: &Tables| tables.iter().map(|(_, table)| table.meta().bytes).sum();
         let l0_bytes = bytes(&l0);

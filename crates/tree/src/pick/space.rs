@@ -3,7 +3,7 @@
 use super::choose::{finish, is_quarantined};
 use super::fences::{JOB_BYTES_MAX, job_bytes_max};
 use super::job::{Job, JobReason, Tables};
-use super::piece::{Growth, Segment, piece};
+use super::piece::{Growth, Segment, segment_inputs};
 use super::window::{cheapest, keeps_order};
 use crate::options::TreeOptions;
 use crate::space::{Rules, Space};
@@ -43,7 +43,7 @@ fn unblock(version: &Version, options: &TreeOptions, rules: &Rules) -> Option<(J
     }
     let window = cheapest(version, options)?;
     let space = rules.estimate(&window, false);
-    Some((finish(window, 0, JobReason::Space, false), space))
+    Some((finish(window, 0, JobReason::Space), space))
 }
 
 /// Returns the best compaction among pieces of at most `max` bytes; tables of the levels may make a
@@ -56,7 +56,7 @@ fn best_of(
 ) -> Option<(Job, Space)> {
     let mut best: Option<(f64, Space, Tables, usize)> = None;
     for segment in segments {
-        let found = piece(version, segment, (LEVELS - 1, Growth::Within(max)));
+        let found = segment_inputs(version, segment, LEVELS - 1, Growth::Within(max));
         let l0: Tables = found.inputs.iter().filter(|(level, _)| *level == 0).cloned().collect();
         let l0 = (l0.len() > 1 && l0.len() < found.inputs.len()).then_some((l0, 0));
         for (inputs, output) in [(found.inputs, LEVELS - 1)].into_iter().chain(l0) {
@@ -78,5 +78,5 @@ fn best_of(
         }
     }
     let (_, space, inputs, output) = best?;
-    Some((finish(inputs, output, JobReason::Space, false), space))
+    Some((finish(inputs, output, JobReason::Space), space))
 }

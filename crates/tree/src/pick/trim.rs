@@ -46,7 +46,7 @@ pub fn pick_trim(version: &Version, options: &TreeOptions, floor: Option<SeqNo>)
         Some(inputs) => (inputs, 0),
         None => (vec![(level, Arc::clone(table))], level),
     };
-    Some(finish(inputs, usize::from(level), JobReason::Bounds, false))
+    Some(finish(inputs, usize::from(level), JobReason::Bounds))
 }
 
 /// Returns those tables of L0 that reach across the bounds and can be merged by one job, newest

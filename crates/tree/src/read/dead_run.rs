@@ -87,9 +87,10 @@ impl ScanWalk {
         pinned: &mut ScanCursors,
         from: Option<Vec<u8>>,
     ) -> Result<bool> {
-        let (now, direction) = ((self.at, self.options.moment), self.direction);
+        let (moment, direction) = (self.options.moment, self.direction);
         let mut keys = 0;
-        let skip = self.tree.dead_ranges.skip(from.as_deref(), direction, now, &mut keys);
+        let skip =
+            self.tree.dead_ranges.skip(from.as_deref(), direction, self.at, moment, &mut keys);
         #[cfg(debug_assertions)]
         self.assert_dead(from.as_deref(), &skip, keys);
         let to = match skip {
@@ -193,8 +194,8 @@ impl ScanWalk {
     fn record_again(&self, until: Bound<&[u8]>) {
         let (dead_ranges, direction) = (&self.tree.dead_ranges, self.direction);
         // What other scans have recorded, though it holds for later readers only.
-        let any = (SeqNo::MAX, self.options.moment);
-        let from = match dead_ranges.skip(self.dead.from.as_deref(), direction, any, &mut 0) {
+        let (from, moment) = (self.dead.from.as_deref(), self.options.moment);
+        let from = match dead_ranges.skip(from, direction, SeqNo::MAX, moment, &mut 0) {
             Skip::Not => self.dead.from.clone(),
             Skip::To(key) => Some(key),
             Skip::All => return,
@@ -221,7 +222,7 @@ impl ScanWalk {
         let newest = view.memtables().map(|table| table.last()).fold(newest, SeqNo::max);
         let at = newest.max(view.version.flushed_through());
         let options = ScanOptions { scans: 1, ..self.options };
-        let mut walk = Self::new(Arc::clone(&self.tree), range, (at, direction), options);
+        let mut walk = Self::new(Arc::clone(&self.tree), range, at, direction, options);
         walk.dead.is_off = true;
         let found = walk.advance(&mut ScanResources::new(&self.tree.context().cache));
         let keys = walk.dead.passed + u64::from(walk.dead.keys);
@@ -316,8 +317,8 @@ impl ScanWalk {
                 KeyRange::of(Bound::Unbounded, from.map_or(Bound::Unbounded, Bound::Excluded))
             }
         };
-        let way = (self.at, Direction::Forward);
-        let mut walk = Self::new(Arc::clone(&self.tree), range, way, self.options);
+        let mut walk =
+            Self::new(Arc::clone(&self.tree), range, self.at, Direction::Forward, self.options);
         walk.dead.is_off = true;
         let mut held = ScanResources::new(&self.tree.context().cache);
         // An error is one of the disk.

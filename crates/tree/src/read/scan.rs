@@ -37,7 +37,7 @@ impl Tree {
     ) -> TreeScan {
         self.note_read(SCAN_WEIGHT);
         let held = BiasedOwner::new(ScanResources::new(&self.context().cache));
-        let walk = ScanWalk::new(Arc::clone(self), range, (at, direction), options);
+        let walk = ScanWalk::new(Arc::clone(self), range, at, direction, options);
         TreeScan { held, walk, known: None }
     }
 }

@@ -89,7 +89,8 @@ impl ScanWalk {
     pub(super) fn new(
         tree: Arc<Tree>,
         range: KeyRange,
-        (at, direction): (SeqNo, Direction),
+        at: SeqNo,
+        direction: Direction,
         options: ScanOptions,
     ) -> Self {
         let bounds = &tree.options().bounds;
@@ -415,9 +416,9 @@ impl ScanWalk {
         // Few sources are the rule: a vector that grows begins with room for four large ones.
         let memtables: usize = all().map(|view| view.memtables().count()).sum();
         let (mut sources, mut ranges) = (Vec::with_capacity(memtables + runs), Vec::new());
-        self.open_tree(&self.tree, (&view, runs), (&mut sources, &mut ranges));
+        self.open_tree(&self.tree, &view, runs, &mut sources, &mut ranges);
         for (tree, view) in self.others.iter().zip(&others) {
-            self.open_tree(tree, (view, runs), (&mut sources, &mut ranges));
+            self.open_tree(tree, view, runs, &mut sources, &mut ranges);
         }
         let merge = MergeCursor::new(sources, self.direction);
         Box::new(ScanCursors { view, others, merge, ranges, is_handled: false })
@@ -427,8 +428,10 @@ impl ScanWalk {
     fn open_tree(
         &self,
         tree: &Tree,
-        (view, runs): (&View, usize),
-        (sources, ranges): (&mut Vec<MergeSource>, &mut Vec<RangeSource>),
+        view: &View,
+        runs: usize,
+        sources: &mut Vec<MergeSource>,
+        ranges: &mut Vec<RangeSource>,
     ) {
         let mut deleted = Vec::new();
         for table in view.memtables() {

@@ -65,7 +65,7 @@ impl Clone for LiveEntries {
 }
 
 /// The tables of runs, with their levels: one type, so that its many users share its code.
-struct Tables<'a> {
+struct VersionTables<'a> {
     /// The rest of the run that is visited.
     run: std::slice::Iter<'a, Arc<TableHandle>>,
     /// The next runs of L0.
@@ -75,7 +75,7 @@ struct Tables<'a> {
     deeper: std::slice::Iter<'a, Run>,
 }
 
-impl<'a> Iterator for Tables<'a> {
+impl<'a> Iterator for VersionTables<'a> {
     type Item = (u8, &'a Arc<TableHandle>);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -208,13 +208,13 @@ impl Version {
 
     /// All tables with their levels: L0 first, its oldest run first, then the deeper levels.
     pub fn tables(&self) -> impl Iterator<Item = (u8, &Arc<TableHandle>)> {
-        Tables { run: [].iter(), l0: self.runs.iter(), level: 0, deeper: self.levels.iter() }
+        VersionTables { run: [].iter(), l0: self.runs.iter(), level: 0, deeper: self.levels.iter() }
     }
 
     /// The tables of one level; for L0 in any order.
     pub(crate) fn tables_of(&self, level: usize) -> impl Iterator<Item = &Arc<TableHandle>> {
         let runs = if level == 0 { &self.runs[..] } else { &self.levels[level - 1..level] };
-        let all = Tables { run: [].iter(), l0: runs.iter(), level: 0, deeper: [].iter() };
+        let all = VersionTables { run: [].iter(), l0: runs.iter(), level: 0, deeper: [].iter() };
         all.map(|(_, table)| table)
     }
 

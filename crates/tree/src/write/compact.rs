@@ -33,7 +33,7 @@ struct RunningCompaction {
     ranges: AllRanges,
     retention: Retention,
     outputs: TableOutputs,
-    below: Below,
+    below: RunsBelow,
     entries_read: u64,
     /// The number of entries to read, if it is checked.
     expected: Option<u64>,
@@ -190,7 +190,7 @@ impl Compaction {
         if !ranges.set().is_empty() {
             retention.set_dropped();
         }
-        let below = Below::new(&self.version, &self.job);
+        let below = RunsBelow::new(&self.version, &self.job);
         let plan = OutputPlan {
             level: self.job.output_level,
             table_bytes: table_bytes_max(&self.version, options),
@@ -422,11 +422,11 @@ pub(super) fn is_deleted(table: &TableHandle, ranges: &RangeSet, retention: &Ret
 }
 
 /// The runs below the output: only they can have older entries.
-struct Below {
+struct RunsBelow {
     levels: Vec<(Run, usize)>,
 }
 
-impl Below {
+impl RunsBelow {
     fn new(version: &Version, job: &Job) -> Self {
         let inputs: SortedSet<FileNumber> = job.inputs.iter().map(|input| input.1).collect();
         let is_input = |table: &Arc<TableHandle>| inputs.contains(&table.number());

@@ -28,7 +28,7 @@ pub(super) const fn entry_bytes(entry: &EntryRef<'_>) -> u64 {
 
 /// The number and bytes of the entries read.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Moved {
+pub(super) struct EntriesRead {
     pub(super) entries: u64,
     pub(super) bytes: u64,
 }
@@ -43,7 +43,7 @@ pub(super) fn write_next_key(
     retention: &mut Retention,
     ranges: &RangeSet,
     is_bottom: impl FnOnce(&[u8]) -> bool,
-) -> Result<Option<Moved>> {
+) -> Result<Option<EntriesRead>> {
     let Some(first) = merge.entry() else { return Ok(None) };
     let key = first.key.to_vec();
     let mut writer = KeyWriter {
@@ -56,7 +56,7 @@ pub(super) fn write_next_key(
         has_begun: false,
         has_dropped: false,
         has_expired: false,
-        moved: Moved::default(),
+        moved: EntriesRead::default(),
     };
     while let Some(entry) = merge.entry()
         && entry.key == key
@@ -101,7 +101,7 @@ struct KeyWriter<'a> {
     has_dropped: bool,
     /// Whether a put became a tombstone.
     has_expired: bool,
-    moved: Moved,
+    moved: EntriesRead,
 }
 
 /// The part of a key's history that all readers see as one state.

@@ -174,7 +174,7 @@ impl TableOutputs {
         let bytes_max = self.plan.table_bytes;
         loop {
             let last = self.builder.as_ref().and_then(|builder| builder.last_key());
-            let cut = self.plan.ranges.cut((last, next), bytes_max).map(<[u8]>::to_vec);
+            let cut = self.plan.ranges.cut(last, next, bytes_max).map(<[u8]>::to_vec);
             let Some(cut) = cut else { return self.finish_one(next) };
             self.finish_one(Some(&cut))?;
         }

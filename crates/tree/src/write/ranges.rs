@@ -109,7 +109,8 @@ impl RangesToWrite {
     /// its last key, and before its end `next`.
     pub(super) fn cut(
         &mut self,
-        (last_key, next): (Option<&[u8]>, Option<&[u8]>),
+        last_key: Option<&[u8]>,
+        next: Option<&[u8]>,
         bytes_max: u64,
     ) -> Option<&[u8]> {
         while self.counted < self.pieces.len() {

@@ -8,7 +8,8 @@ use flagstone_base::{DatabaseId, ErrorKind, SeqNo};
 use flagstone_env::{Disk, Op};
 use flagstone_wal::inspect::{Finding, Inspector};
 use flagstone_wal::{
-    Log, LogOptions, Lsn, NewRecord, RecordKind, payload_checksum, payload_checksum_of_parts, read,
+    Log, LogOptions, Lsn, NewRecord, RecordKind, VerifyDepth, payload_checksum,
+    payload_checksum_of_parts, read,
 };
 use std::sync::Arc;
 
@@ -324,7 +325,8 @@ fn a_header_that_a_crash_cut_short_is_verified_as_it_is_recovered() {
     let (recovered, seqnos) = recover(&disk, None).unwrap();
     assert!(seqnos.is_empty());
     let log = create(Arc::new(disk.clone()), SMALL, &recovered).unwrap();
-    let verify = |log: &Log| log.verify(&all_files(&disk, None), false, &mut |_| Ok(()));
+    let verify =
+        |log: &Log| log.verify(&all_files(&disk, None), VerifyDepth::Full, &mut |_| Ok(()));
     verify(&log).unwrap();
     // A segment that was begun after that has both copies.
     log.sync_through(enqueue(&log, 1).unwrap()).unwrap();

@@ -9,7 +9,7 @@ use flagstone_env::names::{Name, parse};
 use flagstone_env::{Disk, Effect, Failure, Fault, FaultDisk, MemDisk, Op};
 use flagstone_wal::{
     ChangeSource, Keep, Listed, Log, LogCursor, LogFiles, LogOptions, NewestKept, RecordKind,
-    Recovered, payload_checksum,
+    Recovered, VerifyDepth, payload_checksum,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,8 +172,8 @@ fn a_verification_reads_kept_segments() {
     commit(&log, 1..=60);
     release_through(&log, 60).unwrap();
     let listed = all_files(&disk, None);
-    let verify = |is_quick| log.verify(&listed, is_quick, &mut |_record| Ok(()));
-    assert_eq!(verify(false).unwrap().records, 60);
+    let verify = |depth| log.verify(&listed, depth, &mut |_record| Ok(()));
+    assert_eq!(verify(VerifyDepth::Full).unwrap().records, 60);
     let names = disk.list(dir()).unwrap();
     let name = names.iter().find(|name| matches!(parse(name), Name::Kept(_))).unwrap();
     let path = dir().join(name);
@@ -184,11 +184,11 @@ fn a_verification_reads_kept_segments() {
         // Without a header when both copies are damaged.
         bytes[4096 + at % 4096] ^= u8::from(is_seen_quickly);
         disk.put_content(&path, &bytes);
-        assert_eq!(verify(false).unwrap_err().kind(), ErrorKind::Corruption);
-        assert_eq!(verify(true).is_err(), is_seen_quickly);
+        assert_eq!(verify(VerifyDepth::Full).unwrap_err().kind(), ErrorKind::Corruption);
+        assert_eq!(verify(VerifyDepth::Quick).is_err(), is_seen_quickly);
     }
     disk.put_content(&path, &whole);
-    verify(false).unwrap();
+    verify(VerifyDepth::Full).unwrap();
 }
 
 #[test]
@@ -313,7 +313,8 @@ fn an_empty_segment_that_a_crash_cut_in_its_header_is_kept() {
     let log = create(Arc::new(disk.clone()), KEPT, &recovered).unwrap();
     commit(&log, 4..=6);
     assert!(release_through(&log, 3).unwrap() > 1);
-    let verify = |log: &Log| log.verify(&all_files(&disk, None), false, &mut |_| Ok(()));
+    let verify =
+        |log: &Log| log.verify(&all_files(&disk, None), VerifyDepth::Full, &mut |_| Ok(()));
     verify(&log).unwrap();
     assert_eq!(all_after(&log, 0).unwrap(), range(1, 6));
     let from = log.segments()[0].number;

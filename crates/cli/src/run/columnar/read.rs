@@ -189,7 +189,7 @@ fn marks(
         settings.push(("the file", format!("{path:?} by rows, {identity}")));
     }
     settings.extend(args.shard.map(|shard| ("--shard", shard.to_string())));
-    Marks::open(database, (collection, args.shard), &settings, 1).map(Some)
+    Marks::open(database, collection, args.shard, &settings, 1).map(Some)
 }
 
 /// Refuses options that would do nothing.

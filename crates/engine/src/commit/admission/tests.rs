@@ -113,7 +113,7 @@ fn the_values_that_merges_become_stay_within_the_share() {
     let parts = kv.handle().parts();
     let admission = &parts.commits.admission;
     for i in 0..3_u8 {
-        kv.put_encoded(&[i], (&mut vec![i; 3 * MIB], Some(Moment::MAX)), None).unwrap();
+        kv.put_encoded(&[i], &mut vec![i; 3 * MIB], Some(Moment::MAX), None).unwrap();
     }
     db.flush().unwrap();
     for i in 0..12_u8 {

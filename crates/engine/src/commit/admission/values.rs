@@ -139,7 +139,7 @@ mod tests {
         let db = builder.open().unwrap();
         let kv = db.keyspace_with("kv", KeyspaceOptions::new().fold("append/1")).unwrap();
         for key in 0..keys {
-            kv.put_encoded(&[key], (&mut vec![key; VALUE], Some(Moment::MAX)), None).unwrap();
+            kv.put_encoded(&[key], &mut vec![key; VALUE], Some(Moment::MAX), None).unwrap();
         }
         db.flush().unwrap();
         (db, kv)

@@ -126,7 +126,7 @@ pub(crate) fn next_edit(state: &ManifestState, random: &SeededRandom, file: u64)
         2 | 3 => {
             let keyspace = state.catalog.keyspace_of(tree()).unwrap();
             let kind = DefinitionKind(1 + below(2) as u8);
-            let known = state.definitions_of((keyspace, kind)).len();
+            let known = state.definitions_of(keyspace, kind).len();
             let items = (0..=below(40)).map(|i| format!("name {known} {i}").into()).collect();
             let definitions =
                 vec![DefinitionRecord { keyspace, kind, first_id: known as u32, items }];

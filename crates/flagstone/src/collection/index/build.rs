@@ -28,7 +28,7 @@ use crate::collection::stored::Stored;
 use crate::index::{
     Built, Definition, DocumentEntries, IndexState, Refusal, Seen, Status, index_of, value_of,
 };
-use crate::spill::{SortOptions, Sorted, Sorter};
+use crate::spill::{ExternalSorter, SortOptions, SortedEntries};
 use flagstone_base::bytes::assign;
 use flagstone_base::key::KeyRange;
 use flagstone_base::sorted::sort_by;
@@ -222,16 +222,16 @@ impl<'a, 'w> Build<'a, 'w> {
     /// Returns the entries of the next part in their order; `None` if the build was cancelled.
     /// `scan` is at the first document of the part, and then at the first one after it, if there
     /// `has_next`.
-    fn sorted(&mut self, scan: &mut Scan, has_next: &mut bool) -> Result<Option<Sorted>> {
+    fn sorted(&mut self, scan: &mut Scan, has_next: &mut bool) -> Result<Option<SortedEntries>> {
         let memory = self.memory as usize;
         let options = SortOptions { memory, limit: None, distinct: false, share: 1 };
-        let mut sorter = Sorter::new(self.stored.scratch(), options);
+        let mut sorter = ExternalSorter::new(self.stored.scratch(), options);
         let mut seen = self.index.seen();
         let (mut bytes, mut last) = (0, Vec::new());
         while *has_next && (bytes < self.part_bytes || !divides(&last, scan.key())) {
             if let Some((entries, expiry)) = self.read(scan.key(), scan.value_bytes())? {
                 seen = seen.with(entries.seen);
-                bytes += self.push(&mut sorter, scan.key(), (&entries, expiry))?;
+                bytes += self.push(&mut sorter, scan.key(), &entries, expiry)?;
             }
             assign(&mut last, scan.key());
             self.progress.documents += 1;
@@ -277,7 +277,7 @@ impl<'a, 'w> Build<'a, 'w> {
     /// other indexes: else nothing could remove the document.
     fn fitting_entries_of(&self, key: &[u8], document: &[u8]) -> Result<DocumentEntries> {
         let most = self.stored.batch_bytes_max();
-        let entries = self.entries_of(&self.index.definition, (key, document), Some(most))?;
+        let entries = self.entries_of(&self.index.definition, key, document, Some(most))?;
         let bytes = |entries: &DocumentEntries| {
             entries.bytes() + (entries.iter().len() * REMOVAL_BYTES) as u64
         };
@@ -289,7 +289,7 @@ impl<'a, 'w> Build<'a, 'w> {
                     && let Some(index) = index_of(other)
                 {
                     // It may be in the middle of a build that will refuse the document.
-                    let of = self.entries_of(&index.definition, (key, document), None);
+                    let of = self.entries_of(&index.definition, key, document, None);
                     all += of.as_ref().map_or(0, bytes);
                 }
             }
@@ -307,7 +307,8 @@ impl<'a, 'w> Build<'a, 'w> {
     fn entries_of(
         &self,
         definition: &Definition,
-        (key, document): (&[u8], &[u8]),
+        key: &[u8],
+        document: &[u8],
         bytes_max: Option<u64>,
     ) -> Result<DocumentEntries> {
         let damaged = |malformed| self.stored.corrupt("a stored document", malformed);
@@ -322,9 +323,10 @@ impl<'a, 'w> Build<'a, 'w> {
 
     fn push(
         &mut self,
-        sorter: &mut Sorter,
+        sorter: &mut ExternalSorter,
         primary_key: &[u8],
-        (entries, expiry): (&DocumentEntries, Option<Moment>),
+        entries: &DocumentEntries,
+        expiry: Option<Moment>,
     ) -> Result<u64> {
         let (mut value, mut bytes) = (Vec::new(), 0);
         for (key, flags) in entries.iter() {
@@ -362,7 +364,7 @@ impl<'a, 'w> Build<'a, 'w> {
     }
 
     /// Ingests the entries of a part, unless there are misfits.
-    fn ingest(&mut self, mut sorted: Sorted) -> Result<ControlFlow<()>> {
+    fn ingest(&mut self, mut sorted: SortedEntries) -> Result<ControlFlow<()>> {
         let mut ingest = self.fill.ingest()?;
         let mut last: Option<Unique> = None;
         while sorted.advance()? {
@@ -450,7 +452,7 @@ impl<'a, 'w> Build<'a, 'w> {
     ) -> Result<Option<Option<Moment>>> {
         let found = now.get_stored(self.stored.keyspace()?, key)?;
         let StoredPut { value: Some(document), expiry, .. } = found else { return Ok(None) };
-        let entries = self.entries_of(&self.index.definition, (key, &document), None)?;
+        let entries = self.entries_of(&self.index.definition, key, &document, None)?;
         Ok(entries.iter().any(|(found, _)| found == entry).then_some(expiry))
     }
 }

@@ -14,7 +14,7 @@ use super::entry_change::EntryWrite;
 use super::unique;
 use crate::collection::core::Documents;
 use crate::index::{
-    Definition, DocumentEntries, DocumentKey, DocumentState, EntryChange, IndexState, Refusal,
+    Definition, DocumentEntries, DocumentKey, DocumentState, EntryDifference, IndexState, Refusal,
     Seen, by_date, dates_decide, differences, index_of, moment_by, value_of,
 };
 use flagstone_base::{Error, ErrorKind, Kind, Malformed, Moment, Result, SeqNo};
@@ -74,8 +74,8 @@ impl IndexChanges {
         new: Option<Stated<'_>>,
     ) -> Result<()> {
         let set = owner.owned_set();
-        self.note_written((owner, &set), key, old);
-        self.add_entries_of((owner, &set), key, old, new)
+        self.note_written(owner, &set, key, old);
+        self.add_entries_of(owner, &set, key, old, new)
     }
 
     /// Adds a put of the unique `entry` of the document of `key` in `owner`, if it has it. The
@@ -88,13 +88,15 @@ impl IndexChanges {
         owner: &Arc<KeyspaceCore>,
         key: &[u8],
         old: &StoredPut,
-        (core, index, entry): (&Arc<KeyspaceCore>, &IndexState, &[u8]),
+        core: &Arc<KeyspaceCore>,
+        index: &IndexState,
+        entry: &[u8],
     ) -> Result<()> {
         let Some(bytes) = old.value.as_deref() else { return Ok(()) };
         let Some(documents) = owner.attachment().downcast_ref::<Documents>() else {
             return Ok(());
         };
-        let root = root((bytes, None), documents).map_err(|malformed| corrupt(owner, malformed))?;
+        let root = root(bytes, documents).map_err(|malformed| corrupt(owner, malformed))?;
         let entries = match DocumentEntries::of(&index.definition, &root, key, None) {
             Ok(entries) => entries,
             Err(Refusal::Malformed(malformed)) => return Err(corrupt(owner, malformed)),
@@ -104,7 +106,7 @@ impl IndexChanges {
         let Some((found, flags)) = entries.iter().find(|(found, _)| *found == entry) else {
             return Ok(());
         };
-        self.note_written((owner, &owner.owned_set()), key, old);
+        self.note_written(owner, &owner.owned_set(), key, old);
         let mut value = Vec::new();
         value_of(&index.definition, flags, key, &mut value);
         self.list.push(EntryWrite {
@@ -119,7 +121,8 @@ impl IndexChanges {
     /// Notes the document of `key`, and its newest write, if it must be locked with unique values.
     fn note_written(
         &mut self,
-        (owner, set): (&Arc<KeyspaceCore>, &OwnedSet),
+        owner: &Arc<KeyspaceCore>,
+        set: &OwnedSet,
         key: &[u8],
         old: &StoredPut,
     ) {
@@ -137,7 +140,8 @@ impl IndexChanges {
 
     fn add_entries_of(
         &mut self,
-        (owner, set): (&Arc<KeyspaceCore>, &OwnedSet),
+        owner: &Arc<KeyspaceCore>,
+        set: &OwnedSet,
         key: &[u8],
         old: &StoredPut,
         new: Option<Stated<'_>>,
@@ -147,8 +151,8 @@ impl IndexChanges {
             return Ok(());
         };
         let corrupt = |malformed| corrupt(owner, malformed);
-        let old_root = old.map(|old| root(old, documents)).transpose().map_err(corrupt)?;
-        let new_root = new.map(|new| root(new, documents)).transpose().map_err(corrupt)?;
+        let old_root = old.map(|(bytes, _)| root(bytes, documents)).transpose().map_err(corrupt)?;
+        let new_root = new.map(|(bytes, _)| root(bytes, documents)).transpose().map_err(corrupt)?;
         for core in &set.keyspaces {
             let Some(index) = index_of(core) else { continue };
             let of = |root: Option<View<'_>>, bytes_max| {
@@ -165,17 +169,19 @@ impl IndexChanges {
                 Refusal::Malformed(malformed) => corrupt(malformed),
                 Refusal::Unfit(error) => error,
             })?;
-            let states = (state(before.as_ref(), old), state(after.as_ref(), new));
-            self.add_entries((core, index), key, states)?;
+            let (before, after) = (state(before.as_ref(), old), state(after.as_ref(), new));
+            self.add_entries(core, index, key, before, after)?;
         }
         Ok(())
     }
 
     fn add_entries(
         &mut self,
-        (core, index): (&Arc<KeyspaceCore>, &IndexState),
+        core: &Arc<KeyspaceCore>,
+        index: &IndexState,
         primary_key: &[u8],
-        (old, new): (Option<DocumentState<'_>>, Option<DocumentState<'_>>),
+        old: Option<DocumentState<'_>>,
+        new: Option<DocumentState<'_>>,
     ) -> Result<()> {
         if let Some(new) = new {
             let known = index.seen();
@@ -185,10 +191,10 @@ impl IndexChanges {
         }
         let expiry = new.and_then(|new| new.expiry);
         let is_unique = index.definition.is_unique;
-        differences((old, new), is_unique, |change| {
+        differences(old, new, is_unique, |change| {
             let (key, put) = match change {
-                EntryChange::Delete(key) => (key, None),
-                EntryChange::Put(key, flags) => {
+                EntryDifference::Delete(key) => (key, None),
+                EntryDifference::Put(key, flags) => {
                     let mut value = Vec::new();
                     value_of(&index.definition, flags, primary_key, &mut value);
                     (key, Some((value, expiry)))
@@ -281,7 +287,7 @@ impl IndexChanges {
                 continue;
             }
             let first = self.list.len();
-            self.add_entries_of((&owner, &owner.owned_set()), &key, &old, None)?;
+            self.add_entries_of(&owner, &owner.owned_set(), &key, &old, None)?;
             // The entry may be one of an earlier document, which was removed from tables before it.
             let has_it = |change: &EntryWrite| change.core.id() == core.id() && change.key == entry;
             if !self.list[first..].iter().any(has_it) {
@@ -338,7 +344,8 @@ impl IndexChanges {
         held: &HeldBatch<'_>,
         owner: &Arc<KeyspaceCore>,
         key: &[u8],
-        (old, new): (StoredPut, &[u8]),
+        old: StoredPut,
+        new: &[u8],
     ) -> Result<()> {
         let mut changes = Self::new(held.batch_bytes_max());
         // Without an expiry only entries that differ change.
@@ -464,7 +471,7 @@ pub(super) fn expiry_by_date(
 ) -> Result<Option<Moment>> {
     let documents = owner.attachment().downcast_ref::<Documents>();
     let Some(documents) = documents.filter(|_| dates_decide(owner)) else { return Ok(given) };
-    let found = root((bytes, None), documents).and_then(|root| by_date(owner, &root));
+    let found = root(bytes, documents).and_then(|root| by_date(owner, &root));
     Ok(found.map_err(|malformed| corrupt(owner, malformed))?.or(given))
 }
 
@@ -473,10 +480,11 @@ pub(super) fn expiry_by_date(
 pub(super) fn expiry_after_drop(
     owner: &KeyspaceCore,
     bytes: &[u8],
-    (dropped, old): (&Definition, Option<Moment>),
+    dropped: &Definition,
+    old: Option<Moment>,
 ) -> Result<Option<Moment>> {
     let Some(documents) = owner.attachment().downcast_ref::<Documents>() else { return Ok(old) };
-    let moment = root((bytes, None), documents).and_then(|root| moment_by(dropped, &root));
+    let moment = root(bytes, documents).and_then(|root| moment_by(dropped, &root));
     let moment = moment.map_err(|malformed| corrupt(owner, malformed))?;
     expiry_by_date(owner, bytes, old.filter(|old| Some(*old) != moment))
 }
@@ -495,7 +503,7 @@ pub(crate) fn own_expiry(
     Ok(old.filter(|_| old != by_index))
 }
 
-fn root<'a>((bytes, _): Stated<'a>, documents: &'a Documents) -> Result<View<'a>, Malformed> {
+fn root<'a>(bytes: &'a [u8], documents: &'a Documents) -> Result<View<'a>, Malformed> {
     View::of(bytes, Some(documents.names()))
 }
 

@@ -6,6 +6,7 @@ use super::changes::{IndexChanges, Stated, expiry_after_drop, expiry_by_date};
 use crate::collection::stored::Stored;
 use crate::collection::write::Rewrite;
 use crate::index::{Definition, IndexState};
+use crate::write::KeyChange;
 use flagstone_base::{Error, ErrorKind, KeyRange, Kind, Moment, Result};
 use flagstone_engine::{
     Batch, Durability, Effect, Engine, HeldBatch, Keyspace, KeyspaceCore, OP_OVERHEAD, StoredPut,
@@ -89,13 +90,9 @@ fn start_held(engine: &Engine, batch: Batch, durability: Durability, wait: Wait)
 }
 
 /// Writes the document of the encoded `key` by itself.
-pub(in crate::collection) fn one(
-    stored: &Stored,
-    key: &[u8],
-    (effect, value): (Effect, &[u8]),
-) -> Result<()> {
+pub(in crate::collection) fn one(stored: &Stored, key: &[u8], change: KeyChange<'_>) -> Result<()> {
     let (engine, mut batch) = (stored.engine(), Batch::default());
-    push_dated(stored, &mut batch, key, (effect, value))?;
+    push_dated(stored, &mut batch, key, change)?;
     start_held(engine, batch, engine.options().durability, Wait::Yes)?.wait()
 }
 
@@ -154,7 +151,7 @@ fn change(
     match (first, new.filter(has_expired)) {
         (Some(old), Some((new, _))) if error.kind() == ErrorKind::Duplicate => {
             // Values that it did not have before are refused nevertheless.
-            IndexChanges::check_values(held, core, key, (old, new)).map(|()| false)
+            IndexChanges::check_values(held, core, key, old, new).map(|()| false)
         }
         _ => Err(error),
     }
@@ -166,15 +163,15 @@ pub(in crate::collection) fn push_dated(
     stored: &Stored,
     batch: &mut Batch,
     key: &[u8],
-    (effect, value): (Effect, &[u8]),
+    change: KeyChange<'_>,
 ) -> Result<()> {
-    let core = stored.keyspace()?;
+    let (core, (effect, value)) = (stored.keyspace()?, change.entry());
     if effect.kind() != Kind::Put || !(stored.is_indexed() || batch.is_dated()) {
         return batch.push(core, effect, key, value);
     }
     let given = effect.expiry();
     let effect = Effect::put(expiry_by_date(core, value, given)?);
-    batch.push_dated(core, (effect, given), key, value)
+    batch.push_dated(core, effect, given, key, value)
 }
 
 /// Writes those documents again that expire at another moment by a date in them, also since an
@@ -192,7 +189,7 @@ pub(super) fn apply_dates(stored: &Stored, dropped: Option<&Definition>) -> Resu
                 return Ok(());
             };
             let expiry = match dropped {
-                Some(dropped) => expiry_after_drop(core, &bytes, (dropped, old))?,
+                Some(dropped) => expiry_after_drop(core, &bytes, dropped, old)?,
                 None => expiry_by_date(core, &bytes, old)?,
             };
             let has_expired = old.is_some_and(|at| at <= held.moment());
@@ -236,7 +233,7 @@ pub(super) fn restore_entry(
         IndexChanges::commit(held, &mut |changes, held| {
             let old = held.get_stored(core, key)?;
             has_expired = old.expiry.is_some_and(|at| at <= held.moment());
-            changes.add_again(core, key, &old, (index.owned, index.state, entry))
+            changes.add_again(core, key, &old, index.owned, index.state, entry)
         })
     });
     match restored {

@@ -338,8 +338,8 @@ impl AtCommit {
         }
         for (core, seen) in &self.0.unseen {
             let Some(index) = index_of(core) else { continue };
-            let raised = index.note_seen(*seen, |note| held.set_note(core, note))?;
-            held.raise_premise(core, raised);
+            let (from, to) = index.note_seen(*seen, |note| held.set_note(core, note))?;
+            held.raise_premise(core, from, to);
         }
         Ok(())
     }

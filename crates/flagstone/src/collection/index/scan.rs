@@ -3,8 +3,8 @@
 use crate::collection::decode;
 use crate::collection::stored::Stored;
 use crate::index::{
-    Definition, Ends, Flags, IndexState, Parts, Statistics, above, component_len, decode_component,
-    index_of, parts, parts_inlined, range_end, range_start,
+    Definition, Ends, EntryParts, Flags, IndexState, Statistics, above, component_len,
+    decode_component, index_of, parts, parts_inlined, range_end, range_start,
 };
 use crate::remote::{Area, Remote, RemoteIndex, RemoteRows};
 use flagstone_base::key::KeyRange;
@@ -272,13 +272,13 @@ struct EntryLayout {
 }
 
 impl EntryLayout {
-    fn of(parts: &Parts<'_>) -> Self {
+    fn of(parts: &EntryParts<'_>) -> Self {
         Self { components: parts.components.len(), ends: *parts.ends, flags: parts.flags }
     }
 }
 
 /// Remembers the first component of an entry, which the next one may have, too.
-fn note_first(first: &mut Vec<u8>, parts: &Parts<'_>) {
+fn note_first(first: &mut Vec<u8>, parts: &EntryParts<'_>) {
     first.clear();
     if !parts.flags.has(Flags::CUT) {
         first.extend_from_slice(parts.component(0));
@@ -351,7 +351,7 @@ impl IndexScan<'_> {
     pub(crate) fn visit_near(
         &mut self,
         most: usize,
-        mut visit: impl FnMut(&Parts<'_>) -> bool,
+        mut visit: impl FnMut(&EntryParts<'_>) -> bool,
     ) -> usize {
         let Self { index, source, place, first } = self;
         let (EntryScan::Snapshot(scan), Some(state)) = (source, index.state()) else { return 0 };
@@ -427,10 +427,10 @@ impl IndexScan<'_> {
 
     /// Returns the parts of the current entry.
     #[inline]
-    pub(crate) fn parts(&self) -> Parts<'_> {
+    pub(crate) fn parts(&self) -> EntryParts<'_> {
         let EntryLayout { ends, flags, .. } = &self.place;
         let (components, flags) = (self.components(), *flags);
-        Parts { components, ends, primary_key: self.primary_key(), flags, is_known: false }
+        EntryParts { components, ends, primary_key: self.primary_key(), flags, is_known: false }
     }
 
     /// Decodes the components; `None` is a missing value. One that is cut is returned as its bytes.

@@ -6,7 +6,7 @@
 use super::verify::IndexVerifyReport;
 use crate::collection::stored::Stored;
 use crate::remote::{Area, Catalog, Remote, RemoteRows};
-use crate::spill::{SortOptions, Sorter};
+use crate::spill::{ExternalSorter, SortOptions};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Result};
 use std::cmp::Ordering;
@@ -28,7 +28,7 @@ pub(super) fn verify(stored: &Stored, remote: &Arc<dyn Remote>) -> Result<IndexV
     let complete = || catalog.indexes().iter().filter(|index| index.is_complete());
     let mut report = IndexVerifyReport { indexes: complete().count() as u64, ..Default::default() };
     let options = SortOptions { memory: MEMORY, limit: None, distinct: false, share: 1 };
-    let mut sorter = Sorter::new(stored.scratch(), options);
+    let mut sorter = ExternalSorter::new(stored.scratch(), options);
     let mut scan = RemoteRows::new(remote, Area::Documents, KeyRange::ALL).unordered();
     while scan.advance()? {
         report.documents += 1;
@@ -79,7 +79,7 @@ pub(super) fn verify(stored: &Stored, remote: &Arc<dyn Remote>) -> Result<IndexV
             }
         }
     }
-    doubtful.iter().try_for_each(|(key, entries)| look_again(stored, remote, (key, entries)))?;
+    doubtful.iter().try_for_each(|(key, entries)| look_again(stored, remote, key, entries))?;
     Ok(report)
 }
 
@@ -102,7 +102,8 @@ fn expected(
 fn look_again(
     stored: &Stored,
     remote: &Arc<dyn Remote>,
-    (key, entries): (&[u8], &BTreeSet<(u32, Vec<u8>)>),
+    key: &[u8],
+    entries: &BTreeSet<(u32, Vec<u8>)>,
 ) -> Result<()> {
     let mut difference = None;
     for _ in 0..LOOKS {

@@ -5,7 +5,7 @@ use super::cover::{Cover, Given, cover};
 use super::index_order::{IndexOrder, Order};
 use super::key_access;
 use super::known::Known;
-use super::merge::{Merge, Stream};
+use super::merge::{RangeMerge, Stream};
 use super::source::QuerySource;
 use super::spec::Spec;
 use crate::collection::Stored;
@@ -53,7 +53,7 @@ pub(super) struct IndexAccess {
     /// The entries have the order of the sort.
     pub(super) order: Option<IndexOrder>,
     /// They have the order that is needed only if those of several ranges are merged.
-    pub(super) merge: Option<Merge>,
+    pub(super) merge: Option<RangeMerge>,
     /// Documents with an entry in the ranges are those that match the filter.
     pub(super) is_exact: bool,
     /// The ranges bound the primary key, too, and whether they express all conditions on what they
@@ -65,7 +65,7 @@ pub(super) struct IndexAccess {
 }
 
 /// The name of an index that cannot serve a query, and the reason.
-pub(super) type Refused = (String, &'static str);
+pub(super) type RefusedIndex = (String, &'static str);
 
 /// Ranges that grow field by field.
 struct Prefixes {
@@ -84,9 +84,10 @@ struct Prefixes {
 pub(super) fn index_accesses(
     stored: &Stored,
     source: &QuerySource<'_>,
-    (spec, ask): (&Spec, &Ask),
+    spec: &Spec,
+    ask: &Ask,
     all: bool,
-) -> Result<(Vec<IndexAccess>, Vec<Refused>), IndexPremise> {
+) -> Result<(Vec<IndexAccess>, Vec<RefusedIndex>), IndexPremise> {
     let (mut accesses, mut refused) = (Vec::new(), Vec::new());
     for index in usable(stored) {
         let Some(definition) = index.definition() else { continue };
@@ -197,11 +198,11 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<(IndexAccess, Opt
             (are_exact, bounds_keys) = (are_exact && is_exact, true);
         }
         let ties = ask.need.by_key().unwrap_or(Direction::Ascending);
-        let (all, of_keys) = Merge::of(streams, ties);
+        let (all, of_keys) = RangeMerge::of(streams, ties);
         (ranges, merge) = (all, merges_keys.then_some(of_keys));
     }
     let are_bounds_exact = are_exact && !known.has_cut();
-    let is_read = |path: &FieldPath| is_bounded((definition, fields, bounds_keys), path);
+    let is_read = |path: &FieldPath| is_bounded(definition, fields, bounds_keys, path);
     let is_exact = are_bounds_exact && spec.filter.all_paths(is_read);
     let mut plain = IndexAccess {
         index: (*index).clone(),
@@ -226,7 +227,7 @@ fn access(known: &Known<'_>, spec: &Spec, ask: &Ask) -> Option<(IndexAccess, Opt
     let mut merged = None;
     match order {
         Some((order, 1)) if spec.after.is_none() => plain.order = Some(order),
-        Some((order, count)) => match plain.ordered(order, (&prefixes, count), spec) {
+        Some((order, count)) => match plain.ordered(order, &prefixes, count, spec) {
             Some(ordered) if count == 1 => plain = ordered,
             ordered => merged = ordered.map(covered),
         },
@@ -249,10 +250,7 @@ fn streams(prefixes: &[Vec<u8>], ranges: &[IndexRange], count: usize) -> Vec<Str
 
 /// Returns whether ranges that bound this many fields of an index, and the primary key if that is
 /// set, bound `path`.
-fn is_bounded(
-    (definition, fields, bounds_keys): (&Definition, usize, bool),
-    path: &FieldPath,
-) -> bool {
+fn is_bounded(definition: &Definition, fields: usize, bounds_keys: bool, path: &FieldPath) -> bool {
     definition.fields.iter().take(fields).any(|field| field.path == *path)
         || bounds_keys && path.is_primary_key()
 }
@@ -371,7 +369,8 @@ impl IndexAccess {
     fn ordered(
         &self,
         order: IndexOrder,
-        (prefixes, count): (&[Vec<u8>], usize),
+        prefixes: &[Vec<u8>],
+        count: usize,
         spec: &Spec,
     ) -> Option<Self> {
         let mut streams = streams(prefixes, &self.ranges, count);
@@ -397,8 +396,8 @@ impl IndexAccess {
             let rest = order.entry_key(prefix, token).ok()?.split_off(prefix.len());
             after = order.is_unique().then(|| (rest, token.key.clone()));
         }
-        let (ranges, merge) = Merge::of(streams, order.ties().direction());
-        let merge = (count > 1).then_some(Merge { after, ..merge });
+        let (ranges, merge) = RangeMerge::of(streams, order.ties().direction());
+        let merge = (count > 1).then_some(RangeMerge { after, ..merge });
         Some(Self { ranges, merge, order: Some(order), ..self.clone() })
     }
 
@@ -422,7 +421,7 @@ impl IndexAccess {
     pub(super) fn bounds(&self, path: &FieldPath) -> bool {
         let definition = self.index.definition();
         definition
-            .is_some_and(|definition| is_bounded((definition, self.fields, self.bounds_keys), path))
+            .is_some_and(|definition| is_bounded(definition, self.fields, self.bounds_keys, path))
     }
 
     /// Returns the conditions that entries in the ranges do not prove. An entry and its document

@@ -13,7 +13,7 @@
 use super::ask::{Ask, Need, Wanted};
 use super::known::Known;
 use super::spec::Spec;
-use crate::index::{Computed, Flags, IndexField, Parts};
+use crate::index::{Computed, EntryParts, Flags, IndexField};
 use flagstone_doc::sort_key::MISSING;
 use flagstone_doc::{Composer, Direction, FieldPath};
 
@@ -143,7 +143,7 @@ fn of_maps(known: &Known<'_>) -> Vec<CoveredField> {
 impl Cover {
     /// Returns whether the entry has all that the query takes.
     #[inline]
-    pub(super) fn is_proof(&self, entry: &Parts<'_>) -> bool {
+    pub(super) fn is_proof(&self, entry: &EntryParts<'_>) -> bool {
         if entry.flags.has(self.unless) {
             return false;
         }
@@ -157,11 +157,11 @@ impl Cover {
 impl CoveredField {
     /// Returns the component of an entry there.
     #[inline]
-    pub(super) fn of<'e>(&self, entry: &Parts<'e>) -> (&'e [u8], Direction) {
+    pub(super) fn of<'e>(&self, entry: &EntryParts<'e>) -> (&'e [u8], Direction) {
         (entry.component(self.field), self.direction)
     }
 
-    fn is_missing(&self, entry: &Parts<'_>) -> bool {
+    fn is_missing(&self, entry: &EntryParts<'_>) -> bool {
         let mask = if self.direction == Direction::Descending { 0xFF } else { 0 };
         entry.component(self.field).first() == Some(&(MISSING ^ mask))
     }

@@ -1,7 +1,7 @@
 //! What a query takes, from the entries of an index alone.
 
 use super::cover::{Cover, CoveredField};
-use super::entries::Entries;
+use super::entries::AccessEntries;
 use super::projector::Projector;
 use super::source::QuerySource;
 use super::token::KeyPosition;
@@ -14,7 +14,7 @@ use flagstone_doc::{Composer, Matcher};
 /// The entries of an index that match a filter, each with what the query takes of its document.
 pub(super) struct Covered<'t> {
     source: QuerySource<'t>,
-    entries: Entries<'t>,
+    entries: AccessEntries<'t>,
     cover: Cover,
     composer: Composer,
     /// What is composed is wanted as a document, or checked by the filter.
@@ -34,7 +34,7 @@ impl<'t> Covered<'t> {
     /// `projector` is that of the query. `None` if no document is composed of the paths.
     pub(super) fn new(
         source: &QuerySource<'t>,
-        entries: Entries<'t>,
+        entries: AccessEntries<'t>,
         cover: Cover,
         projector: Option<Projector>,
         after: Option<KeyPosition>,

@@ -56,7 +56,8 @@ impl<'t> Cursor<'t> {
         stored: &Stored,
         rows: Ordered<'t>,
         projector: Option<Projector>,
-        (skip, limit): (u64, Option<u64>),
+        skip: u64,
+        limit: Option<u64>,
     ) -> Self {
         // A sort has projected already, or an index that has all fields.
         let projector = projector.filter(|_| !rows.is_projected());

@@ -3,7 +3,7 @@
 use super::rows::Rows;
 use super::spec::Spec;
 use crate::collection::{Stored, decode};
-use crate::spill::{SortOptions, Sorted, Sorter};
+use crate::spill::{ExternalSorter, SortOptions, SortedEntries};
 use flagstone_base::Result;
 use flagstone_base::bytes::assign;
 use flagstone_doc::{FieldPath, IndexKeys, Value, sort_key};
@@ -16,7 +16,7 @@ const SEEN_OVERHEAD: usize = 64;
 /// Distinct values in their total order: an iterator that ends after an error.
 pub struct Distinct {
     stored: Stored,
-    sorted: Sorted,
+    sorted: SortedEntries,
     skip: u64,
     has_ended: bool,
 }
@@ -32,7 +32,7 @@ pub(super) fn run(
     let memory = spec.memory(stored) / 2;
     let limit = spec.last().map(|last| last.try_into().unwrap_or(usize::MAX));
     let options = SortOptions { memory, limit, distinct: true, share: 2 };
-    let mut sorter = Sorter::new(stored.scratch(), options);
+    let mut sorter = ExternalSorter::new(stored.scratch(), options);
     let (mut seen, mut seen_bytes) = (HashSet::<Box<[u8]>>::new(), 0);
     let mut held = QueryMemory::new(stored.scratch());
     let mut add = |key: &[u8]| {

@@ -3,10 +3,10 @@
 use super::access::IndexAccess;
 use super::ask::Need;
 use super::index_order::Order;
-use super::merge::{Merge, Rest};
+use super::merge::{RangeMerge, Rest};
 use super::source::QuerySource;
 use crate::collection::index::IndexScan;
-use crate::index::Parts;
+use crate::index::EntryParts;
 use flagstone_base::Result;
 use flagstone_base::bytes::assign;
 use std::cmp::Ordering;
@@ -14,12 +14,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The entries of an access.
-pub(super) enum Entries<'t> {
+pub(super) enum AccessEntries<'t> {
     Ranges(RangeEntries<'t>),
     Merged(MergedEntries<'t>),
 }
 
-impl<'t> Entries<'t> {
+impl<'t> AccessEntries<'t> {
     /// The entries of the ranges, in their order or in reverse.
     pub(super) fn in_ranges(
         access: &Arc<IndexAccess>,
@@ -56,7 +56,7 @@ impl<'t> Entries<'t> {
     pub(super) fn visit_near(
         &mut self,
         most: usize,
-        visit: impl FnMut(&Parts<'_>) -> bool,
+        visit: impl FnMut(&EntryParts<'_>) -> bool,
     ) -> usize {
         match self {
             Self::Ranges(entries) => entries.visit_near(most, visit),
@@ -161,7 +161,7 @@ impl<'t> RangeEntries<'t> {
     /// Moves to entries that follow and are quick to reach, as
     /// [`Scan::visit_near`](flagstone_engine::Scan::visit_near).
     #[inline]
-    fn visit_near(&mut self, most: usize, visit: impl FnMut(&Parts<'_>) -> bool) -> usize {
+    fn visit_near(&mut self, most: usize, visit: impl FnMut(&EntryParts<'_>) -> bool) -> usize {
         let visited = self.scan.as_mut().map_or(0, |scan| scan.visit_near(most, visit));
         self.read += visited as u64;
         visited
@@ -180,7 +180,7 @@ impl<'t> RangeEntries<'t> {
 
 /// The entries of several streams, merged: each document once.
 pub(super) struct MergedEntries<'t> {
-    merge: Merge,
+    merge: RangeMerge,
     order: Order,
     streams: Vec<RangeEntries<'t>>,
     /// The streams that are at an entry, the one whose entry is last first.
@@ -195,7 +195,7 @@ impl<'t> MergedEntries<'t> {
         access: &Arc<IndexAccess>,
         source: &QuerySource<'t>,
         order: Order,
-        merge: &Merge,
+        merge: &RangeMerge,
     ) -> Self {
         let stream = |(_, ranges): &(usize, Range<usize>)| {
             RangeEntries::new(access, source, order, ranges.clone())
@@ -261,7 +261,11 @@ impl<'t> MergedEntries<'t> {
 }
 
 /// The entry of a stream, without what it has in common with the others of the stream.
-fn rest<'e>(streams: &'e [RangeEntries<'_>], merge: &Merge, stream: usize) -> Option<Rest<'e>> {
+fn rest<'e>(
+    streams: &'e [RangeEntries<'_>],
+    merge: &RangeMerge,
+    stream: usize,
+) -> Option<Rest<'e>> {
     let entry = streams.get(stream)?.entry()?;
     let (prefix, _) = merge.streams.get(stream)?;
     Some((entry.components().get(*prefix..)?, entry.primary_key()))

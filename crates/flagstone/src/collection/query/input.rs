@@ -46,12 +46,13 @@ pub trait IntoChange<'a> {
 #[derive(Clone)]
 pub enum Action<'a> {
     Patch(Patch),
-    Change(Arc<Change<'a>>),
+    Change(Arc<ChangeFunction<'a>>),
     Delete,
 }
 
 /// A change of a document by a function.
-pub(super) type Change<'a> = dyn Fn(&Value, &mut DocumentMut) -> Result<()> + Send + Sync + 'a;
+pub(super) type ChangeFunction<'a> =
+    dyn Fn(&Value, &mut DocumentMut) -> Result<()> + Send + Sync + 'a;
 
 impl<'a> IntoChange<'a> for &Patch {
     fn into_change(self) -> Action<'a> {

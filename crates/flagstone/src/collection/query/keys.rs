@@ -1,9 +1,9 @@
 //! The primary keys that the entries of an index give.
 
-use super::entries::Entries;
+use super::entries::AccessEntries;
 use super::key_list::KeyList;
 use crate::collection::index::IndexScan;
-use crate::spill::Sorted;
+use crate::spill::SortedEntries;
 use flagstone_base::Result;
 use flagstone_base::bytes::assign;
 use flagstone_doc::{Direction, sort_key};
@@ -12,12 +12,12 @@ use std::cmp::Ordering;
 /// Stored keys of documents, from the entries of an index.
 pub(super) enum Keys<'t> {
     /// As the entries come.
-    Entries(Box<Entries<'t>>),
+    Entries(Box<AccessEntries<'t>>),
     /// Those of all entries, which were read to estimate the cost, and how many entries there were.
     Known(KeyList, u64),
     /// In the order of the keys, each once, and how many entries there were. The sorted keys are in
     /// the form of a direction.
-    Sorted((Box<Sorted>, Direction), u64),
+    Sorted((Box<SortedEntries>, Direction), u64),
     /// Those that both have, each of which are in this direction; and the last key of the second.
     Both(Box<(Self, Self)>, Direction, Vec<u8>),
 }

@@ -20,7 +20,7 @@ pub(super) struct Stream {
 
 /// How the ranges of an access are merged.
 #[derive(Clone, Debug)]
-pub(super) struct Merge {
+pub(super) struct RangeMerge {
     /// The ranges of each stream, which are read one after another, and the length of the
     /// components that they have in common.
     pub(super) streams: Vec<(usize, Range<usize>)>,
@@ -33,7 +33,7 @@ pub(super) struct Merge {
 /// The components of an entry after those that its stream has in common, and its stored key.
 pub(super) type Rest<'a> = (&'a [u8], &'a [u8]);
 
-impl Merge {
+impl RangeMerge {
     /// Returns the ranges of all streams, and how they are merged. Streams without a range are left
     /// out.
     pub(super) fn of(streams: Vec<Stream>, ties: Direction) -> (Vec<IndexRange>, Self) {

@@ -20,7 +20,7 @@ use super::token::{PageToken, Ties};
 use super::values::ValueRow;
 use crate::collection::index::IndexScan;
 use crate::collection::{Stored, decode};
-use crate::spill::{SortOptions, Sorted, Sorter, Spilled};
+use crate::spill::{ExternalSorter, SortOptions, SortedEntries, Spilled};
 use flagstone_base::{Result, Slice};
 use flagstone_doc::{Direction, IndexKeys, SortSpec, View, sort_key};
 
@@ -34,7 +34,7 @@ pub(super) enum Ordered<'t> {
 /// Documents that were sorted.
 pub(super) struct SortedRows {
     stored: Stored,
-    sorted: Sorted,
+    sorted: SortedEntries,
     work: Work,
     /// The values are projections.
     is_projected: bool,
@@ -60,7 +60,7 @@ pub(super) struct SortJob<'a> {
 impl SortJob<'_> {
     /// Reads all of `rows` and sorts them.
     pub(super) fn run(mut self, mut rows: Rows<'_>) -> Result<SortedRows> {
-        let mut sorter = Sorter::new(self.stored.scratch(), self.options);
+        let mut sorter = ExternalSorter::new(self.stored.scratch(), self.options);
         let (mut key, mut keys) = (Vec::new(), IndexKeys::new());
         let is_projected = rows.is_projected();
         let ties = self.ties.direction();
@@ -117,7 +117,8 @@ impl<'t> Ordered<'t> {
     pub(super) fn find(
         stored: &Stored,
         source: &QuerySource<'t>,
-        (spec, ask): (&Spec, Ask),
+        spec: &Spec,
+        ask: Ask,
         projector: Option<&mut Projector>,
     ) -> Result<Self> {
         let is_paged = ask.is_paged;

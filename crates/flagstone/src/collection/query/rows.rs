@@ -306,17 +306,13 @@ impl<'t> Rows<'t> {
 }
 
 impl<'t> Fetch<'t> {
-    pub(super) fn new(
-        source: &QuerySource<'t>,
-        keys: Keys<'t>,
-        keeps_order: bool,
-        reads_documents: bool,
-    ) -> Self {
+    /// Reads the documents of `keys` in their order.
+    pub(super) fn new(source: &QuerySource<'t>, keys: Keys<'t>) -> Self {
         Self {
             source: source.clone(),
             keys,
-            keeps_order,
-            reads_documents,
+            keeps_order: true,
+            reads_documents: true,
             after: None,
             batch: KeyList::default(),
             batch_len: 1,
@@ -328,6 +324,16 @@ impl<'t> Fetch<'t> {
             // A query that takes few rows fetches no more before it has looked at them.
             ahead_len: source.most().map_or(AHEAD_MIN, |most| most.clamp(1, AHEAD_MIN)),
         }
+    }
+
+    /// Sets whether documents come in the order of the keys.
+    pub(super) fn keeps_order(self, keeps_order: bool) -> Self {
+        Self { keeps_order, ..self }
+    }
+
+    /// Sets whether documents are read.
+    pub(super) fn reads_documents(self, reads_documents: bool) -> Self {
+        Self { reads_documents, ..self }
     }
 
     /// Leaves out the keys up to `position`.

@@ -186,7 +186,7 @@ impl<'t> QuerySource<'t> {
         if let (Self::Transaction(transaction), Some(premise), Some(core)) =
             (self, index.premise(), index.core())
         {
-            transaction.note_premise(core, (premise, then));
+            transaction.note_premise(core, premise, then);
         }
     }
 

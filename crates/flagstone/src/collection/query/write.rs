@@ -279,7 +279,7 @@ impl<'a> WriteMany<'a> {
         }
         for key in keys {
             let to = Destination::Transaction(own.reborrowed());
-            self.change(to, &key, (&operand, None), &mut done)?;
+            self.change(to, &key, &operand, None, &mut done)?;
         }
         Ok(done)
     }
@@ -303,7 +303,7 @@ impl<'a> WriteMany<'a> {
             None => Wanted::Key,
         };
         let ask = Ask { is_paged: spec.sort.is_some(), ..Ask::new(need, wanted) };
-        Ordered::find(&self.stored, source, (spec, ask), Some(&mut nothing))
+        Ordered::find(&self.stored, source, spec, ask, Some(&mut nothing))
     }
 
     /// The patch as it is stored. Empty for other changes.
@@ -320,7 +320,8 @@ impl<'a> WriteMany<'a> {
         &self,
         to: Destination<'_>,
         key: &[u8],
-        (operand, matcher): (&[u8], Option<&Matcher>),
+        operand: &[u8],
+        matcher: Option<&Matcher>,
         done: &mut Changed,
     ) -> Result<bool> {
         let stored = &self.stored;
@@ -335,7 +336,7 @@ impl<'a> WriteMany<'a> {
             let new = match &self.action {
                 Action::Patch(patch) => {
                     let fold = update::patch_fold(stored);
-                    update::patched(stored, &fold, (patch, operand), Some(old))?
+                    update::patched(stored, &fold, patch, operand, Some(old))?
                 }
                 Action::Change(change) => {
                     let key = decode::primary_key(stored, key)?;
@@ -459,7 +460,7 @@ impl WriteRun<'_, '_> {
             if let Err(error) = self.end_loads() {
                 return Ok(Err(error));
             }
-            match self.many.try_one(rows.key(), (operand, matcher), &mut self.done) {
+            match self.many.try_one(rows.key(), operand, matcher, &mut self.done) {
                 Ok(true) => self.left -= 1,
                 Ok(false) => {}
                 Err(error) => return Ok(Err(error)),
@@ -496,7 +497,7 @@ impl WriteRun<'_, '_> {
         let removed: Vec<_> = documents.iter().map(|_| OnceLock::new()).collect();
         remote.side_by_side(documents.len(), &|number| {
             let mut done = Changed::default();
-            let matched = many.try_one(&documents[number].key, (&[], matcher), &mut done);
+            let matched = many.try_one(&documents[number].key, &[], matcher, &mut done);
             let _once = removed[number].set((done, matched));
         });
         let mut ended = Ok(());
@@ -528,10 +529,11 @@ impl WriteMany<'_> {
     fn try_one(
         &self,
         key: &[u8],
-        (operand, matcher): (&[u8], Option<&Matcher>),
+        operand: &[u8],
+        matcher: Option<&Matcher>,
         done: &mut Changed,
     ) -> Result<bool> {
-        match self.change(Destination::Database, key, (operand, matcher), done) {
+        match self.change(Destination::Database, key, operand, matcher, done) {
             Ok(matched) => Ok(matched),
             Err(error) => {
                 use ErrorKind::{ConditionFailed, Duplicate, InvalidInput};

@@ -387,7 +387,7 @@ impl Resumed {
     fn marks(&self, database: &Database, collection: &Collection) -> Done<Marks> {
         let settings = self.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
         let settings: Vec<_> = settings.collect();
-        let marks = Marks::open(database, (collection, None), &settings, 1).map_err(of_load)?;
+        let marks = Marks::open(database, collection, None, &settings, 1).map_err(of_load)?;
         if self.number.is_some_and(|number| number != marks.continued().load.1) {
             let text = "another load of the collection has begun, or its documents are gone";
             return Err(Failure::new(Code::OperationFailed, text).into());
@@ -426,9 +426,9 @@ fn put_marks(run: &mut Run<'_, '_>, collection: &Collection, resumed: &Resumed) 
     if let (Some(input), Some(offset)) = (args.count("input")?, args.count("offset")?) {
         let input = usize::try_from(input).unwrap_or(usize::MAX);
         let sum = args.int("sum")?.unwrap_or(0).cast_unsigned();
-        let end = (Position { input, offset }, sum);
-        let is_repeatable = args.is("isRepeatable")?;
-        marks.complete_sent(database, collection, end, is_repeatable).map_err(of_load)?;
+        let (place, is_repeatable) = (Position { input, offset }, args.is("isRepeatable")?);
+        let completed = marks.complete_sent(database, collection, place, sum, is_repeatable);
+        completed.map_err(of_load)?;
     }
     let Continued { load: (began, number), place, sum, is_complete, is_continued } =
         marks.continued();

@@ -323,8 +323,8 @@ impl<'t> Find<'t> {
         let mut projector = projection.as_ref().map(Projector::new);
         // With a limit most documents are dropped before they would be returned.
         let before_sort = projector.as_mut().filter(|_| limit.is_none());
-        let rows = Ordered::find(&self.stored, source, (&self.spec, ask), before_sort)?;
-        Ok(Cursor::new(&self.stored, rows, projector, (*skip, *limit)))
+        let rows = Ordered::find(&self.stored, source, &self.spec, ask, before_sort)?;
+        Ok(Cursor::new(&self.stored, rows, projector, *skip, *limit))
     }
 }
 

@@ -91,7 +91,7 @@ impl<'t> Find<'t> {
                 let values = Values::new(&self.stored, source.clone(), cursor);
                 return Ok(vec![part(PartState::Running(Box::new(values)))]);
             }
-            let parts = plan::parts(&self.stored, &source, (&ask.0, &ask.1), most)?;
+            let parts = plan::parts(&self.stored, &source, &ask.0, &ask.1, most)?;
             let mut parts: Vec<_> =
                 parts.into_iter().map(|one| part(PartState::Planned(one))).collect();
             // An error of the plan is noticed here.
@@ -161,10 +161,10 @@ impl<'t> ValuePart<'t> {
             PartState::Running(values) => return Ok(*values),
             PartState::Planned(part) => part,
         };
-        let rows = part.run(&stored, &source, (&ask.0, &ask.1))?;
+        let rows = part.run(&stored, &source, &ask.0, &ask.1)?;
         let projector = ask.0.projection.as_ref();
         let rows = Ordered::Streamed(Box::new(rows), None);
-        let cursor = Cursor::new(&stored, rows, projector.map(Projector::new), (0, None));
+        let cursor = Cursor::new(&stored, rows, projector.map(Projector::new), 0, None);
         Ok(Values::new(&stored, source, cursor))
     }
 }

@@ -8,7 +8,7 @@ use crate::collection::query::spec::Spec;
 use crate::collection::query::values::ValueRow;
 use crate::collection::{Stored, decode};
 use crate::encoders;
-use crate::spill::{SortOptions, Sorted, Sorter, Spilled};
+use crate::spill::{ExternalSorter, SortOptions, SortedEntries, Spilled};
 use flagstone_base::{Decoder, Error, ErrorKind, Result};
 use flagstone_doc::sort_key::{self, Direction};
 use flagstone_doc::{FieldPath, IndexKeys, Map, SortSpec, Value, View};
@@ -22,7 +22,7 @@ const SHARE: usize = 2;
 pub struct Groups {
     merged: Merged,
     /// The groups in the order of a sort, if there is one: self-contained documents.
-    sorted: Option<Sorted>,
+    sorted: Option<SortedEntries>,
     skip: u64,
     left: u64,
     work: Work,
@@ -32,7 +32,7 @@ pub struct Groups {
 struct Merged {
     stored: Stored,
     group: Group,
-    sorted: Sorted,
+    sorted: SortedEntries,
     /// The group that is being merged: its key and states.
     pending: Option<(Vec<u8>, Vec<AccumulatorState>)>,
 }
@@ -47,7 +47,7 @@ impl Groups {
     ) -> Result<Self> {
         let memory = spec.memory(stored) / SHARE;
         let options = SortOptions { memory, limit: None, distinct: false, share: SHARE };
-        let mut sorter = Sorter::new(stored.scratch(), options);
+        let mut sorter = ExternalSorter::new(stored.scratch(), options);
         let held = QueryMemory::new(stored.scratch());
         let mut table = Table::new(group, memory, held);
         while rows.advance()? {
@@ -181,8 +181,8 @@ impl Merged {
     }
 
     /// Reads all groups and sorts them.
-    fn sort(&mut self, sort: &SortSpec, options: SortOptions) -> Result<Sorted> {
-        let mut sorter = Sorter::new(self.stored.scratch(), options);
+    fn sort(&mut self, sort: &SortSpec, options: SortOptions) -> Result<SortedEntries> {
+        let mut sorter = ExternalSorter::new(self.stored.scratch(), options);
         let (mut key, mut keys, mut document) = (Vec::new(), IndexKeys::new(), Vec::new());
         while let Some(group) = self.advance()? {
             document.clear();

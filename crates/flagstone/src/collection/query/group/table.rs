@@ -2,7 +2,7 @@
 
 use super::spec::{Accumulator, Group, Kind};
 use super::state::{AccumulatorState, Buffers};
-use crate::spill::Sorter;
+use crate::spill::ExternalSorter;
 use flagstone_base::bytes::assign;
 use flagstone_base::hash::key_hash;
 use flagstone_base::{Malformed, Result};
@@ -140,7 +140,7 @@ impl<'g> Table<'g> {
     }
 
     /// Moves all groups to the sorter.
-    pub(super) fn empty_into(&mut self, sorter: &mut Sorter) -> Result<()> {
+    pub(super) fn empty_into(&mut self, sorter: &mut ExternalSorter) -> Result<()> {
         self.settle();
         for (key, states) in self.groups.drain() {
             self.encoded.clear();

@@ -3,7 +3,7 @@
 use super::planner::{Chosen, FETCH, PROBED_MAX, Plan, Planner, SEEK};
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
-use crate::collection::query::entries::Entries;
+use crate::collection::query::entries::AccessEntries;
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::key_list::KeyList;
 use crate::collection::query::source::QuerySource;
@@ -39,7 +39,9 @@ impl Candidate {
     pub(super) fn new(
         planner: &Planner<'_, '_>,
         access: IndexAccess,
-        (last, is_only, sample): (Option<&Self>, bool, Option<Sample>),
+        last: Option<&Self>,
+        is_only: bool,
+        sample: Option<Sample>,
     ) -> Result<Self> {
         let access = Arc::new(access);
         let Planner { ask, documents, .. } = *planner;
@@ -55,7 +57,7 @@ impl Candidate {
                     let (entries, how) = sampled(&access, total, sample);
                     (None, entries, how)
                 }
-                None => Self::count(planner, &access, (has_order, is_only), total)?,
+                None => Self::count(planner, &access, has_order, is_only, total)?,
             },
         };
         let mut found = entries.min(documents);
@@ -109,7 +111,8 @@ impl Candidate {
     fn count(
         planner: &Planner<'_, '_>,
         access: &Arc<IndexAccess>,
-        (has_order, is_only): (bool, bool),
+        has_order: bool,
+        is_only: bool,
         total: u64,
     ) -> Result<(Option<KeyList>, u64, How)> {
         // A read of a cluster costs more than a wrong guess.
@@ -172,7 +175,7 @@ fn probe(
     access: &Arc<IndexAccess>,
     need: Need,
 ) -> Result<Option<KeyList>> {
-    let mut entries = Entries::in_order(access, source, need);
+    let mut entries = AccessEntries::in_order(access, source, need);
     let mut keys = KeyList::default();
     while entries.advance()? {
         if keys.len() == PROBED_MAX {

@@ -9,7 +9,7 @@ use super::planner::{Choice, Chosen, FETCH, Plan, Planner};
 use super::several::{intersection, union};
 use crate::collection::Stored;
 use crate::collection::index::usable;
-use crate::collection::query::access::{IndexAccess, IndexPremise, Refused, index_accesses};
+use crate::collection::query::access::{IndexAccess, IndexPremise, RefusedIndex, index_accesses};
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::explain::PlanInfo;
 use crate::collection::query::index_order::TieOrder;
@@ -68,7 +68,7 @@ impl<'a, 't> Chooser<'a, 't> {
         let found = if spec.filter.is_nothing() {
             Err(None)
         } else {
-            index_accesses(stored, source, (spec, ask), all).map_err(Some)
+            index_accesses(stored, source, spec, ask, all).map_err(Some)
         };
         let (mut accesses, refused, keys) = match (found, KeyAccess::of(&spec.filter)) {
             (Ok((accesses, refused)), Some(keys)) => (accesses, refused, keys),
@@ -93,7 +93,7 @@ impl<'a, 't> Chooser<'a, 't> {
         let mut candidates: Vec<Candidate> = Vec::with_capacity(accesses.len());
         for access in accesses {
             let (last, sample) = (candidates.last(), samples.next().flatten());
-            candidates.push(Candidate::new(&self.0, access, (last, is_only, sample))?);
+            candidates.push(Candidate::new(&self.0, access, last, is_only, sample)?);
         }
         let has_order_of_token = self.keep_order(&mut candidates)?;
         let rows = candidates.iter().map(|one| one.rows()).min().unwrap_or(documents);
@@ -141,7 +141,7 @@ impl<'a, 't> Chooser<'a, 't> {
     }
 
     /// What users see of the plans: the chosen one first.
-    fn infos(&self, plans: &[Plan], refused: Vec<Refused>) -> Vec<PlanInfo> {
+    fn infos(&self, plans: &[Plan], refused: Vec<RefusedIndex>) -> Vec<PlanInfo> {
         let Planner { spec, explains, .. } = self.0;
         let shown = if explains { plans.len() } else { 1 };
         let mut infos: Vec<PlanInfo> =
@@ -283,7 +283,7 @@ impl<'a, 't> Chooser<'a, 't> {
         }
     }
 
-    fn check_hint(&self, accesses: &[IndexAccess], refused: &[Refused]) -> Result<()> {
+    fn check_hint(&self, accesses: &[IndexAccess], refused: &[RefusedIndex]) -> Result<()> {
         let Some(Hint::Index(wanted)) = &self.0.spec.hint else { return Ok(()) };
         if accesses.iter().any(|access| access.name() == *wanted) {
             return Ok(());

@@ -4,12 +4,12 @@ use super::planner::{GatheredPlan, Several};
 use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
-use crate::collection::query::entries::Entries;
+use crate::collection::query::entries::AccessEntries;
 use crate::collection::query::index_order::Order;
 use crate::collection::query::key_list::KeyList;
 use crate::collection::query::keys::Keys;
 use crate::collection::query::source::QuerySource;
-use crate::spill::{SortOptions, Sorted, Sorter};
+use crate::spill::{ExternalSorter, SortOptions, SortedEntries};
 use flagstone_base::Result;
 use flagstone_doc::{Direction, sort_key};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct Gather<'a, 't> {
 
 /// Sorts stored keys in a direction, each once.
 struct KeySorter {
-    sorter: Sorter,
+    sorter: ExternalSorter,
     direction: Direction,
     directed: Vec<u8>,
 }
@@ -39,7 +39,7 @@ impl KeySorter {
         self.sorter.push(&self.directed, b"")
     }
 
-    fn finish(self) -> Result<(Box<Sorted>, Direction)> {
+    fn finish(self) -> Result<(Box<SortedEntries>, Direction)> {
         Ok((Box::new(self.sorter.finish()?), self.direction))
     }
 }
@@ -48,7 +48,7 @@ impl<'t> Gather<'_, 't> {
     fn sorter(&self, direction: Direction, share: usize) -> KeySorter {
         let memory = self.memory / share;
         let options = SortOptions { memory, limit: None, distinct: true, share };
-        let sorter = Sorter::new(self.stored.scratch(), options);
+        let sorter = ExternalSorter::new(self.stored.scratch(), options);
         KeySorter { sorter, direction, directed: Vec::new() }
     }
 
@@ -67,10 +67,10 @@ impl<'t> Gather<'_, 't> {
             return Ok(Keys::Known(keys.sorted(direction), read));
         }
         if let (true, Some(direction)) = (access.is_key_ordered, order) {
-            let entries = Entries::in_order(access, self.source, Need::Keys(direction));
+            let entries = AccessEntries::in_order(access, self.source, Need::Keys(direction));
             return Ok(Keys::Entries(Box::new(entries)));
         }
-        let mut entries = Entries::in_ranges(access, self.source, direction.into());
+        let mut entries = AccessEntries::in_ranges(access, self.source, direction.into());
         if order.is_none() && !access.may_repeat {
             return Ok(Keys::Entries(Box::new(entries)));
         }
@@ -133,7 +133,8 @@ impl<'t> Gather<'_, 't> {
                     keys.iter().try_for_each(|key| sorter.push(key))?;
                 }
                 GatheredPlan::Index { access, known: None } => {
-                    let mut entries = Entries::in_ranges(&access, self.source, Order::Forward);
+                    let mut entries =
+                        AccessEntries::in_ranges(&access, self.source, Order::Forward);
                     while entries.advance()? {
                         sorter.push(entries.key())?;
                     }

@@ -7,7 +7,7 @@ use crate::collection::Stored;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::{Ask, Need};
 use crate::collection::query::covered::Covered;
-use crate::collection::query::entries::Entries;
+use crate::collection::query::entries::AccessEntries;
 use crate::collection::query::index_order::{IndexOrder, TieOrder};
 use crate::collection::query::key_access::KeyAccess;
 use crate::collection::query::key_list::KeyList;
@@ -42,7 +42,7 @@ pub(in crate::collection::query) fn rows<'t>(
     }
     let choice = Chooser::new(stored, &source.probing(), spec, &ask).choose()?;
     choice.chosen.note_uses();
-    found(stored, source, (spec, &ask), (choice.chosen, choice.ties))
+    found(stored, source, spec, &ask, choice.chosen, choice.ties)
 }
 
 /// A part of a plan, which a thread of its own may run.
@@ -53,7 +53,8 @@ pub(in crate::collection::query) struct Part(Chosen);
 pub(in crate::collection::query) fn parts(
     stored: &Stored,
     source: &QuerySource<'_>,
-    (spec, ask): (&Spec, &Ask),
+    spec: &Spec,
+    ask: &Ask,
     most: usize,
 ) -> Result<Vec<Part>> {
     let Choice { chosen, .. } = Chooser::new(stored, &source.probing(), spec, ask).choose()?;
@@ -67,27 +68,32 @@ impl Part {
         self,
         stored: &Stored,
         source: &QuerySource<'t>,
-        (spec, ask): (&Spec, &Ask),
+        spec: &Spec,
+        ask: &Ask,
     ) -> Result<Rows<'t>> {
-        Ok(found(stored, source, (spec, ask), (self.0, TieOrder::default()))?.rows)
+        Ok(found(stored, source, spec, ask, self.0, TieOrder::default())?.rows)
     }
 }
 
 fn found<'t>(
     stored: &Stored,
     source: &QuerySource<'t>,
-    (spec, ask): (&Spec, &Ask),
-    (chosen, ties): (Chosen, TieOrder),
+    spec: &Spec,
+    ask: &Ask,
+    chosen: Chosen,
+    ties: TieOrder,
 ) -> Result<Found<'t>> {
-    let found = of_all_shards(stored, source, (spec, ask), (chosen, ties))?;
+    let found = of_all_shards(stored, source, spec, ask, chosen, ties)?;
     Ok(Found { rows: found.rows.of_shard(spec.shard), ..found })
 }
 
 fn of_all_shards<'t>(
     stored: &Stored,
     source: &QuerySource<'t>,
-    (spec, ask): (&Spec, &Ask),
-    (chosen, ties): (Chosen, TieOrder),
+    spec: &Spec,
+    ask: &Ask,
+    chosen: Chosen,
+    ties: TieOrder,
 ) -> Result<Found<'t>> {
     let matcher = |filter: &Filter| {
         if filter.is_everything() { Ok(None) } else { filter.compile_with_key().map(Some) }
@@ -107,7 +113,7 @@ fn of_all_shards<'t>(
         Chosen::Keys(KeyAccess::Points(points)) => {
             let points: KeyList = points.iter().map(Vec::as_slice).collect();
             let points = points.sorted(by_key.unwrap_or(Direction::Ascending));
-            let fetch = Fetch::new(source, Keys::Known(points, 0), true, true);
+            let fetch = Fetch::new(source, Keys::Known(points, 0));
             let rows = Rows::fetch(stored, fetch, matcher(&spec.filter)?);
             Ok(Found { rows, is_sorted: false, order: None, ties })
         }
@@ -126,13 +132,13 @@ fn of_all_shards<'t>(
             let is_exact =
                 several.is_exact && !ask.wanted.reads_documents() && source.is_of_one_moment();
             let keys = gather.several(several, by_key.unwrap_or(Direction::Ascending))?;
-            let fetch = Fetch::new(source, keys, true, !is_exact).after(position);
+            let fetch = Fetch::new(source, keys).reads_documents(!is_exact).after(position);
             let left = if is_exact { &everything } else { &spec.filter };
             let rows = Rows::fetch(stored, fetch, matcher(left)?);
             Ok(Found { rows, is_sorted: false, order: None, ties })
         }
         Chosen::Index { access, has_order, .. } if access.cover.is_some() => {
-            let entries = Entries::in_order(&access, source, ask.need);
+            let entries = AccessEntries::in_order(&access, source, ask.need);
             let projector = spec.projection.as_ref().map(Projector::new);
             let cover = access.cover.clone();
             let covered =
@@ -152,7 +158,8 @@ fn of_all_shards<'t>(
             // Entries that are read where keys must ascend are in the order of the keys.
             let keeps_order = has_order || by_key.is_some() || !matches!(keys, Keys::Entries(..));
             let reads = ask.wanted.reads_documents() || !access.is_exact;
-            let fetch = Fetch::new(source, keys, keeps_order, reads).after(position);
+            let fetch = Fetch::new(source, keys).keeps_order(keeps_order).reads_documents(reads);
+            let fetch = fetch.after(position);
             let left = access.unproven(&spec.filter, reads && !source.is_of_one_moment());
             let rows = Rows::fetch(stored, fetch, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
@@ -173,6 +180,6 @@ fn in_order<'t>(
             let read = keys.len() as u64;
             Keys::Known(keys, read)
         }
-        None => Keys::Entries(Box::new(Entries::in_order(access, source, Need::Sort))),
+        None => Keys::Entries(Box::new(AccessEntries::in_order(access, source, Need::Sort))),
     }
 }

@@ -83,7 +83,7 @@ fn united(
     }
     let rows = rows.min(planner.documents);
     let several = Several { is_union: true, parts, is_exact, premises };
-    Ok(Some(plan(planner, several, notes, (entries, rows))))
+    Ok(Some(plan(planner, several, notes, entries, rows)))
 }
 
 /// Returns the plan that fetches what two indexes find, if both are worth it.
@@ -125,14 +125,15 @@ pub(super) fn intersection(planner: &Planner<'_, '_>, candidates: &[Candidate]) 
     let parts = vec![part(first), part(second)];
     let several = Several { is_union: false, parts, is_exact, premises: Vec::new() };
     let entries = first.entries + second.entries;
-    Some(plan(planner, several, notes.into(), (entries, rows.min(first.entries))))
+    Some(plan(planner, several, notes.into(), entries, rows.min(first.entries)))
 }
 
 fn plan(
     planner: &Planner<'_, '_>,
     several: Several,
     mut notes: Vec<String>,
-    (entries, rows): (u64, u64),
+    entries: u64,
+    rows: u64,
 ) -> Plan {
     let is_read = planner.ask.wanted.reads_documents() || !several.is_exact;
     // Keys are read, and sorted.

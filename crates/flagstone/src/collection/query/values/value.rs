@@ -1,7 +1,7 @@
 //! Values in the entries of indexes: sort keys, read in place.
 
 use crate::collection::query::cover::CoveredField;
-use crate::index::{Flags, Parts};
+use crate::index::{EntryParts, Flags};
 use flagstone_base::Malformed;
 use flagstone_base::bytes::same;
 use flagstone_doc::sort_key::{self, Direction, MISSING, NULL};
@@ -20,7 +20,7 @@ pub enum ValueRow<'a> {
 /// What an entry of an index says of its document.
 #[derive(Clone, Copy)]
 pub struct EntryValues<'a> {
-    entry: Parts<'a>,
+    entry: EntryParts<'a>,
     places: &'a [CoveredField],
 }
 
@@ -35,7 +35,7 @@ pub struct IndexedValue<'a> {
 impl<'a> EntryValues<'a> {
     #[inline]
     pub(in crate::collection::query) const fn new(
-        entry: Parts<'a>,
+        entry: EntryParts<'a>,
         places: &'a [CoveredField],
     ) -> Self {
         Self { entry, places }
