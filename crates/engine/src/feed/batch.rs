@@ -118,7 +118,7 @@ impl FeedBatch {
 
 impl std::fmt::Debug for FeedBatch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "FoundBatch({} operations)", self.ops.len())
+        write!(f, "FeedBatch({} operations)", self.ops.len())
     }
 }
 
