@@ -32,6 +32,7 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use statements::{Patience, Statements};
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -66,6 +67,8 @@ struct Inner {
     keyspace: String,
     home: Option<String>,
     statements: Statements,
+    /// Whether the last read of rows by their keys has found one.
+    finds_rows: AtomicBool,
 }
 
 impl Inner {
@@ -210,7 +213,7 @@ async fn connect(address: &Address, patience: Patience) -> Result<Inner> {
     let home = schema::ensure(&session, address).await?;
     let keyspace = address.keyspace.clone();
     let statements = Statements::prepare(&session, &keyspace, home.as_deref(), patience).await?;
-    Ok(Inner { session, keyspace, home, statements })
+    Ok(Inner { session, keyspace, home, statements, finds_rows: AtomicBool::new(true) })
 }
 
 /// Work that was begun.

@@ -16,27 +16,37 @@ use scylla::statement::prepared::PreparedStatement;
 use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The most bytes of a key in Cassandra.
 const KEY_BYTES: usize = 65_535;
 
-/// Reads rows by their keys, and the epoch. Each row tells the epoch; where there is none, a second
-/// statement asks for it. A serial read is never repeated: it asks at once.
+/// Reads rows by their keys, and the epoch. Each row tells the epoch; where there is none, the
+/// anchor does. Who has found rows asks for the anchor only if none is there; who has found none,
+/// as a load of new documents, asks for it at once.
 pub(super) async fn rows(inner: Arc<Inner>, request: RowsRequest) -> Result<Rows> {
-    if request.freshness == Freshness::Settled {
-        if let [key] = &request.keys[..]
-            && let Some((epoch, row)) = row(&inner, request.partition, key).await?
-        {
-            return Ok(Rows { epoch, rows: vec![Some(row)] });
-        }
-        if request.keys.len() > 1 {
-            let found = several(&inner, &request, None).await?;
-            if found.rows.iter().any(Option::is_some) {
-                return Ok(found);
+    let is_settled = request.freshness == Freshness::Settled;
+    if is_settled && inner.finds_rows.load(Ordering::Relaxed) {
+        match &request.keys[..] {
+            [] => {}
+            [key] => {
+                if let Some((epoch, row)) = row(&inner, request.partition, key).await? {
+                    return Ok(Rows { epoch, rows: vec![Some(row)] });
+                }
+            }
+            _ => {
+                let found = several(&inner, &request, None).await?;
+                if found.rows.iter().any(Option::is_some) {
+                    return Ok(found);
+                }
             }
         }
     }
-    several(&inner, &request, Some(ANCHOR)).await
+    let found = several(&inner, &request, Some(ANCHOR)).await?;
+    if is_settled && !request.keys.is_empty() {
+        inner.finds_rows.store(found.rows.iter().any(Option::is_some), Ordering::Relaxed);
+    }
+    Ok(found)
 }
 
 /// Reads several rows, and the epoch if one of them or the anchor is there.

@@ -321,9 +321,14 @@ impl<'t> Fetch<'t> {
             asked: VecDeque::new(),
             ahead: Vec::new(),
             entry: None,
-            // A query that takes few rows fetches no more before it has looked at them.
-            ahead_len: source.most().map_or(AHEAD_MIN, |most| most.clamp(1, AHEAD_MIN)),
+            ahead_len: AHEAD_MIN,
         }
+    }
+
+    /// Of keys whose documents all match, fetches no more at first than the query takes.
+    pub(super) fn taking(self, most: Option<usize>) -> Self {
+        let ahead_len = most.map_or(self.ahead_len, |most| most.clamp(1, self.ahead_len));
+        Self { ahead_len, ..self }
     }
 
     /// Sets whether documents come in the order of the keys.

@@ -159,7 +159,9 @@ fn of_all_shards<'t>(
             let keeps_order = has_order || by_key.is_some() || !matches!(keys, Keys::Entries(..));
             let reads = ask.wanted.reads_documents() || !access.is_exact;
             let fetch = Fetch::new(source, keys).keeps_order(keeps_order).reads_documents(reads);
-            let fetch = fetch.after(position);
+            let all_match =
+                spec.shard.is_none() && access.unproven(&spec.filter, false).is_everything();
+            let fetch = fetch.taking(source.most().filter(|_| all_match)).after(position);
             let left = access.unproven(&spec.filter, reads && !source.is_of_one_moment());
             let rows = Rows::fetch(stored, fetch, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
