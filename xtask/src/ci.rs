@@ -387,6 +387,7 @@ lock-py   ok          1.5 s
 deny      ok          1.5 s
 tidy      ok          1.5 s
 clippy    FAILED      1.5 s
+bytes     not run
 bare      not run
 models    not run
 tests     not run

@@ -70,12 +70,13 @@ fn run_programs(root: &Path) -> bool {
         }
         ok
     });
-    all_ok && run_with_bytes_alone(root)
+    all_ok && run_with_bytes_alone(root, &folder.join("documents"))
 }
 
 /// Runs the example of bytes in a package of its own, as a user of the engine of bytes alone builds
-/// it. In the workspace, what tests need turns all features on.
-fn run_with_bytes_alone(root: &Path) -> bool {
+/// it. In the workspace, what tests need turns all features on. A database that the example of
+/// documents has written is refused.
+fn run_with_bytes_alone(root: &Path, documents: &Path) -> bool {
     println!("---- the example bytes, without default features");
     let package = root.join("target/bytes");
     let quoted = |path: &str| format!("{:?}", root.join(path));
@@ -89,10 +90,28 @@ fn run_with_bytes_alone(root: &Path) -> bool {
         println!("cannot write {}: {error}", package.display());
         return false;
     }
-    let mut command = cargo(&package);
-    // With what is compiled already: the lock file is that of the workspace.
-    command.args(["run", "--quiet", "--offline", "--target-dir"]).arg(root.join("target"));
-    command.status().is_ok_and(|status| status.success())
+    let run = |directory: Option<&Path>| {
+        let mut command = cargo(&package);
+        // With what is compiled already: the lock file is that of the workspace.
+        command.args(["run", "--quiet", "--offline", "--target-dir"]).arg(root.join("target"));
+        command.arg("--").args(directory);
+        command
+    };
+    if !run(None).status().is_ok_and(|status| status.success()) {
+        return false;
+    }
+    let written = package.join("written");
+    // Of the last run.
+    let _ = std::fs::remove_dir_all(&written);
+    let made = Command::new(documents).arg(&written).output();
+    let refused = run(Some(&written)).output();
+    let text = refused.map(|refused| String::from_utf8_lossy(&refused.stderr).into_owned());
+    let ok = made.is_ok_and(|made| made.status.success())
+        && text.as_ref().is_ok_and(|text| text.contains("feature `documents`"));
+    if !ok {
+        println!("---- a database with collections was not refused: {text:?}");
+    }
+    ok
 }
 
 /// The names of the examples, in order.

@@ -60,6 +60,7 @@ mod write;
 mod keyspace;
 
 mod ingest;
+mod patch_folds;
 
 pub mod space;
 
@@ -82,7 +83,7 @@ mod contents;
 mod batch;
 mod snapshot;
 
-#[cfg(feature = "doubles")]
+#[cfg(all(feature = "doubles", feature = "documents"))]
 mod elsewhere;
 
 #[cfg(feature = "documents")]

@@ -1,5 +1,6 @@
 //! What a collection has besides its entries: the names of fields, and the fold of patches.
 
+use crate::patch_folds::{PATCH_FOLD, PATCH_FOLDS};
 use crate::sort_keys::{self, ABOVE_KEYS};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Names, Patcher};
@@ -8,18 +9,6 @@ use flagstone_engine::fold::Fold;
 use flagstone_env::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::cell::RefCell;
 use std::sync::Arc;
-
-/// The names of the folds of patches, by version from 1. Each applies the patches of those before
-/// it.
-const PATCH_FOLDS: [&str; 2] = ["patch/1", "patch/2"];
-
-/// The newest fold of patches. A new collection has it unless its options name another.
-pub(crate) const PATCH_FOLD: &str = PATCH_FOLDS[PATCH_FOLDS.len() - 1];
-
-/// Returns the version of the fold of patches that has this name.
-pub(crate) fn patch_version(fold: &str) -> Option<u8> {
-    (1..).zip(PATCH_FOLDS).find(|(_, name)| *name == fold).map(|(version, _)| version)
-}
 
 /// The part of a collection that all its handles share.
 pub(crate) struct Documents {

@@ -33,7 +33,7 @@ mod patches;
 mod queries;
 mod space;
 
-pub(crate) use core::{Documents, PATCH_FOLD, patch_version};
+pub(crate) use core::Documents;
 pub use handle::Collection;
 pub use index::{BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
 pub use patch_if::{AnyPatch, Patched};

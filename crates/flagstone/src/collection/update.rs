@@ -1,10 +1,11 @@
 //! Changes of documents that are read first, and patches, which are written without a read where
 //! the collection folds them.
 
-use super::core::{PATCH_FOLD, PatchFold};
+use super::core::PatchFold;
 use super::stored::Stored;
 use super::write::{self, Rewrite};
 use super::{decode, encode};
+use crate::patch_folds::PATCH_FOLD;
 use crate::write::{Destination, KeyChange};
 use flagstone_base::{Error, ErrorKind, Result, Slice};
 use flagstone_doc::{DocumentMut, NotApplied, Patch, Patcher};

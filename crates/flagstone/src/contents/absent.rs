@@ -4,13 +4,6 @@ use super::{Contents, DOCUMENTS, unknown};
 use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_engine::content::{Described, OpenContent};
 
-/// The fold of a collection that has no other: none of those that are known here.
-pub(super) const FOLD: Option<&str> = None;
-
-pub(super) const fn is_patch_fold(_fold: &str) -> bool {
-    false
-}
-
 /// Refuses a content that is not one of bytes.
 pub(super) fn open(_contents: &Contents, keyspace: Described<'_>) -> Result<OpenContent> {
     if keyspace.content.as_str() == DOCUMENTS {

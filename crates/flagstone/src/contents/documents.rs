@@ -1,17 +1,15 @@
 //! The contents of collections, of their indexes, and of typed keyspaces.
 
 use super::{Contents, DOCUMENTS, TYPED, plain, unknown};
-use crate::collection::{Documents, PATCH_FOLD, patch_version};
+use crate::collection::Documents;
 use crate::index::{self, IndexState};
+use crate::patch_folds::{PATCH_FOLD, patch_version};
 use crate::sort_keys::ABOVE_KEYS;
 use flagstone_base::Result;
 use flagstone_engine::WantedContent;
 use flagstone_engine::content::{Described, OpenContent, escaped};
 use std::fmt;
 use std::sync::Arc;
-
-/// The fold of a collection that has no other.
-pub(super) const FOLD: Option<&str> = Some(PATCH_FOLD);
 
 /// Returns the content of a collection. A new one folds patches unless its options name another
 /// fold, and its tables have dictionaries unless its options say otherwise.
@@ -42,11 +40,6 @@ impl fmt::Display for Quoted<'_> {
         }
         f.write_str("\"")
     }
-}
-
-/// Returns whether this is the name of a fold of patches.
-pub(super) fn is_patch_fold(fold: &str) -> bool {
-    patch_version(fold).is_some()
 }
 
 /// Opens a content that is not one of bytes.

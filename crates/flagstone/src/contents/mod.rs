@@ -7,6 +7,7 @@ mod absent;
 mod documents;
 
 use crate::keyspace::BYTES;
+use crate::patch_folds::{PATCH_FOLD, patch_version};
 #[cfg(not(feature = "documents"))]
 use absent as documents;
 #[cfg(feature = "documents")]
@@ -54,7 +55,7 @@ impl Contents {
         if let Some(fold) = self.folds.iter().rev().find(|fold| fold.name() == wanted) {
             return Ok(Some(Arc::clone(fold)));
         }
-        Err(Error::invalid(if documents::is_patch_fold(wanted) {
+        Err(Error::invalid(if patch_version(wanted).is_some() {
             format!("the fold {wanted:?} is one of collections")
         } else {
             let name = keyspace.name;
@@ -89,8 +90,8 @@ impl ContentFactory for Contents {
         has_definitions: bool,
         fold: Option<&str>,
     ) -> (KeyspaceContent, Option<&'static str>) {
-        if has_definitions || fold.is_some_and(documents::is_patch_fold) {
-            (KeyspaceContent::of(DOCUMENTS), documents::FOLD)
+        if has_definitions || fold.and_then(patch_version).is_some() {
+            (KeyspaceContent::of(DOCUMENTS), Some(PATCH_FOLD))
         } else {
             (KeyspaceContent::of(BYTES), None)
         }

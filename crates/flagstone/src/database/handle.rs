@@ -35,7 +35,7 @@ pub struct Database(pub(super) Engine);
 
 impl Database {
     /// Returns an address that no other open database has.
-    #[cfg(feature = "doubles")]
+    #[cfg(all(feature = "doubles", feature = "documents"))]
     pub(crate) fn address(&self) -> usize {
         std::sync::Arc::as_ptr(self.0.scratch()) as usize
     }

@@ -291,11 +291,11 @@ mod opening {
         type Of<T>;
 
         /// Whether a space that is missing is created.
-        #[cfg(feature = "doubles")]
+        #[cfg(all(feature = "doubles", feature = "documents"))]
         const CREATES: bool;
 
         /// Returns what was opened elsewhere.
-        #[cfg(feature = "doubles")]
+        #[cfg(all(feature = "doubles", feature = "documents"))]
         fn of<T>(found: Option<T>) -> Result<Self::Of<T>>;
 
         fn open<T>(
@@ -308,10 +308,10 @@ mod opening {
     impl Opening for Creating {
         type Of<T> = T;
 
-        #[cfg(feature = "doubles")]
+        #[cfg(all(feature = "doubles", feature = "documents"))]
         const CREATES: bool = true;
 
-        #[cfg(feature = "doubles")]
+        #[cfg(all(feature = "doubles", feature = "documents"))]
         fn of<T>(found: Option<T>) -> Result<T> {
             found.ok_or_else(|| flagstone_base::Error::invalid("no space was created"))
         }
@@ -329,10 +329,10 @@ mod opening {
     impl Opening for Existing {
         type Of<T> = Option<T>;
 
-        #[cfg(feature = "doubles")]
+        #[cfg(all(feature = "doubles", feature = "documents"))]
         const CREATES: bool = false;
 
-        #[cfg(feature = "doubles")]
+        #[cfg(all(feature = "doubles", feature = "documents"))]
         fn of<T>(found: Option<T>) -> Result<Option<T>> {
             Ok(found)
         }
