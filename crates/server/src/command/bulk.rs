@@ -378,14 +378,14 @@ impl Bulk<'_> {
             Err(failure) => {
                 // What operations before it have done is told.
                 let failed = failure.clone();
-                self.failures.note(run, (start, failure), (self.is_ordered, has_written))?;
+                self.failures.note(run, start, failure, self.is_ordered, has_written)?;
                 self.total.add(start, Some(&failed), |row| Ok(row.int("n", 0)?))?;
                 return Ok(start + 1);
             }
         };
         self.collections[place] = Some(collection.clone());
         let (failures, is_ordered) = (&mut self.failures, self.is_ordered);
-        let mut into = Inserting::new(run, (namespace, &collection), failures, is_ordered);
+        let mut into = Inserting::new(run, namespace, &collection, failures, is_ordered);
         into.has_written = has_written;
         for (index, operation) in operations.iter().enumerate().take(end).skip(start) {
             if self.earlier.inserts.has(index) {
@@ -432,14 +432,12 @@ impl Bulk<'_> {
             None => run.incoming.any(operation.bson).and_then(|statement| {
                 let namespace = &self.places[operation.place];
                 match operation.action {
-                    Action::Delete => {
-                        self.delete(run, &statement, (index, namespace), &mut removed)
-                    }
+                    Action::Delete => self.delete(run, &statement, index, namespace, &mut removed),
                     _ => {
                         let args = Args::new(statement.root(), "update");
                         let form =
                             Form { filter: "filter", update: "updateMods", constants: "constants" };
-                        form.change(run, &args, (namespace, number, self.variables), &mut done)
+                        form.change(run, &args, namespace, number, self.variables, &mut done)
                     }
                 }
             }),
@@ -449,8 +447,8 @@ impl Bulk<'_> {
         self.total.upserted += u64::from(done.upserted.is_some());
         self.total.deleted += removed;
         if let Err(failure) = ran {
-            let flags = (self.is_ordered, self.total.has_written());
-            self.failures.note(run, (index, failure), flags)?;
+            let has_written = self.total.has_written();
+            self.failures.note(run, index, failure, self.is_ordered, has_written)?;
         }
         self.total.add(index, self.failures.since(index).get(&index).copied(), |row| {
             match operation.action {
@@ -465,7 +463,8 @@ impl Bulk<'_> {
         &self,
         run: &mut Run<'_, '_>,
         statement: &Document,
-        (index, namespace): (usize, &Namespace),
+        index: usize,
+        namespace: &Namespace,
         removed: &mut u64,
     ) -> Outcome {
         let args = Args::new(statement.root(), "delete");

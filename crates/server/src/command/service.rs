@@ -254,7 +254,7 @@ impl Service {
         let users = Arc::new(Users::open(&db)?);
         super::output::clean(&db)?;
         let home = Arc::new(Home::Here(db.clone()));
-        Self::of((db, home), users, options)
+        Self::of(db, home, users, options)
     }
 
     /// Creates a service over the collections of a cluster. Any number of them may serve one, of
@@ -270,11 +270,12 @@ impl Service {
         let scratch = cluster.scratch()?;
         let home = Arc::new(Home::there(cluster));
         let users = Arc::new(Users::of(&home)?);
-        Self::of((scratch, home), users, options)
+        Self::of(scratch, home, users, options)
     }
 
     fn of(
-        (db, home): (Database, Arc<Home>),
+        db: Database,
+        home: Arc<Home>,
         users: Arc<Users>,
         options: ServiceOptions,
     ) -> flagstone::Result<Arc<Self>> {
@@ -469,8 +470,7 @@ impl Service {
         client.sending = None;
         self.refresh(client);
         let mut incoming = std::mem::take(&mut client.incoming);
-        let of = (self, &*client, &mut incoming);
-        let done = Command::parse(command, sequences, database, of)
+        let done = Command::parse(command, sequences, database, self, client, &mut incoming)
             .and_then(|command| self.execute_planned(client, &command, &mut incoming, out));
         client.incoming = incoming;
         if let Err(failure) = done {
@@ -527,9 +527,10 @@ impl Service {
             _ => None,
         };
         let user = client.user().map(str::to_owned);
-        let about = (command.database.as_str(), command.collection());
+        let (registration, name) = (&client.registration, entry.name);
+        let (database, collection) = (command.database.as_str(), command.collection());
         let mut began =
-            self.operations.begin(&client.registration, entry.name, about, (user, session));
+            self.operations.begin(registration, name, database, collection, user, session);
         // After that: what begins later is not told that the server stops.
         self.check_open().map_err(|failure| match command.body.root().get("txnNumber") {
             Ok(Some(_)) => failure.with_label(RETRYABLE),
@@ -539,7 +540,7 @@ impl Service {
         self.check_access(client, need, &command.database, entry.name)?;
         // What anybody may send is no name of a collection.
         began.is_counted = entry.need != Need::Nothing
-            && about.1.is_some_and(|collection| Namespace::new(about.0, collection).is_ok());
+            && collection.is_some_and(|collection| Namespace::new(database, collection).is_ok());
         let reply = BsonWriter::new(out);
         let (transaction, write, has_one_commit) = (None, None, false);
         let mut run = Run {
@@ -693,11 +694,14 @@ impl Service {
     pub(crate) fn waiting<T>(
         &self,
         client: &Client,
-        (name, about): (&'static str, (&str, Option<&str>)),
+        name: &'static str,
+        database: &str,
+        collection: Option<&str>,
         wait: impl FnOnce(&dyn Fn() -> bool) -> T,
     ) -> T {
         let user = client.user().map(str::to_owned);
-        let began = self.operations.begin(&client.registration, name, about, (user, None));
+        let registration = &client.registration;
+        let began = self.operations.begin(registration, name, database, collection, user, None);
         began.wait();
         let kill_switch = Arc::clone(&began.entry.kill_switch);
         watch::watched(None, &kill_switch, true, || wait(&|| self.end_of_wait().is_none()))

@@ -239,7 +239,7 @@ pub(super) fn open(
     }
     let has_expanded = expanded.unwrap_or(false);
     let wanted = Wanted { scope, full, before, has_expanded, since };
-    Stream::begin((run.service, &*run.client), wanted, from.as_deref(), stages)
+    Stream::begin(run.service, run.client, wanted, from.as_deref(), stages)
 }
 
 fn no_token(text: &str) -> Failure {
@@ -260,7 +260,8 @@ fn lost(error: flagstone::Error) -> Failure {
 impl Stream {
     /// Begins a stream after a token, or now.
     pub(crate) fn begin(
-        (service, client): (&Service, &Client),
+        service: &Service,
+        client: &Client,
         wanted: Wanted,
         after: Option<&str>,
         stages: Option<RowStages>,

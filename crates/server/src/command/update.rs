@@ -115,7 +115,7 @@ impl<'a> UpdateStatement<'a> {
 
     /// Returns why a document was refused: with the values that another one has.
     fn refused(&self, failure: Failure, collection: &Collection) -> Failure {
-        with_index(failure, (self.namespace, collection), self.last.borrow().as_ref())
+        with_index(failure, self.namespace, collection, self.last.borrow().as_ref())
     }
 
     /// Inserts what an upsert makes of the filter.
@@ -216,7 +216,7 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
             }
             None => run.incoming.any(bson).and_then(|statement| {
                 let args = Args::new(statement.root(), "update.updates");
-                form.change(run, &args, (&namespace, number, &variables), &mut done)
+                form.change(run, &args, &namespace, number, &variables, &mut done)
             }),
         };
         matched += done.matched;
@@ -224,7 +224,7 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
         upserted.extend(done.upserted.map(|key| (index, key)));
         if let Err(failure) = ran {
             let has_written = modified > 0 || !upserted.is_empty();
-            failures.note(run, (index, failure), (is_ordered, has_written))?;
+            failures.note(run, index, failure, is_ordered, has_written)?;
             if failures.is_over() {
                 break;
             }
@@ -267,7 +267,9 @@ impl Form {
         &self,
         run: &mut Run<'_, '_>,
         statement: &Args<'_>,
-        (namespace, number, variables): (&Namespace, u32, &Variables),
+        namespace: &Namespace,
+        number: u32,
+        variables: &Variables,
         done: &mut Done,
     ) -> Outcome {
         statement.check(&self.known())?;
@@ -395,7 +397,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
     };
     let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);
     let reply = match collection(run, &namespace, is_upsert)? {
-        None => reply_of((&fields, None), None, returned)?,
+        None => reply_of(&fields, None, None, returned)?,
         Some(collection) => {
             let target = Target::parse(&args, "query", &collection, &variables)?;
             let number = run.statement(0);
@@ -407,8 +409,8 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
                         None => remove_first(run, work, &target)?,
                     };
                     let is_found = changed.is_some();
-                    let shown = (&fields, target.matcher.as_ref());
-                    let reply = reply_of(shown, changed.as_ref(), returned)?;
+                    let (matcher, changed) = (target.matcher.as_ref(), changed.as_ref());
+                    let reply = reply_of(&fields, matcher, changed, returned)?;
                     if is_found {
                         run.note(work, number, || Ok(reply.clone()))?;
                     }
@@ -459,7 +461,8 @@ enum Returned {
 /// Returns the fields of the reply as a document of BSON. A field of the matched element is that of
 /// the document as it was found.
 fn reply_of(
-    (fields, matcher): (&Fields, Option<&Matcher>),
+    fields: &Fields,
+    matcher: Option<&Matcher>,
     changed: Option<&Changed>,
     returned: Returned,
 ) -> Outcome<Vec<u8>> {

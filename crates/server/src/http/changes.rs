@@ -64,7 +64,7 @@ pub(super) fn respond<'a>(
     let wanted = Wanted { scope, full, before, has_expanded: false, since: None };
     let last = asked.request.head.all("last-event-id").next().filter(|last| !last.is_empty());
     let after = last.or(asked.parameter("after"));
-    let stream = Stream::begin((service, &*client), wanted, after, None)?;
+    let stream = Stream::begin(service, client, wanted, after, None)?;
     let mut events = Events { service, client, need, database, stream, spoke: None };
     Ok(Response {
         status: 200,

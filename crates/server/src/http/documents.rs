@@ -94,7 +94,7 @@ pub(super) fn patch<'a>(
     asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let (head, body) = (asked.request.head, asked.request.body);
-    let Some((_parsed, change)) = PatchBody::parse(head, body, (service, client))? else {
+    let Some((_parsed, change)) = PatchBody::parse(head, body, service, client)? else {
         let patches = PATCHES.join(", ");
         let text = format!("expected a Content-Type of {patches}");
         return Ok(Response::refused(415, &text).with("Accept-Patch", patches));
@@ -268,7 +268,8 @@ impl PatchBody {
     fn parse(
         head: &Head,
         body: &[u8],
-        (service, client): (&Service, &Client),
+        service: &Service,
+        client: &Client,
     ) -> Outcome<Option<(Parsed, Self)>> {
         let kind = head.content_type();
         if !PATCHES.contains(&kind.as_str()) {
