@@ -117,7 +117,7 @@ impl Aggregate<'static> {
         collection: Option<&Collection>,
         pipeline: impl IntoPipeline,
     ) -> Result<Self> {
-        Self::parsed((database, collection), pipeline, &Map::new(), Names::of_text())
+        Self::parsed(database, collection, pipeline, &Map::new(), Names::of_text())
     }
 
     /// As [`Aggregate::new`], of a pipeline that a driver sends: its values stand for themselves,
@@ -134,11 +134,12 @@ impl Aggregate<'static> {
     ) -> Result<Self> {
         let name = |(key, _): &(Value, Value)| key.as_str().unwrap_or_default().to_owned();
         let names = Names::around(variables.iter().map(name).collect());
-        Self::parsed((database, collection), pipeline, variables, names)
+        Self::parsed(database, collection, pipeline, variables, names)
     }
 
     fn parsed(
-        (database, collection): (&Database, Option<&Collection>),
+        database: &Database,
+        collection: Option<&Collection>,
         pipeline: impl IntoPipeline,
         variables: &Map,
         mut names: Names,

@@ -148,13 +148,14 @@ fn parse_range(
         }
         Some(_) => return Err(at.field("unit").refuse(code::TYPE_MISMATCH, "expected text")),
     };
-    let bounds = parse_bounds(&bounds, (&step, unit), &at.field("bounds"))?;
+    let bounds = parse_bounds(&bounds, &step, unit, &at.field("bounds"))?;
     Ok((step, unit, bounds))
 }
 
 fn parse_bounds(
     bounds: &Value,
-    (step, unit): (&Value, Option<Unit>),
+    step: &Value,
+    unit: Option<Unit>,
     at: &Place<'_>,
 ) -> Result<Bounds> {
     let refuse = |code, text: &str| Err(at.refuse(code, text));

@@ -180,7 +180,7 @@ impl<'t, R: Rows> Reached<'t, R> {
             values.dedup();
             let mut next = Vec::new();
             for values in values.chunks(*most) {
-                self.step(other, (values, depth), &mut search, &mut next)?;
+                self.step(other, values, depth, &mut search, &mut next)?;
             }
             if next.is_empty() || graph.depth_max == Some(depth) {
                 return Ok(search.found);
@@ -197,12 +197,13 @@ impl<'t, R: Rows> Reached<'t, R> {
     fn step(
         &self,
         other: &Collection,
-        (values, depth): (&[Value], i64),
+        values: &[Value],
+        depth: i64,
         search: &mut Search,
         next: &mut Vec<Value>,
     ) -> Result<()> {
         let graph = &self.graph;
-        let (mut filter, test) = equal(values.to_vec(), (&graph.connect_to, true), &graph.place)?;
+        let (mut filter, test) = equal(values.to_vec(), &graph.connect_to, true, &graph.place)?;
         let mut tests: Vec<Test> = test.into_iter().collect();
         if let Some(only) = &graph.only {
             let both = only

@@ -461,16 +461,22 @@ fn parse_boundaries(value: &Value, place: &Place<'_>, names: &Names) -> Result<V
     Ok(boundaries)
 }
 
-/// Refuses what is no positive whole number.
-pub(super) fn positive(value: &Value, place: &Place<'_>, codes: (i32, i32)) -> Result<u64> {
+/// Refuses what is no whole number with the code `of_type`, and what is not positive with
+/// `of_value`.
+pub(super) fn positive(
+    value: &Value,
+    place: &Place<'_>,
+    of_type: i32,
+    of_value: i32,
+) -> Result<u64> {
     let Some(whole) = crate::number::as_whole(value) else {
         return Err(place.refuse(
-            codes.0,
+            of_type,
             format!("expected a whole number, found {}", crate::error::shown(value)),
         ));
     };
     match u64::try_from(whole) {
         Ok(whole) if whole > 0 => Ok(whole),
-        _ => Err(place.refuse(codes.1, format!("expected a number from 1 on, found {whole}"))),
+        _ => Err(place.refuse(of_value, format!("expected a number from 1 on, found {whole}"))),
     }
 }

@@ -12,11 +12,11 @@ use super::row::{RowBytes, Rows, map_of, set};
 use super::sample::Sampled;
 use super::sort::{SortedRows, Spill};
 use super::source::{Found, RowsInMemory, Sources, equal, index_rows};
-use super::spec::{Lookup, Stage, Stages, Union, spilling};
+use super::spec::{Lookup, PlacedNode, Stage, Stages, Union, spilling};
 use super::unwind::Unwound;
 use super::window::Windowed;
 use crate::error::{PipelineError, Result, shown};
-use crate::expression::{Context, Node, type_name};
+use crate::expression::{Context, type_name};
 use crate::memory::{Hold, weight};
 use flagstone::doc::FieldPath;
 use flagstone::internal::{Sorter, interrupt_check};
@@ -166,7 +166,7 @@ fn staged<'t>(stages: &[Stage], mut rows: BoxedRows<'t>, run: &Run<'t>) -> Boxed
 enum Step {
     Test(Test),
     Fields(Arc<Fields>),
-    Replace(Arc<(Node, Box<str>)>),
+    Replace(Arc<PlacedNode>),
     Redact(Arc<Redact>),
 }
 
@@ -263,8 +263,8 @@ fn made_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Va
 }
 
 /// Returns the row that an expression makes of another one.
-fn replaced(root: &(Node, Box<str>), row: &Value, context: &Context) -> Result<Value> {
-    let (node, place) = root;
+fn replaced(root: &PlacedNode, row: &Value, context: &Context) -> Result<Value> {
+    let PlacedNode { node, place } = root;
     match node.evaluate(row, context)?.map(Cow::into_owned) {
         Some(new @ Value::Map(_)) if type_name(Some(&new)) == "object" => Ok(new),
         other => {
@@ -439,9 +439,7 @@ impl Joined<'_> {
         }
         let is_stored = lookup.from.is_some();
         let (filter, test) = match &lookup.equal {
-            Some((local, foreign)) => {
-                equal(values(row, local), (foreign, is_stored), &lookup.place)?
-            }
+            Some((local, foreign)) => equal(values(row, local), foreign, is_stored, &lookup.place)?,
             None => (Filter::everything(), None),
         };
         let mut rows = match test {
@@ -640,8 +638,8 @@ impl Rows for Teed<'_> {
 }
 
 /// Evaluates the rows of `$documents`.
-fn documents_of(documents: &(Node, Box<str>), context: &Context) -> Result<Vec<Value>> {
-    let (node, place) = documents;
+fn documents_of(documents: &PlacedNode, context: &Context) -> Result<Vec<Value>> {
+    let PlacedNode { node, place } = documents;
     let refuse = |found: &str| {
         let text = format!("expected an array of objects, found {found}");
         PipelineError::new(5858203, place, text)

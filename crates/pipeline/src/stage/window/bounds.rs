@@ -81,14 +81,15 @@ impl Bounds {
             }
             (None, Some(edges), unit) if map.len() == 1 + usize::from(unit.is_some()) => {
                 let unit = unit.map(|unit| parse_unit(unit, &place.field("unit"))).transpose()?;
-                Self::parse_range((edges, unit), order, &place.field("range"), names)
+                Self::parse_range(edges, unit, order, &place.field("range"), names)
             }
             _ => refuse("expected documents, or range with or without unit"),
         }
     }
 
     fn parse_range(
-        (edges, unit): (&Value, Option<Unit>),
+        edges: &Value,
+        unit: Option<Unit>,
         order: Order<'_>,
         at: &Place<'_>,
         names: &Names,

@@ -252,7 +252,7 @@ impl Function {
     ) -> Result<Value> {
         match (self, live) {
             (Self::Aggregate { aggregate, bounds }, Live::Growing(growing)) => {
-                growing.value((aggregate, bounds), buffer, at, context)
+                growing.value(aggregate, bounds, buffer, at, context)
             }
             (Self::Aggregate { aggregate, bounds }, Live::Sliding(sliding)) => {
                 bounds.advance(&mut sliding.frame, buffer, at)?;
@@ -262,7 +262,7 @@ impl Function {
                 }
                 let (mut running, mut hold) = (aggregate.begin(), context.memory.hold());
                 let frame = sliding.frame;
-                accumulate(aggregate, &mut running, &mut hold, (frame, buffer), context)?;
+                accumulate(aggregate, &mut running, &mut hold, frame, buffer, context)?;
                 Ok(aggregate.result(&running, true))
             }
             (Self::Place(ranking), Live::Ranks { order, rank, dense }) => {
@@ -560,7 +560,8 @@ fn accumulate<R: Rows>(
     aggregate: &Aggregate,
     running: &mut Running,
     hold: &mut Hold,
-    (frame, buffer): (Frame, &Buffer<R>),
+    frame: Frame,
+    buffer: &Buffer<R>,
     context: &Context,
 ) -> Result<()> {
     for at in frame.start..frame.end {
@@ -574,7 +575,8 @@ fn accumulate<R: Rows>(
 impl Growing {
     fn value<R: Rows>(
         &mut self,
-        (aggregate, bounds): (&Aggregate, &Bounds),
+        aggregate: &Aggregate,
+        bounds: &Bounds,
         buffer: &mut Buffer<R>,
         at: usize,
         context: &Context,
@@ -585,7 +587,7 @@ impl Growing {
             return Ok(result.clone());
         }
         let new = Frame { start: before, end: self.frame.end };
-        accumulate(aggregate, &mut self.running, &mut self.hold, (new, buffer), context)?;
+        accumulate(aggregate, &mut self.running, &mut self.hold, new, buffer, context)?;
         let result = aggregate.result(&self.running, !bounds.grows_by_rows());
         self.result = Some(result.clone());
         Ok(result)
@@ -608,7 +610,7 @@ impl Sliding {
             self.hold.release(usize::MAX);
         }
         let new = Frame { start: self.added, end };
-        accumulate(aggregate, &mut self.late, &mut self.hold, (new, buffer), context)?;
+        accumulate(aggregate, &mut self.late, &mut self.hold, new, buffer, context)?;
         self.added = end;
         while self.early.last().is_some_and(|(at, _)| *at < start) {
             self.early.pop();
