@@ -199,7 +199,7 @@ fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
         if left.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        side_by_side(left, |bucket| index_page(ground, (rows, id), bucket))?;
+        side_by_side(left, |bucket| index_page(ground, rows, id, bucket))?;
         let documents = buckets.iter().map(|bucket| bucket.documents).sum();
         let entries = buckets.iter().map(|bucket| bucket.entries).sum();
         if watch(documents, entries).is_break() {
@@ -209,7 +209,7 @@ fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
 }
 
 /// Adds the entries of the next documents of a bucket.
-fn index_page(ground: &Ground, (rows, id): (&Generation, u32), bucket: &mut Bucket) -> Result<()> {
+fn index_page(ground: &Ground, rows: &Generation, id: u32, bucket: &mut Bucket) -> Result<()> {
     let mut backoff = Backoff::of(TRIES);
     let mut view = ground.view();
     loop {
@@ -221,13 +221,13 @@ fn index_page(ground: &Ground, (rows, id): (&Generation, u32), bucket: &mut Buck
         let page = read(ground, &view, bucket)?;
         let index = view.catalog.indexes().iter().find(|index| index.id == id);
         let index = index.ok_or_else(|| was_dropped(ground))?;
-        let part = entries(ground, &view, (index, bucket.number), &page)?;
+        let part = entries(ground, &view, index, bucket.number, &page)?;
         if !part.notes.is_empty() {
             view = ground.unite(&part.notes)?;
             continue;
         }
         if index.is_unique() && !claimed(ground, &view, index, &part)? {
-            view = settle(ground, (bucket.number, &rows.buckets))?;
+            view = settle(ground, bucket.number, &rows.buckets)?;
             if !backoff.again() {
                 return Err(not_indexed(ground, &view, bucket));
             }
@@ -248,7 +248,7 @@ fn index_page(ground: &Ground, (rows, id): (&Generation, u32), bucket: &mut Buck
                 return Ok(());
             }
             Ok(Outcome::Refused) => {
-                view = settle(ground, (bucket.number, &rows.buckets))?;
+                view = settle(ground, bucket.number, &rows.buckets)?;
             }
             Err(error) if error.kind() == ErrorKind::Unknown => {}
             Err(error) => return Err(error),
@@ -327,7 +327,8 @@ struct Part {
 fn entries(
     ground: &Ground,
     view: &View,
-    (index, bucket): (&Arc<RemoteIndex>, u32),
+    index: &Arc<RemoteIndex>,
+    bucket: u32,
     page: &Page,
 ) -> Result<Part> {
     let alone = Catalog::new(view.catalog.version, vec![Arc::clone(index)]);

@@ -276,7 +276,7 @@ impl<'g> Claims<'g> {
         let mut read = self.ground.store.rows(&[RowsRequest { partition, keys, freshness }]);
         let Rows { epoch, mut rows } = read.pop().ok_or_else(no_answer)??;
         if epoch != Some(self.view.note.epoch) {
-            let newest = settle(self.ground, (bucket, buckets))?;
+            let newest = settle(self.ground, bucket, buckets)?;
             return Ok(if Arc::ptr_eq(&newest, &self.view) {
                 Found::Unclear
             } else {

@@ -77,8 +77,8 @@ impl Writer {
     pub(crate) fn rewrite(&self, item: &Item, decide: Decide<'_>) -> Result<bool> {
         loop {
             let (view, queues) = self.queues();
-            let place = (&*queues, view.bucket_of(&item.row.key));
-            let (result, left) = self.write_bucket(place, vec![item.clone()], Some(&mut *decide));
+            let (bucket, items) = (view.bucket_of(&item.row.key), vec![item.clone()]);
+            let (result, left) = self.write_bucket(&queues, bucket, items, Some(&mut *decide));
             if left.is_empty() {
                 return result;
             }
@@ -99,7 +99,7 @@ impl Writer {
                 buckets.entry(view.bucket_of(&item.row.key)).or_default().push(item);
             }
             side_by_side(buckets.into_iter().collect(), |(bucket, items)| {
-                let (result, left) = self.write_bucket((&all, bucket), items, None);
+                let (result, left) = self.write_bucket(&all, bucket, items, None);
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 done.1.extend(left);
                 if let Err(error) = result {
@@ -130,7 +130,8 @@ impl Writer {
     /// Does writes of a bucket. Returns also those that are of other buckets now.
     fn write_bucket(
         &self,
-        (queues, number): (&Queues, u32),
+        queues: &Queues,
+        number: u32,
         items: Vec<Item>,
         decide: Option<Decide<'_>>,
     ) -> (Result<bool>, Vec<Item>) {
@@ -144,7 +145,7 @@ impl Writer {
             // It also works for others, and must learn what became of each batch.
             interrupt::interruptible(
                 || false,
-                || group::run((&self.ground, (number, &queues.of), &mut mark), lead, mine, decider),
+                || group::run(&self.ground, number, &queues.of, &mut mark, lead, mine, decider),
             );
         });
         decider.end();

@@ -79,7 +79,8 @@ impl Scan {
     /// InvalidInput for an index that is not there, or a collection that was dropped.
     pub(crate) fn new(
         ground: &Arc<Ground>,
-        (area, range): (Area, &KeyRange),
+        area: Area,
+        range: &KeyRange,
         order: ScanOrder,
         most: Option<u64>,
         keys_only: bool,
