@@ -45,7 +45,7 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
             place.close(database)?;
             return Err(refused);
         }
-        collection = json::replaced(args, (&place, &database), collection)?;
+        collection = json::replaced(args, &place, &database, collection)?;
         is_new_collection = true;
     }
     let begin = || -> Result<Option<Marks>, LoadError> {
