@@ -1,7 +1,7 @@
 //! The documents that are read and changed: those of a database, or generated ones. Each trial
 //! works on a checkpoint of its own.
 
-use super::load::{ENGINE, run_load};
+use super::load::{ENGINE, VERSION, run_load};
 use crate::engine::{EngineError, EventLog, Outcome, gauges_of, open_database};
 use crate::options::Pace;
 use crate::record::{Described, OpKind, Summary};
@@ -191,7 +191,8 @@ pub(super) fn run_on_checkpoint<T>(
     told.insert("partitions".into(), partitions.into());
     told.insert("keys".into(), store.keys.len().into());
     told.insert("memory".into(), stats.memory_budget.into());
-    let mut recorder = case.record_of(ENGINE, told, &state(&stats, cache), &place.data())?;
+    let mut recorder =
+        case.record_of(ENGINE, VERSION, told, &state(&stats, cache), &place.data())?;
     let gauges = || gauges_of(&opened.database.stats());
     let events = || opened.events.take();
     let probe = Probe { gauges: &gauges, events: &events };
