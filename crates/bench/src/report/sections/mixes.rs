@@ -86,15 +86,13 @@ const THREADS: u64 = 32;
 type CountOf = fn(&Cell<'_>) -> u64;
 
 pub(super) fn by_threads(material: &Material<'_>, page: &mut Page) {
-    let (threads, partitions): (CountOf, CountOf) =
-        (|cell| cell.lanes.threads, |cell| cell.partitions);
-    scaling(material, page, "Threads", threads, "partition", PARTITIONS, partitions);
+    let threads: CountOf = |cell| cell.lanes.threads;
+    scaling(material, page, "Threads", threads, "partition", PARTITIONS, |cell| cell.partitions);
 }
 
 pub(super) fn by_partitions(material: &Material<'_>, page: &mut Page) {
-    let (threads, partitions): (CountOf, CountOf) =
-        (|cell| cell.lanes.threads, |cell| cell.partitions);
-    scaling(material, page, "Partitions", partitions, "thread", THREADS, threads);
+    let threads: CountOf = |cell| cell.lanes.threads;
+    scaling(material, page, "Partitions", |cell| cell.partitions, "thread", THREADS, threads);
 }
 
 /// Returns `wanted` if it was measured, else the largest value that was.
