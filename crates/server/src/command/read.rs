@@ -5,7 +5,7 @@ use super::filter::{self, Fields};
 use super::id::{self, ID};
 use super::name::Namespace;
 use super::run::Run;
-use super::service::{Counters, Service};
+use super::service::{Service, ServiceCounters};
 use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
@@ -294,7 +294,7 @@ fn find_key(
 }
 
 pub(super) fn find(run: &mut Run<'_, '_>) -> Outcome {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
     let existing = run.existing(&namespace)?;
     if let (Some(collection), Some(key)) = (&existing, only_key(&args)?) {
@@ -417,7 +417,7 @@ const AWAIT: Duration = Duration::from_secs(1);
 const AWAIT_MAX: Duration = Duration::from_secs(5);
 
 pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
-    Counters::add(&run.service.counters.get_mores, 1);
+    ServiceCounters::add(&run.service.counters.get_mores, 1);
     let args = run.args();
     let Some(id) = args.long("getMore")? else { return Err(args.missing("getMore")) };
     args.long("term")?;
@@ -540,7 +540,7 @@ pub(super) fn kill_cursors(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn count(run: &mut Run<'_, '_>) -> Outcome {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
     if filter::has_expression(args.map("query")?.as_ref())? {
         let existing = run.existing(&namespace)?;
@@ -604,7 +604,7 @@ pub(super) fn put_long(reply: &mut BsonWriter<'_>, name: &str, n: u64) -> Outcom
 }
 
 pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
     let key = args.required_text("key")?;
     if key.contains('\0') {

@@ -109,7 +109,7 @@ pub struct Service {
     pub(crate) operations: Arc<Operations>,
     pub(crate) options: ServiceOptions,
     pub(crate) started: Instant,
-    pub(crate) counters: Counters,
+    pub(crate) counters: ServiceCounters,
     pub(crate) latencies: Latencies,
     pub(crate) builds: Builds,
     pub(crate) loads: Loads,
@@ -140,7 +140,7 @@ pub(crate) struct LoadsOf {
 
 /// What was done since the start.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct ServiceCounters {
     pub(crate) inserts: AtomicU64,
     pub(crate) queries: AtomicU64,
     pub(crate) updates: AtomicU64,
@@ -156,7 +156,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_out: AtomicU64,
 }
 
-impl Counters {
+impl ServiceCounters {
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }
@@ -296,7 +296,7 @@ impl Service {
             replies: Room::new(options.parsed_bytes.max(REPLIES_MIN)),
             options,
             started: Instant::now(),
-            counters: Counters::default(),
+            counters: ServiceCounters::default(),
             latencies: Latencies::default(),
             builds: Builds::default(),
             loads: Arc::default(),
@@ -325,9 +325,9 @@ impl Service {
     /// Counts a message or request, and the bytes of it and of its reply.
     #[cfg(unix)]
     pub(crate) fn count(&self, received: u64, sent: u64) {
-        let Counters { requests, bytes_in, bytes_out, .. } = &self.counters;
+        let ServiceCounters { requests, bytes_in, bytes_out, .. } = &self.counters;
         for (counter, n) in [(requests, 1), (bytes_in, received), (bytes_out, sent)] {
-            Counters::add(counter, n);
+            ServiceCounters::add(counter, n);
         }
     }
 
@@ -466,7 +466,7 @@ impl Service {
         out: &mut Vec<u8>,
     ) {
         let start = out.len();
-        Counters::add(&self.counters.commands, 1);
+        ServiceCounters::add(&self.counters.commands, 1);
         client.sending = None;
         self.refresh(client);
         let mut incoming = std::mem::take(&mut client.incoming);
@@ -476,7 +476,7 @@ impl Service {
         if let Err(failure) = done {
             out.truncate(start);
             client.sending = None;
-            Counters::add(&self.counters.failures, 1);
+            ServiceCounters::add(&self.counters.failures, 1);
             failure.limit.iter().for_each(|limit| self.counters.count_limit(*limit));
             put_failure(&failure, out);
         }

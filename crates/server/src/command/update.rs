@@ -7,7 +7,7 @@ use super::name::Namespace;
 use super::notes::Replacing;
 use super::read::put_count;
 use super::run::{Run, STATEMENTS_MAX};
-use super::service::{Counters, Service};
+use super::service::{Service, ServiceCounters};
 use super::target::Target;
 use super::variables::Variables;
 use super::work::Work;
@@ -152,13 +152,13 @@ fn document_of(value: &Value) -> Outcome<Document> {
 
 /// What a statement has done.
 #[derive(Default)]
-pub(super) struct Done {
+pub(super) struct UpdateResult {
     pub(super) matched: u64,
     pub(super) modified: u64,
     pub(super) upserted: Option<Value>,
 }
 
-impl Done {
+impl UpdateResult {
     fn note(&mut self, changed: Changed) {
         if changed.is_inserted {
             self.upserted = Some(changed.key);
@@ -198,7 +198,7 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     let is_ordered = is_ordered(&args)?;
     let variables = Variables::parse(&args, "let")?;
     let statements = run.statements("updates")?;
-    let form = Form { filter: "q", update: "u", constants: "c" };
+    let form = ArgumentNames { filter: "q", update: "u", constants: "c" };
     check_statements("update.updates", statements, &form.known(), &["q", "u"])?;
     let earlier_done = run.done()?;
     // What an earlier try has done may not have been synced when its connection ended.
@@ -208,10 +208,10 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     for (index, bson) in statements.iter().enumerate() {
         let number = run.statement(index);
         let earlier = earlier_done.binary_search_by_key(&number, |(number, _)| *number).ok();
-        let mut done = Done::default();
+        let mut done = UpdateResult::default();
         let ran = match earlier.and_then(|at| earlier_done.get(at)) {
             Some((_, noted)) => {
-                let noted = run.incoming.any(noted).and_then(|noted| Done::read(&noted));
+                let noted = run.incoming.any(noted).and_then(|noted| UpdateResult::read(&noted));
                 noted.map(|noted| done = noted)
             }
             None => run.incoming.any(bson).and_then(|statement| {
@@ -247,13 +247,13 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 /// How a command spells the arguments of a statement that changes documents.
-pub(super) struct Form {
+pub(super) struct ArgumentNames {
     pub(super) filter: &'static str,
     pub(super) update: &'static str,
     pub(super) constants: &'static str,
 }
 
-impl Form {
+impl ArgumentNames {
     /// Returns the arguments that a statement may have.
     fn known(&self) -> [&'static str; 9] {
         let Self { filter, update, constants } = *self;
@@ -270,7 +270,7 @@ impl Form {
         namespace: &Namespace,
         number: u32,
         variables: &Variables,
-        done: &mut Done,
+        done: &mut UpdateResult,
     ) -> Outcome {
         statement.check(&self.known())?;
         statement.refuse_collation()?;
@@ -303,7 +303,7 @@ impl Form {
         } else {
             update_first(run, &change, &target, number).map(|changed| *done = changed)
         };
-        Counters::add(&run.service.counters.updates, done.matched);
+        ServiceCounters::add(&run.service.counters.updates, done.matched);
         changed.map_err(|failure| change.refused(failure, &collection))
     }
 }
@@ -314,10 +314,10 @@ fn update_first(
     change: &UpdateStatement<'_>,
     target: &Target<'_>,
     number: u32,
-) -> Outcome<Done> {
+) -> Outcome<UpdateResult> {
     again_if_raced(change, || {
         run.atomically(|run, work| {
-            let mut done = Done::default();
+            let mut done = UpdateResult::default();
             if let Some(changed) = change.first(work, target)? {
                 done.note(changed);
             }
@@ -345,7 +345,7 @@ fn update_all(
     run: &mut Run<'_, '_>,
     change: &UpdateStatement<'_>,
     target: &Target<'_>,
-    done: &mut Done,
+    done: &mut UpdateResult,
 ) -> Outcome {
     target.each(run, |run, key| {
         if let Some(changed) = run.atomically(|_run, work| change.one(work, target, key))? {
@@ -380,9 +380,9 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
         return Err(Failure::new(Code::FailedToParse, text));
     }
     let returned = match (removes, wants_new) {
-        (true, _) => Returned::Removed,
-        (false, false) => Returned::Original,
-        (false, true) => Returned::Updated,
+        (true, _) => ReturnedDocument::Removed,
+        (false, false) => ReturnedDocument::Original,
+        (false, true) => ReturnedDocument::Updated,
     };
     let fields = Fields::parse(&args, "fields", &variables)?;
     if let Some((_, reply)) = run.done()?.first() {
@@ -428,7 +428,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
         }
     };
     let counters = &run.service.counters;
-    Counters::add(if removes { &counters.deletes } else { &counters.updates }, 1);
+    ServiceCounters::add(if removes { &counters.deletes } else { &counters.updates }, 1);
     run.reply.raw_fields(&reply);
     Ok(())
 }
@@ -449,7 +449,7 @@ fn remove_first(
 
 /// Which document `findAndModify` returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Returned {
+enum ReturnedDocument {
     /// The one that it has removed.
     Removed,
     /// The one that it has updated, as it was before.
@@ -464,7 +464,7 @@ fn reply_of(
     fields: &Fields,
     matcher: Option<&Matcher>,
     changed: Option<&Changed>,
-    returned: Returned,
+    returned: ReturnedDocument,
 ) -> Outcome<Vec<u8>> {
     let mut bson = Vec::new();
     let reply = &mut BsonWriter::new(&mut bson);
@@ -472,7 +472,7 @@ fn reply_of(
     reply.begin_document("lastErrorObject")?;
     reply.int("n", i32::from(changed.is_some()))?;
     let is_upserted = changed.is_some_and(|changed| changed.is_inserted);
-    if returned != Returned::Removed {
+    if returned != ReturnedDocument::Removed {
         reply.bool("updatedExisting", changed.is_some() && !is_upserted)?;
     }
     if let (Some(changed), true) = (changed, is_upserted) {
@@ -480,7 +480,7 @@ fn reply_of(
     }
     reply.end()?;
     let shown = changed.and_then(|changed| match (returned, &changed.new) {
-        (Returned::Updated, Some(new)) => Some(new),
+        (ReturnedDocument::Updated, Some(new)) => Some(new),
         _ => changed.old.as_ref(),
     });
     match shown {

@@ -6,7 +6,7 @@ use super::id::{self, ID};
 use super::name::Namespace;
 use super::read::put_count;
 use super::run::Run;
-use super::service::Counters;
+use super::service::ServiceCounters;
 use super::target::Target;
 use super::variables::Variables;
 use crate::bson::BsonWriter;
@@ -264,7 +264,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         if !self.failures.is_over {
             self.insert()?;
         }
-        Counters::add(&self.run.service.counters.inserts, self.inserted);
+        ServiceCounters::add(&self.run.service.counters.inserts, self.inserted);
         Ok((self.inserted, self.tried))
     }
 
@@ -553,7 +553,7 @@ impl Removal<'_> {
     ) -> Outcome {
         let before = *removed;
         let done = self.remove(run, statement, collection, removed);
-        Counters::add(&run.service.counters.deletes, *removed - before);
+        ServiceCounters::add(&run.service.counters.deletes, *removed - before);
         done
     }
 
