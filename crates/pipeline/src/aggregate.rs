@@ -2,7 +2,7 @@
 
 use crate::PipelineError;
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, check_depth};
+use crate::expression::{EvalContext, Names, check_depth};
 use crate::memory::Memory;
 use crate::stage::{BoxedRows, Reads, Run, Sources, Stages, parse, run};
 use flagstone::doc::json::JsonParser;
@@ -204,7 +204,7 @@ impl<'t> Aggregate<'t> {
     /// Of the database.
     pub fn run(self) -> Result<Aggregation<'t>> {
         let memory = Memory::of_query(self.memory, held_memory(&self.sources.database));
-        let mut context = Context::new(memory.clone(), now());
+        let mut context = EvalContext::new(memory.clone(), now());
         context.outer = self.variables;
         let whole = Run::new(self.sources, context, &self.stages);
         let rows = run(&self.stages, self.collection.as_ref(), self.filter, &whole)?;

@@ -3,7 +3,7 @@
 use super::pick::{PICKS, Percentiles, Pick, Picked};
 use crate::error::{PipelineError, Place, Result, code};
 use crate::expression::{
-    Context, Names, Node, Ordered, as_object, compare, is_null, parse, type_name,
+    EvalContext, Names, Node, Ordered, as_object, compare, is_null, parse, type_name,
 };
 use crate::memory::{SLOT, weight};
 use crate::number::{Sum, as_double, divide};
@@ -193,7 +193,7 @@ impl Accumulator {
         &self,
         state: &mut AccumulatorState,
         row: &Value,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<isize> {
         let value = match state {
             AccumulatorState::Count(count) => {

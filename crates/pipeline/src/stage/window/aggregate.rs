@@ -3,7 +3,7 @@
 use super::covariance::Pairs;
 use crate::PipelineError;
 use crate::error::Result;
-use crate::expression::{Context, Node, type_name};
+use crate::expression::{EvalContext, Node, type_name};
 use crate::number::{add, divide, multiply, subtract};
 use crate::stage::accumulate::{Accumulator, AccumulatorState};
 use flagstone::Value;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// What is accumulated.
 #[derive(Clone)]
-pub(super) enum Aggregate {
+pub(super) enum WindowAggregate {
     Of(Accumulator),
     Covariance {
         input: Node,
@@ -50,7 +50,7 @@ struct AreaPoint {
     value: Value,
 }
 
-impl Aggregate {
+impl WindowAggregate {
     pub(super) fn begin(&self) -> Running {
         match self {
             Self::Of(accumulator) => Running::Of(accumulator.begin()),
@@ -72,7 +72,7 @@ impl Aggregate {
         &self,
         running: &mut Running,
         row: &Value,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<isize> {
         match (self, running) {
             (Self::Of(accumulator), Running::Of(state)) => {

@@ -1,7 +1,7 @@
 //! Which rows of a partition are in the window of a row.
 
 use super::buffer::Buffer;
-use super::stage::Order;
+use super::stage::WindowOrder;
 use crate::date::{Unit, Zone, stepped};
 use crate::error::{PipelineError, Place, Result, code};
 use crate::expression::{Names, as_object, path, path_names, type_name};
@@ -52,7 +52,7 @@ impl Bounds {
 
     pub(super) fn parse(
         value: &Value,
-        order: Order<'_>,
+        order: WindowOrder<'_>,
         place: &Place<'_>,
         names: &Names,
     ) -> Result<Self> {
@@ -90,7 +90,7 @@ impl Bounds {
     fn parse_range(
         edges: &Value,
         unit: Option<Unit>,
-        order: Order<'_>,
+        order: WindowOrder<'_>,
         at: &Place<'_>,
         names: &Names,
     ) -> Result<Self> {
