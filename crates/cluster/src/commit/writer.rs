@@ -1,6 +1,6 @@
 //! The writer of a collection in this process.
 
-use super::call::{Call, Decider, Item, Op, Told, check_outside};
+use super::call::{Call, Decider, InsertResult, Item, Op, check_outside};
 use super::group;
 use super::queue::Queue;
 use super::send::Mark;
@@ -25,10 +25,10 @@ struct Queues {
     version: i64,
     of: Buckets,
     /// One for each bucket.
-    buckets: Vec<Bucket>,
+    buckets: Vec<BucketQueue>,
 }
 
-struct Bucket {
+struct BucketQueue {
     queue: Queue,
     /// Held by the leader.
     mark: Mutex<Mark>,
@@ -38,7 +38,8 @@ impl Queues {
     fn of(view: &View) -> Arc<Self> {
         // Another one each time: a process may have several writers.
         let writer = SystemRandom.next_u64();
-        let bucket = |_| Bucket { queue: Queue::default(), mark: Mutex::new(Mark::new(writer)) };
+        let bucket =
+            |_| BucketQueue { queue: Queue::default(), mark: Mutex::new(Mark::new(writer)) };
         let of = view.note.rows.buckets.clone();
         let buckets = (0..of.count()).map(bucket).collect();
         Arc::new(Self { version: view.version, of, buckets })
@@ -114,12 +115,12 @@ impl Writer {
 
     /// Adds documents that must not be there. Returns of each whether it was added.
     pub(crate) fn insert(&self, rows: Vec<(Slice, Row)>) -> Vec<Result<bool>> {
-        let told: Vec<Told> = rows.iter().map(|_| Told::default()).collect();
-        let item = |((key, row), told): ((Slice, Row), &Told)| {
+        let told: Vec<InsertResult> = rows.iter().map(|_| InsertResult::default()).collect();
+        let item = |((key, row), told): ((Slice, Row), &InsertResult)| {
             Item::of_document(key, Op::Insert(row, Arc::clone(told)))
         };
         let written = self.write(rows.into_iter().zip(&told).map(item).collect());
-        let result = |told: &Told| match (told.get(), &written) {
+        let result = |told: &InsertResult| match (told.get(), &written) {
             (Some(result), _) => result.clone(),
             (None, Err(error)) => Err(error.clone()),
             (None, Ok(())) => Err(Error::new(ErrorKind::Unknown, "a queue lost a write")),
