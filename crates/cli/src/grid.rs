@@ -23,11 +23,11 @@ pub(crate) struct Grid {
 /// The columns that are shown, and the place of each by its name: without a terminal there may be
 /// as many as fields.
 struct Columns {
-    columns: Vec<Column>,
+    columns: Vec<GridColumn>,
     places: HashMap<String, usize>,
 }
 
-struct Column {
+struct GridColumn {
     name: String,
     width: usize,
     is_number: bool,
@@ -85,7 +85,7 @@ impl Grid {
         if self.columns.is_some() || self.first.is_empty() {
             return Ok(());
         }
-        let mut columns: Vec<Column> = Vec::new();
+        let mut columns: Vec<GridColumn> = Vec::new();
         let mut places = HashMap::new();
         for (name, value) in self.first.iter().flat_map(Map::iter) {
             let (name, cell) = (show(name), show(value));
@@ -97,7 +97,7 @@ impl Grid {
                 }
                 None => {
                     places.insert(name.text.clone(), columns.len());
-                    columns.push(Column {
+                    columns.push(GridColumn {
                         width: width.max(name.width.min(CELL)),
                         name: name.text,
                         is_number: cell.is_number,
@@ -105,13 +105,13 @@ impl Grid {
                 }
             }
         }
-        let place = |column: &Column| self.wanted.iter().position(|name| *name == column.name);
+        let place = |column: &GridColumn| self.wanted.iter().position(|name| *name == column.name);
         columns.sort_by_key(|column| place(column).unwrap_or(usize::MAX));
         let mut used = 0;
         if let Some(first) = columns.first_mut() {
             first.width = first.width.min(self.width);
         }
-        let fits = |column: &Column| {
+        let fits = |column: &GridColumn| {
             used += column.width + 2;
             used - 2 <= self.width
         };
@@ -170,17 +170,17 @@ impl Columns {
 }
 
 /// A value as the text of a cell.
-struct Cell {
+struct GridCell {
     text: String,
     width: usize,
     is_number: bool,
 }
 
 /// Text without quotes, other values as JSON; on one line, without control characters.
-fn show(value: &Value) -> Cell {
+fn show(value: &Value) -> GridCell {
     let text = text_of(value).into_owned();
     let is_number = value.as_f64().is_some();
-    Cell { width: console::measure_text_width(&text), text, is_number }
+    GridCell { width: console::measure_text_width(&text), text, is_number }
 }
 
 fn text_of(value: &Value) -> Cow<'_, str> {
@@ -192,7 +192,7 @@ fn text_of(value: &Value) -> Cow<'_, str> {
     }
 }
 
-fn pad(text: &str, column: &Column) -> String {
+fn pad(text: &str, column: &GridColumn) -> String {
     let side = if column.is_number { console::Alignment::Right } else { console::Alignment::Left };
     console::pad_str(text, column.width, side, Some("..")).into_owned()
 }

@@ -46,7 +46,7 @@ const ALL_INDEXES: usize = 4;
 const TRIES: u32 = 100;
 
 /// Called with the numbers of documents and entries so far; ends the build by `Break`.
-type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+type BuildWatch<'w> = &'w mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
 /// Creates an index and fills it.
 ///
@@ -54,7 +54,11 @@ type Watch<'w> = &'w mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 /// InvalidInput for an index of the same name with another definition, or a document that the index
 /// cannot hold; Duplicate for two with one value: then it is dropped again. Of the store: then the
 /// next call goes on.
-pub(crate) fn create(ground: &Ground, new: &NewIndex, watch: Watch<'_>) -> Result<ControlFlow<()>> {
+pub(crate) fn create(
+    ground: &Ground,
+    new: &NewIndex,
+    watch: BuildWatch<'_>,
+) -> Result<ControlFlow<()>> {
     // A clear that was cut short is completed: its documents have no entries.
     drop(ground.reload(Freshness::Serial)?);
     let view = ground.alter(&mut |note| {
@@ -177,7 +181,7 @@ fn complete(ground: &Ground, id: u32) -> Result<()> {
 
 /// A bucket whose documents are being indexed.
 #[derive(Default)]
-struct Bucket {
+struct BucketProgress {
     number: u32,
     /// The last document that is indexed.
     last: Option<Slice>,
@@ -187,11 +191,11 @@ struct Bucket {
 }
 
 /// Adds the entries of all documents.
-fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
+fn fill(ground: &Ground, id: u32, watch: BuildWatch<'_>) -> Result<ControlFlow<()>> {
     let view = ground.view();
     let rows = &view.note.rows;
-    let bucket = |number| Bucket { number, ..Bucket::default() };
-    let mut buckets: Vec<Bucket> = (0..rows.buckets.count()).map(bucket).collect();
+    let bucket = |number| BucketProgress { number, ..BucketProgress::default() };
+    let mut buckets: Vec<BucketProgress> = (0..rows.buckets.count()).map(bucket).collect();
     loop {
         interrupt::check()?;
         let left = buckets.iter_mut().filter(|bucket| !bucket.is_done);
@@ -199,7 +203,7 @@ fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
         if left.is_empty() {
             return Ok(ControlFlow::Continue(()));
         }
-        side_by_side(left, |bucket| index_page(ground, (rows, id), bucket))?;
+        side_by_side(left, |bucket| index_page(ground, rows, id, bucket))?;
         let documents = buckets.iter().map(|bucket| bucket.documents).sum();
         let entries = buckets.iter().map(|bucket| bucket.entries).sum();
         if watch(documents, entries).is_break() {
@@ -209,7 +213,12 @@ fn fill(ground: &Ground, id: u32, watch: Watch<'_>) -> Result<ControlFlow<()>> {
 }
 
 /// Adds the entries of the next documents of a bucket.
-fn index_page(ground: &Ground, (rows, id): (&Generation, u32), bucket: &mut Bucket) -> Result<()> {
+fn index_page(
+    ground: &Ground,
+    rows: &Generation,
+    id: u32,
+    bucket: &mut BucketProgress,
+) -> Result<()> {
     let mut backoff = Backoff::of(TRIES);
     let mut view = ground.view();
     loop {
@@ -221,13 +230,13 @@ fn index_page(ground: &Ground, (rows, id): (&Generation, u32), bucket: &mut Buck
         let page = read(ground, &view, bucket)?;
         let index = view.catalog.indexes().iter().find(|index| index.id == id);
         let index = index.ok_or_else(|| was_dropped(ground))?;
-        let part = entries(ground, &view, (index, bucket.number), &page)?;
+        let part = entries(ground, &view, index, bucket.number, &page)?;
         if !part.notes.is_empty() {
             view = ground.unite(&part.notes)?;
             continue;
         }
         if index.is_unique() && !claimed(ground, &view, index, &part)? {
-            view = settle(ground, (bucket.number, &rows.buckets))?;
+            view = settle(ground, bucket.number, &rows.buckets)?;
             if !backoff.again() {
                 return Err(not_indexed(ground, &view, bucket));
             }
@@ -248,7 +257,7 @@ fn index_page(ground: &Ground, (rows, id): (&Generation, u32), bucket: &mut Buck
                 return Ok(());
             }
             Ok(Outcome::Refused) => {
-                view = settle(ground, (bucket.number, &rows.buckets))?;
+                view = settle(ground, bucket.number, &rows.buckets)?;
             }
             Err(error) if error.kind() == ErrorKind::Unknown => {}
             Err(error) => return Err(error),
@@ -268,7 +277,7 @@ fn claimed(
     ground: &Ground,
     view: &Arc<View>,
     index: &Arc<RemoteIndex>,
-    part: &Part,
+    part: &IndexedPart,
 ) -> Result<bool> {
     let mut wanted: Vec<Wanted> = Vec::with_capacity(part.batch.changes.len());
     let claims = Claims::of(ground, view)?;
@@ -293,13 +302,13 @@ fn claimed(
 }
 
 #[cold]
-fn not_indexed(ground: &Ground, view: &View, bucket: &Bucket) -> Error {
+fn not_indexed(ground: &Ground, view: &View, bucket: &BucketProgress) -> Error {
     let place = place(&ground.name, view.partition(bucket.number));
     let text = format!("documents of {place} could not be indexed in {TRIES} attempts");
     Error::new(ErrorKind::Unavailable, text)
 }
 
-fn read(ground: &Ground, view: &View, bucket: &Bucket) -> Result<Page> {
+fn read(ground: &Ground, view: &View, bucket: &BucketProgress) -> Result<Page> {
     let start = bucket.last.as_ref().map_or(Bound::Unbounded, |at| Bound::Excluded(at.to_vec()));
     let request = PageRequest {
         partition: view.partition(bucket.number),
@@ -315,7 +324,7 @@ fn read(ground: &Ground, view: &View, bucket: &Bucket) -> Result<Page> {
 }
 
 /// The entries of the first documents of a page.
-struct Part {
+struct IndexedPart {
     batch: Batch,
     /// The key and the token of the document of each entry of the batch.
     documents_of: Vec<(Slice, Option<Token>)>,
@@ -327,15 +336,16 @@ struct Part {
 fn entries(
     ground: &Ground,
     view: &View,
-    (index, bucket): (&Arc<RemoteIndex>, u32),
+    index: &Arc<RemoteIndex>,
+    bucket: u32,
     page: &Page,
-) -> Result<Part> {
+) -> Result<IndexedPart> {
     let alone = Catalog::new(view.catalog.version, vec![Arc::clone(index)]);
     let (partition, epoch) = (view.partition(bucket), view.note.epoch);
     let (conditions, changes) = (Vec::new(), Vec::new());
     let batch = Batch { partition, epoch, conditions, changes };
     let (documents_of, notes) = (Vec::new(), Vec::new());
-    let mut part = Part { batch, documents_of, notes, documents: 0, last: None };
+    let mut part = IndexedPart { batch, documents_of, notes, documents: 0, last: None };
     let mut bytes = 0;
     for row in &page.rows {
         let StoredRow { key, value, token, expiry } = row;

@@ -115,7 +115,7 @@ impl Cluster {
         };
         let remote = match remote {
             Some(remote) => remote,
-            None => self.opened(name, (version, note))?,
+            None => self.opened(name, version, note)?,
         };
         let scratch = self.scratch()?;
         Ok(remote_collection(remote, scratch))
@@ -180,10 +180,10 @@ impl Cluster {
     }
 
     /// Returns the collection of a note. Two threads get the same one.
-    fn opened(&self, name: &str, (version, note): (i64, Note)) -> Result<Arc<RemoteCollection>> {
+    fn opened(&self, name: &str, version: i64, note: Note) -> Result<Arc<RemoteCollection>> {
         let (store, clock) = (Arc::clone(&self.store), Arc::clone(&self.environment.clock));
         let id = note.id as u32;
-        let ground = Ground::new(store, clock, name, (version, note))?;
+        let ground = Ground::new(store, clock, name, version, note)?;
         drop(ground.look()?);
         let mut known = self.known();
         if let Some(known) = known.get(name).filter(|known| known.id() == id) {
@@ -246,10 +246,10 @@ impl Cluster {
         layout.check()?;
         let known = read(&*self.store, name, Freshness::Serial)?;
         let known = known.filter(|(_, note)| note.is_there());
-        let known = known.ok_or_else(|| {
+        let (version, note) = known.ok_or_else(|| {
             Error::invalid(format!("there is no collection {name:?} in the cluster"))
         })?;
-        self.opened(name, known)?.rebalance(layout, &mut watch)
+        self.opened(name, version, note)?.rebalance(layout, &mut watch)
     }
 
     /// Returns the names of all collections, sorted.

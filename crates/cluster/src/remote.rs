@@ -196,7 +196,7 @@ impl Remote for RemoteCollection {
         order: ScanOrder,
         most: Option<u64>,
     ) -> Result<Box<dyn RemoteScan>> {
-        let scan = Scan::new(&self.ground, (area, range), order, most, false)?;
+        let scan = Scan::new(&self.ground, area, range, order, most, false)?;
         Ok(Box::new(scan.of_shard(self.shard)))
     }
 
@@ -264,8 +264,8 @@ impl Remote for RemoteCollection {
 
     fn delete_range(&self, range: &KeyRange) -> Result<()> {
         Writer::check_outside()?;
-        let whole = (Area::Documents, range);
-        let mut scan = Scan::new(&self.ground, whole, ScanOrder::Any, None, true)?;
+        let (ground, any) = (&self.ground, ScanOrder::Any);
+        let mut scan = Scan::new(ground, Area::Documents, range, any, None, true)?;
         let mut has_ended_loads = false;
         let mut remove = || {
             let mut items = Vec::new();

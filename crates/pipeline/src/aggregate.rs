@@ -2,7 +2,7 @@
 
 use crate::PipelineError;
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, check_depth};
+use crate::expression::{EvalContext, Names, check_depth};
 use crate::memory::Memory;
 use crate::stage::{BoxedRows, Reads, Run, Sources, Stages, parse, run};
 use flagstone::doc::json::JsonParser;
@@ -117,7 +117,7 @@ impl Aggregate<'static> {
         collection: Option<&Collection>,
         pipeline: impl IntoPipeline,
     ) -> Result<Self> {
-        Self::parsed((database, collection), pipeline, &Map::new(), Names::of_text())
+        Self::parsed(database, collection, pipeline, &Map::new(), Names::of_text())
     }
 
     /// As [`Aggregate::new`], of a pipeline that a driver sends: its values stand for themselves,
@@ -134,11 +134,12 @@ impl Aggregate<'static> {
     ) -> Result<Self> {
         let name = |(key, _): &(Value, Value)| key.as_str().unwrap_or_default().to_owned();
         let names = Names::around(variables.iter().map(name).collect());
-        Self::parsed((database, collection), pipeline, variables, names)
+        Self::parsed(database, collection, pipeline, variables, names)
     }
 
     fn parsed(
-        (database, collection): (&Database, Option<&Collection>),
+        database: &Database,
+        collection: Option<&Collection>,
         pipeline: impl IntoPipeline,
         variables: &Map,
         mut names: Names,
@@ -203,7 +204,7 @@ impl<'t> Aggregate<'t> {
     /// Of the database.
     pub fn run(self) -> Result<Aggregation<'t>> {
         let memory = Memory::of_query(self.memory, held_memory(&self.sources.database));
-        let mut context = Context::new(memory.clone(), now());
+        let mut context = EvalContext::new(memory.clone(), now());
         context.outer = self.variables;
         let whole = Run::new(self.sources, context, &self.stages);
         let rows = run(&self.stages, self.collection.as_ref(), self.filter, &whole)?;

@@ -34,9 +34,9 @@ pub struct FindProjection {
 }
 
 /// What is asked for of the fields of a map, with the order in which they were named.
-type Level = BTreeMap<Box<str>, (usize, Field)>;
+type Level = BTreeMap<Box<str>, (usize, ProjectedField)>;
 
-enum Field {
+enum ProjectedField {
     Kept,
     Removed,
     Parts(Level),
@@ -126,7 +126,7 @@ impl FindProjection {
         };
         let keeps_id = id.unwrap_or(true);
         if !root.contains_key("_id") && is_inclusion == keeps_id {
-            let field = if keeps_id { Field::Kept } else { Field::Removed };
+            let field = if keeps_id { ProjectedField::Kept } else { ProjectedField::Removed };
             root.insert("_id".into(), (count, field));
         }
         Ok(Self { is_inclusion, keeps_id, root, plain, matched })
@@ -246,13 +246,13 @@ impl Reading {
             self.is_inclusion = Some(true);
             self.matched = Some(array.to_owned());
             self.plain = None;
-            return self.add(array, Field::Matched);
+            return self.add(array, ProjectedField::Matched);
         }
         self.decide(path, is_kept)?;
         if let Some(plain) = &mut self.plain {
             plain.push(path.to_owned());
         }
-        self.add(path, if is_kept { Field::Kept } else { Field::Removed })
+        self.add(path, if is_kept { ProjectedField::Kept } else { ProjectedField::Removed })
     }
 
     fn operator(&mut self, path: &str, name: &str, map: &Map, value: &Value) -> Result<()> {
@@ -279,7 +279,7 @@ impl Reading {
                     return refused(ELEMENT_OF_NESTED, path, text);
                 }
                 self.has_element = true;
-                Field::Element(element(path, operand)?)
+                ProjectedField::Element(element(path, operand)?)
             }
             _ => return self.computed(path, value),
         };
@@ -290,10 +290,10 @@ impl Reading {
     fn computed(&mut self, path: &str, value: &Value) -> Result<()> {
         self.decide(path, true)?;
         self.plain = None;
-        self.add(path, Field::Computed(Expression::parse(value)?))
+        self.add(path, ProjectedField::Computed(Expression::parse(value)?))
     }
 
-    fn add(&mut self, path: &str, field: Field) -> Result<()> {
+    fn add(&mut self, path: &str, field: ProjectedField) -> Result<()> {
         check(path)?;
         let order = self.count;
         self.count += 1;
@@ -311,9 +311,9 @@ impl Reading {
                 }
                 return Ok(());
             }
-            let parts = || (order, Field::Parts(Level::new()));
+            let parts = || (order, ProjectedField::Parts(Level::new()));
             level = match &mut level.entry(name.into()).or_insert_with(parts).1 {
-                Field::Parts(inner) => inner,
+                ProjectedField::Parts(inner) => inner,
                 _ => {
                     let text = "expected no path together with a part of it";
                     return refused(COLLISION_INSIDE, path, text);
@@ -345,11 +345,13 @@ fn check(path: &str) -> Result<()> {
 }
 
 /// Reads `$slice` of a find; `None` if it is an expression.
-fn slice(path: &str, operand: &Value) -> Result<Option<Field>> {
+fn slice(path: &str, operand: &Value) -> Result<Option<ProjectedField>> {
     let int = |value: &Value| value.as_f64().map(|number| number.trunc() as i64);
     match operand {
         Value::Array(items) => match items.iter().map(int).collect::<Option<Vec<_>>>().as_deref() {
-            Some([skip, count @ (1..)]) => Ok(Some(Field::Slice(*skip, count.unsigned_abs()))),
+            Some([skip, count @ (1..)]) => {
+                Ok(Some(ProjectedField::Slice(*skip, count.unsigned_abs())))
+            }
             Some([] | [_]) => refused(SHORT_SLICE, path, "expected [skip, count] of $slice"),
             Some(_) => {
                 refused(BAD_SLICE, path, "expected [skip, count] of $slice, the count positive")
@@ -357,8 +359,10 @@ fn slice(path: &str, operand: &Value) -> Result<Option<Field>> {
             None => Ok(None),
         },
         value => match int(value) {
-            Some(count) if count < 0 => Ok(Some(Field::Slice(count, count.unsigned_abs()))),
-            Some(count) => Ok(Some(Field::Slice(0, count.unsigned_abs()))),
+            Some(count) if count < 0 => {
+                Ok(Some(ProjectedField::Slice(count, count.unsigned_abs())))
+            }
+            Some(count) => Ok(Some(ProjectedField::Slice(0, count.unsigned_abs()))),
             None => {
                 let text = format!("expected numbers of $slice, found {}", value.type_name());
                 refused(SHORT_SLICE, path, text)
@@ -390,10 +394,10 @@ struct Applying<'p> {
     now: DateTime,
 }
 
-fn is_computed(field: &Field) -> bool {
+fn is_computed(field: &ProjectedField) -> bool {
     match field {
-        Field::Computed(_) => true,
-        Field::Parts(level) => level.values().any(|(_, field)| is_computed(field)),
+        ProjectedField::Computed(_) => true,
+        ProjectedField::Parts(level) => level.values().any(|(_, field)| is_computed(field)),
         _ => false,
     }
 }
@@ -422,17 +426,17 @@ impl Applying<'_> {
         Ok(out.into_iter().collect())
     }
 
-    fn field(&self, value: Option<&Value>, field: &Field) -> Result<Option<Value>> {
+    fn field(&self, value: Option<&Value>, field: &ProjectedField) -> Result<Option<Value>> {
         match (field, value) {
-            (Field::Removed, _) => Ok(None),
-            (Field::Parts(level), value) => self.parts(value, level, field),
-            (Field::Slice(skip, count), Some(Value::Array(items))) => {
+            (ProjectedField::Removed, _) => Ok(None),
+            (ProjectedField::Parts(level), value) => self.parts(value, level, field),
+            (ProjectedField::Slice(skip, count), Some(Value::Array(items))) => {
                 let offset = usize::try_from(skip.unsigned_abs()).unwrap_or(usize::MAX);
                 let skip = if *skip < 0 { items.len().saturating_sub(offset) } else { offset };
                 let count = usize::try_from(*count).unwrap_or(usize::MAX);
                 Ok(Some(items.iter().skip(skip).take(count).cloned().collect()))
             }
-            (Field::Element(matcher), Some(Value::Array(items))) => {
+            (ProjectedField::Element(matcher), Some(Value::Array(items))) => {
                 for item in items {
                     let array = Value::Map([(ARRAY, vec![item.clone()])].into_iter().collect());
                     let document = Document::from_value(&array).map_err(PipelineError::from)?;
@@ -442,8 +446,8 @@ impl Applying<'_> {
                 }
                 Ok(None)
             }
-            (Field::Element(_), _) => Ok(None),
-            (Field::Matched, Some(Value::Array(items))) => {
+            (ProjectedField::Element(_), _) => Ok(None),
+            (ProjectedField::Matched, Some(Value::Array(items))) => {
                 match self.position.and_then(|position| items.get(position)) {
                     Some(item) => Ok(Some(vec![item.clone()].into())),
                     None => {
@@ -455,13 +459,20 @@ impl Applying<'_> {
                     }
                 }
             }
-            (Field::Computed(computed), _) => computed.evaluate(self.document, self.now),
-            (Field::Kept | Field::Slice(..) | Field::Matched, value) => Ok(value.cloned()),
+            (ProjectedField::Computed(computed), _) => computed.evaluate(self.document, self.now),
+            (ProjectedField::Kept | ProjectedField::Slice(..) | ProjectedField::Matched, value) => {
+                Ok(value.cloned())
+            }
         }
     }
 
     /// Projects what is inside of a value. `field` is the level as a field.
-    fn parts(&self, value: Option<&Value>, level: &Level, field: &Field) -> Result<Option<Value>> {
+    fn parts(
+        &self,
+        value: Option<&Value>,
+        level: &Level,
+        field: &ProjectedField,
+    ) -> Result<Option<Value>> {
         match value {
             Some(Value::Map(map)) => self.map(Some(map), level).map(|map| Some(Value::Map(map))),
             Some(Value::Array(items)) => {

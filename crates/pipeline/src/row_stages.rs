@@ -1,7 +1,7 @@
 //! Stages that stand alone, for rows that come from elsewhere.
 
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, check_depth};
+use crate::expression::{EvalContext, Names, check_depth};
 use crate::memory::Memory;
 use crate::stage::{Stages, parse, row_of};
 use flagstone::Value;
@@ -61,7 +61,7 @@ impl RowStages {
     /// # Errors
     /// If a stage meets a value that it does not take, or 64 MiB of memory do not suffice.
     pub fn apply(&self, row: &Value, now: DateTime) -> Result<Option<Value>> {
-        let mut context = Context::new(Memory::new(MEMORY), now);
+        let mut context = EvalContext::new(Memory::new(MEMORY), now);
         context.outer.clone_from(&self.variables);
         row_of(&self.stages, row, &context)
     }

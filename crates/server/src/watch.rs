@@ -106,14 +106,15 @@ thread_local! {
 /// client has closed its connection.
 #[cfg(unix)]
 pub(crate) fn connected<T>(is_gone: impl Fn() -> bool + 'static, work: impl FnOnce() -> T) -> T {
-    struct Before(Option<Connected>);
-    impl Drop for Before {
+    struct ConnectedBefore(Option<Connected>);
+    impl Drop for ConnectedBefore {
         fn drop(&mut self) {
             CONNECTED.set(self.0.take());
         }
     }
     let (is_gone, next) = (Box::new(is_gone), Instant::now() + LOOK);
-    let _before = Before(CONNECTED.replace(Some(Connected { is_gone, next, was_gone: false })));
+    let _before =
+        ConnectedBefore(CONNECTED.replace(Some(Connected { is_gone, next, was_gone: false })));
     work()
 }
 
@@ -161,7 +162,7 @@ pub(crate) fn watched<T>(
 ) -> T {
     let deadline = deadline.map(|at| (at, End::Late));
     let watch = Watch { deadline, kill_switch: Some(Arc::clone(kill_switch)), needs_client };
-    let _before = Before(WATCH.replace(watch));
+    let _before = WatchBefore(WATCH.replace(watch));
     interruptible(is_over, work)
 }
 
@@ -170,14 +171,14 @@ pub(crate) fn until<T>(deadlines: &[(Option<Instant>, End)], work: impl FnOnce()
     let mut watch = WATCH.with_borrow(Watch::clone);
     let added = deadlines.iter().filter_map(|(at, end)| Some((at.as_ref().copied()?, *end)));
     watch.deadline = watch.deadline.into_iter().chain(added).min_by_key(|(at, _)| *at);
-    let _before = Before(WATCH.replace(watch));
+    let _before = WatchBefore(WATCH.replace(watch));
     work()
 }
 
 /// Also after a panic the thread is watched as it was before.
-struct Before(Watch);
+struct WatchBefore(Watch);
 
-impl Drop for Before {
+impl Drop for WatchBefore {
     fn drop(&mut self) {
         WATCH.set(std::mem::take(&mut self.0));
     }

@@ -24,7 +24,7 @@ pub(super) fn ingests_beside_writes(case: &Case<'_>) -> Outcome<Summary> {
     let mut recorder = case.record(&filled.opened, &state)?;
     let (engine, values) = (&*filled.opened.engine, &filled.values);
     let is_over = AtomicBool::new(false);
-    let puts = |phase| puts(case, engine, values, (phase, &is_over));
+    let puts = |phase| puts(case, engine, values, phase, &is_over);
     let worked_alone = recorder.run(engine, pace, puts(0))?;
     let alone = latency_of_puts(recorder.phase());
     let until_done = Pace { interval: pace.interval, ..Pace::unwatched(pace.threads) };
@@ -67,7 +67,8 @@ fn puts<'e>(
     case: &Case<'e>,
     engine: &'e dyn Engine,
     values: &'e Values,
-    (phase, is_over): (u64, &'e AtomicBool),
+    phase: u64,
+    is_over: &'e AtomicBool,
 ) -> Crew<'e> {
     let options = case.options;
     crew(options.pace.threads, |thread| {

@@ -46,13 +46,14 @@ impl<'a> Case<'a> {
         let mut options = self.told.clone();
         options.insert("tuning".into(), opened.engine.tuning().into());
         let (version, dir) = (opened.engine.version(), opened.place.data());
-        self.record_of((self.stage.engine, &version), options, starting_state, &dir)
+        self.record_of(self.stage.engine, &version, options, starting_state, &dir)
     }
 
     /// Begins the record of a trial in `dir` of an engine and its version.
     pub(super) fn record_of(
         &self,
-        (engine, engine_version): (&str, &str),
+        engine: &str,
+        engine_version: &str,
         options: Described,
         starting_state: &str,
         dir: &Path,

@@ -1,6 +1,6 @@
 //! `aggregate`: the rows of a pipeline.
 
-use super::query::{Asked, Rows};
+use super::query::{Asked, RowPrinter};
 use crate::args::{AggregateArgs, FormArg};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -12,7 +12,7 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     }
     let text = pipeline(&args.pipeline)?;
     let asked = Asked::open(&args.collection, None, args.memory)?;
-    let mut rows = Rows::new(args.format, vec!["_id".to_owned()], args.json_mode.mode());
+    let mut rows = RowPrinter::new(args.format, vec!["_id".to_owned()], args.json_mode.mode());
     rows.begin(false, None, |visit| {
         for row in asked.documents.aggregate(&text)? {
             interrupt::check()?;

@@ -63,7 +63,7 @@ impl Pair<'_> {
     pub(super) fn compare(self, all: &[Named], progress: &mut Progress) -> Result<(), Failure> {
         let (mut output, mut differing) = (Output::new(), Vec::new());
         for (name, (one, other)) in all {
-            let found = self.compare_one((one.as_ref(), other.as_ref()), progress)?;
+            let found = self.compare_one(one.as_ref(), other.as_ref(), progress)?;
             if found.differing == 0 {
                 // What expires while both are read may be in one count alone.
                 let documents = counted(found.documents.0, "document");
@@ -71,7 +71,7 @@ impl Pair<'_> {
             } else {
                 self.draw(name, &found, &mut output)?;
             }
-            let indexes = self.indexes((one.as_ref(), other.as_ref()));
+            let indexes = self.indexes(one.as_ref(), other.as_ref());
             for index in &indexes {
                 output.line(&format!("{name}: index {index}"))?;
             }
@@ -90,7 +90,7 @@ impl Pair<'_> {
 
     /// Says which indexes differ. A cluster has plain ones in the place of those by which documents
     /// expire. One that is not ready is as good as none.
-    fn indexes(self, (one, other): (Option<&Collection>, Option<&Collection>)) -> Vec<String> {
+    fn indexes(self, one: Option<&Collection>, other: Option<&Collection>) -> Vec<String> {
         let has_plain = self.first.is_cluster() || self.second.is_cluster();
         let of = |side: Option<&Collection>| -> BTreeMap<String, IndexInfo> {
             let all = side.map_or_else(Vec::new, Collection::indexes).into_iter();
@@ -118,7 +118,8 @@ impl Pair<'_> {
 
     fn compare_one(
         self,
-        (one, other): (Option<&Collection>, Option<&Collection>),
+        one: Option<&Collection>,
+        other: Option<&Collection>,
         progress: &mut Progress,
     ) -> Result<Comparison, Failure> {
         let started = Instant::now();

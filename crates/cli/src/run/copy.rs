@@ -82,7 +82,7 @@ impl Copying<'_> {
         let mut planned = Vec::new();
         for (name, collection) in all {
             if let Some(target) = to.existing(&name)? {
-                let copy = self.of((&collection, &target), 0);
+                let copy = self.of(&collection, &target, 0);
                 copy.check().map_err(|error| self.refused(error))?;
             }
             let indexes = self.indexes(&name, &collection, &mut plain)?;
@@ -103,7 +103,7 @@ impl Copying<'_> {
             // Also what was dropped since.
             self.create_indexes(one)?;
             if !copied.was_complete {
-                self.of((&one.from, &one.to), one.bytes).finish()?;
+                self.of(&one.from, &one.to, one.bytes).finish()?;
             }
         }
         note(&format!(
@@ -168,7 +168,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    fn of<'o>(&'o self, (from, to): (&'o Collection, &'o Collection), bytes: u64) -> Copy<'o> {
+    fn of<'o>(&'o self, from: &'o Collection, to: &'o Collection, bytes: u64) -> Copy<'o> {
         Copy {
             from,
             at: self.from.at.as_ref(),
@@ -188,7 +188,7 @@ impl Copying<'_> {
     }
 
     fn copy(&self, one: &One) -> Result<Copied, Failure> {
-        let copy = self.of((&one.from, &one.to), one.bytes);
+        let copy = self.of(&one.from, &one.to, one.bytes);
         let copied = copy.run(&mut progress_of(self.args.progress));
         let copied = copied.map_err(|error| self.refused(error))?;
         if copied.was_complete {

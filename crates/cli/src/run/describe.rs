@@ -112,25 +112,25 @@ impl Described {
         let document = document.map_err(|failure| failure.of_document(key))?;
         self.documents += 1;
         match &document {
-            Value::Map(_) => self.add_fields(&document, &Place::default()),
+            Value::Map(_) => self.add_fields(&document, &ValuePlace::default()),
             other => self.add_value("(the document)".to_owned(), other),
         }
         Ok(())
     }
 
-    fn add_fields(&mut self, value: &Value, above: &Place<'_>) {
+    fn add_fields(&mut self, value: &Value, above: &ValuePlace<'_>) {
         match value {
             Value::Map(map) => {
                 for (name, value) in map.iter() {
                     // A key that is no text is shown as it is.
                     let text = name.as_str().map_or_else(|| name.to_string(), str::to_owned);
-                    let place = Place { name: Some(&text), above: Some(above) };
+                    let place = ValuePlace { name: Some(&text), above: Some(above) };
                     self.add_value(place.path(), value);
                     self.add_fields(value, &place);
                 }
             }
             Value::Array(items) => {
-                let place = Place { name: None, above: Some(above) };
+                let place = ValuePlace { name: None, above: Some(above) };
                 for item in items {
                     self.add_value(place.path(), item);
                     self.add_fields(item, &place);
@@ -224,12 +224,12 @@ impl Field {
 /// Where a value is: the names above it, from the last to the first. An element of an array has
 /// none.
 #[derive(Default)]
-struct Place<'a> {
+struct ValuePlace<'a> {
     name: Option<&'a str>,
-    above: Option<&'a Place<'a>>,
+    above: Option<&'a ValuePlace<'a>>,
 }
 
-impl Place<'_> {
+impl ValuePlace<'_> {
     /// Returns the path as commands take it, with `[]` for elements of arrays.
     fn path(&self) -> String {
         let Some(above) = self.above else { return String::new() };
@@ -279,11 +279,11 @@ mod tests {
 
     #[test]
     fn a_path_has_quotes_where_its_names_need_them() {
-        let root = Place::default();
+        let root = ValuePlace::default();
         let path = |names: &[Option<&str>]| {
-            fn at(above: &Place<'_>, names: &[Option<&str>]) -> String {
+            fn at(above: &ValuePlace<'_>, names: &[Option<&str>]) -> String {
                 let Some((name, rest)) = names.split_first() else { return above.path() };
-                at(&Place { name: *name, above: Some(above) }, rest)
+                at(&ValuePlace { name: *name, above: Some(above) }, rest)
             }
             at(&root, names)
         };

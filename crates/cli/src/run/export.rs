@@ -45,7 +45,7 @@ pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
         write(cursor, &form, &mut stdout, Path::new("stdout"))?;
         return flush(&mut stdout, Path::new("stdout"));
     };
-    let count = target::write(path, |file, part| packed(cursor, &form, file, (path, part)))?;
+    let count = target::write(path, |file, part| packed(cursor, &form, file, path, part))?;
     output::note(&format!("{} written to {}", counted(count, "document"), path.display()));
     Ok(())
 }
@@ -126,7 +126,8 @@ fn packed(
     cursor: &mut dyn source::Rows,
     form: &Form,
     file: File,
-    (path, part): (&Path, &Path),
+    path: &Path,
+    part: &Path,
 ) -> Result<u64, Failure> {
     let failed = |error| failed(part, &error);
     match packing_of(path) {

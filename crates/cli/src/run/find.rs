@@ -2,7 +2,7 @@
 
 use super::lookup;
 use super::more::{self, Rest};
-use super::query::{self, Asked, KEY_COLUMN, Rows};
+use super::query::{self, Asked, KEY_COLUMN, RowPrinter};
 use super::source::{self, Query};
 use crate::args::{FindArgs, FormArg};
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &FindArgs) -> Result<(), Failure> {
     if args.explain || args.analyze {
         return explain(&asked, &query, group, args);
     }
-    let mut rows = Rows::new(args.format, columns(args), args.json_mode.mode());
+    let mut rows = RowPrinter::new(args.format, columns(args), args.json_mode.mode());
     let (keys, project) = (args.keys, args.project.as_deref());
     let (mut next, mut rest) = (None, None);
     // One more than a part tells whether there are more.
@@ -101,7 +101,7 @@ fn print(
     cursor: &mut dyn source::Rows,
     keys: bool,
     part: Option<u64>,
-    rows: &mut Rows,
+    rows: &mut RowPrinter,
 ) -> Result<bool, Failure> {
     let mut printed_count = 0;
     while cursor.advance()? {
@@ -112,7 +112,9 @@ fn print(
         printed_count += 1;
         let key = if keys { Some(cursor.key()?) } else { None };
         let printed = match (&mut *rows, &key) {
-            (Rows::Json(output), None) => output.json(|mode, line| cursor.append_json(mode, line)),
+            (RowPrinter::Json(output), None) => {
+                output.json(|mode, line| cursor.append_json(mode, line))
+            }
             (rows, key) => match cursor.view() {
                 Ok(view) => rows.document(key.as_ref(), &view),
                 Err(failure) => Err(failure),

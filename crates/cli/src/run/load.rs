@@ -66,14 +66,14 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
     let is_new = !is_cluster && !args.collection.database.exists();
     interrupt::listen()?;
     let Target { database, collection, is_new: mut is_new_collection, place } = target(args)?;
-    let mut plan = plan(args, (&database, collection), inputs, bad);
+    let mut plan = plan(args, &database, collection, inputs, bad);
     if args.drop && !is_new_collection {
         if let Err(refused) = plan.check() {
             drop(plan);
             place.close(database)?;
             return Err(refused.into());
         }
-        plan.collection = replaced(args, (&place, &database), plan.collection)?;
+        plan.collection = replaced(args, &place, &database, plan.collection)?;
         is_new_collection = true;
     }
     let collection = plan.collection.clone();
@@ -128,7 +128,8 @@ fn check_columnar(args: &LoadArgs) -> Result<(), Failure> {
 /// Returns what the arguments ask for.
 fn plan(
     args: &LoadArgs,
-    (database, collection): (&Database, Collection),
+    database: &Database,
+    collection: Collection,
     inputs: Vec<Input>,
     bad: BadDocuments,
 ) -> Plan {
@@ -277,7 +278,8 @@ pub(super) fn target(args: &LoadArgs) -> Result<Target, Failure> {
 /// new one of its name. Call it only when nothing more can be refused.
 pub(super) fn replaced(
     args: &LoadArgs,
-    (place, database): (&Place, &Database),
+    place: &Place,
+    database: &Database,
     collection: Collection,
 ) -> Result<Collection, Failure> {
     let name = &args.collection.name;

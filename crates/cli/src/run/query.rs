@@ -85,7 +85,7 @@ pub(super) fn check_group(text: &str) -> Result<&str, Failure> {
 }
 
 /// Where documents and groups are printed.
-pub(super) enum Rows {
+pub(super) enum RowPrinter {
     Json(Output),
     Csv(Output, Table),
     Table(Grid),
@@ -94,7 +94,7 @@ pub(super) enum Rows {
 /// The column of keys in a table.
 pub(super) const KEY_COLUMN: &str = "(key)";
 
-impl Rows {
+impl RowPrinter {
     /// Returns what prints in this form. Without one, a terminal gets a table, whose first columns
     /// are `columns`.
     pub(super) fn new(form: Option<FormArg>, columns: Vec<String>, mode: JsonMode) -> Self {

@@ -37,12 +37,13 @@ pub(super) fn write<T>(
         }
         Destination::File(target) => target,
     };
-    write_new((path, &target), work, New::create)
+    write_new(path, &target, work, New::create)
 }
 
 /// Writes to a file that `create` returns, which then becomes `target`.
 fn write_new<T>(
-    (path, target): (&Path, &Path),
+    path: &Path,
+    target: &Path,
     work: impl FnOnce(File, &Path) -> Result<T, Failure>,
     create: Create,
 ) -> Result<T, Failure> {
@@ -344,11 +345,11 @@ mod tests {
             fs::create_dir_all(&dir).unwrap();
             let files = || fs::read_dir(&dir).unwrap().count();
             let target = dir.join("out");
-            let failed = write_new((&target, &target), |_, _| Err::<(), _>(stop()), create);
+            let failed = write_new(&target, &target, |_, _| Err::<(), _>(stop()), create);
             assert!(failed.is_err());
             assert_eq!(files(), 0);
             for _ in 0..2 {
-                write_new((&target, &target), content, create).unwrap();
+                write_new(&target, &target, content, create).unwrap();
                 assert_eq!((files(), fs::read(&target).unwrap()), (1, b"new".to_vec()));
             }
             fs::remove_dir_all(&dir).unwrap();
@@ -385,7 +386,7 @@ mod tests {
                     }
                     Ok(())
                 };
-                let failed = write_new((&target, &target), work, create).unwrap_err();
+                let failed = write_new(&target, &target, work, create).unwrap_err();
                 assert!(format!("{failed:?}").contains("moved or replaced"), "{failed:?}");
                 let names = |dir: &Path| fs::read_dir(dir).map_or(0, Iterator::count);
                 assert_eq!((names(&there), names(&away)), (is_replaced.into(), had_file.into()));

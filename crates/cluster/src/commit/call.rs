@@ -19,14 +19,14 @@ pub(crate) struct Item {
 pub(crate) enum Op {
     Put(Row),
     /// Sets a document that must not be there, and tells what became of that.
-    Insert(Row, Told),
+    Insert(Row, InsertResult),
     Delete,
     /// What the closure of the caller decides. It is the only item of its call.
     Decide,
 }
 
 /// Where a caller finds whether its document was added.
-pub(crate) type Told = Arc<OnceLock<Result<bool>>>;
+pub(crate) type InsertResult = Arc<OnceLock<Result<bool>>>;
 
 /// The writes of one caller in one bucket.
 pub(super) struct Call {

@@ -70,7 +70,7 @@ pub(crate) enum Claimed {
 }
 
 /// What a document whose claim is in the way says.
-enum Found {
+enum ClaimVerdict {
     /// It has the value.
     Has,
     /// Nobody can write it any more without its claim.
@@ -148,16 +148,16 @@ impl<'g> Claims<'g> {
                     }
                     let error = match self.look_into(one, &row.value, looks) {
                         // The other may have got what this one has given up since.
-                        Ok(Found::Has) if self.is_changed(&[(&one.key, one.token)])? => {
+                        Ok(ClaimVerdict::Has) if self.is_changed(&[(&one.key, one.token)])? => {
                             refused = Some((at, None));
                             break;
                         }
-                        Ok(Found::Has) => {
+                        Ok(ClaimVerdict::Has) => {
                             Some(duplicate_of(&one.index, &one.value, &row.value, &one.key))
                         }
-                        Ok(Found::Free) => None,
-                        Ok(Found::Unclear) => continue,
-                        Ok(Found::Stale) => return Ok(Claimed::Stale),
+                        Ok(ClaimVerdict::Free) => None,
+                        Ok(ClaimVerdict::Unclear) => continue,
+                        Ok(ClaimVerdict::Stale) => return Ok(Claimed::Stale),
                         // Of the other document, not of the store.
                         Err(error) if error.kind() == ErrorKind::Corruption => Some(error),
                         Err(error) => return Err(error),
@@ -268,7 +268,12 @@ impl<'g> Claims<'g> {
     }
 
     /// Looks at the document `holder`, which has the claim of a value that is wanted.
-    fn look_into(&self, wanted: &Wanted, holder: &Slice, looks: &mut Looks) -> Result<Found> {
+    fn look_into(
+        &self,
+        wanted: &Wanted,
+        holder: &Slice,
+        looks: &mut Looks,
+    ) -> Result<ClaimVerdict> {
         let bucket = self.view.bucket_of(holder);
         let (partition, buckets) = (self.view.partition(bucket), &self.view.note.rows.buckets);
         let row_key = RowKey { kind: Kind::DOCUMENTS, key: holder.clone() };
@@ -276,11 +281,11 @@ impl<'g> Claims<'g> {
         let mut read = self.ground.store.rows(&[RowsRequest { partition, keys, freshness }]);
         let Rows { epoch, mut rows } = read.pop().ok_or_else(no_answer)??;
         if epoch != Some(self.view.note.epoch) {
-            let newest = settle(self.ground, (bucket, buckets))?;
+            let newest = settle(self.ground, bucket, buckets)?;
             return Ok(if Arc::ptr_eq(&newest, &self.view) {
-                Found::Unclear
+                ClaimVerdict::Unclear
             } else {
-                Found::Stale
+                ClaimVerdict::Stale
             });
         }
         let stored = rows.pop().flatten();
@@ -290,17 +295,17 @@ impl<'g> Claims<'g> {
         let entries = alone.changes(holder, None, document.as_ref())?.entries;
         let has = entries.iter().any(|entry| entry.key[..] == wanted.value[..]);
         if has && is_there {
-            return Ok(Found::Has);
+            return Ok(ClaimVerdict::Has);
         }
         let current = stored.as_ref().and_then(|row| row.token);
         looks.count += 1;
         if looks.count == 1 {
             looks.first = current;
         } else if !has && current.is_some() && current != looks.first {
-            return Ok(Found::Free);
+            return Ok(ClaimVerdict::Free);
         }
         if looks.count <= LOOKS {
-            return Ok(Found::Unclear);
+            return Ok(ClaimVerdict::Unclear);
         }
         let token = new_token();
         let epoch = self.view.note.epoch;
@@ -312,7 +317,9 @@ impl<'g> Claims<'g> {
             _ => {
                 // One that has expired is removed.
                 let entries = self.view.catalog.changes(holder, document.as_ref(), None)?.entries;
-                let Some(entries) = self.own(holder, entries)? else { return Ok(Found::Stale) };
+                let Some(entries) = self.own(holder, entries)? else {
+                    return Ok(ClaimVerdict::Stale);
+                };
                 batch.changes.extend(entries.into_iter().map(
                     |EntryChange { index, key, .. }| {
                         Change::Delete(RowKey { kind: Kind(index as i32), key: key.into() })
@@ -323,9 +330,9 @@ impl<'g> Claims<'g> {
         };
         batch.changes.push(Change::Set { kind: Kind::DOCUMENTS, row });
         match self.ground.store.batch(&batch) {
-            Ok(Outcome::Applied) => Ok(Found::Free),
-            Ok(Outcome::Refused) => Ok(Found::Unclear),
-            Err(error) if error.kind() == ErrorKind::Unknown => Ok(Found::Unclear),
+            Ok(Outcome::Applied) => Ok(ClaimVerdict::Free),
+            Ok(Outcome::Refused) => Ok(ClaimVerdict::Unclear),
+            Err(error) if error.kind() == ErrorKind::Unknown => Ok(ClaimVerdict::Unclear),
             Err(error) => Err(error),
         }
     }

@@ -25,10 +25,13 @@ const READ_BYTES: usize = 8 << 20;
 const TRIES: u32 = 100;
 
 /// Writes the group of a leader, whose own call is at `mine`, and ends all its calls. `bucket` is
-/// the number of the bucket, of these ones. If a rebalance makes others, the callers repeat the
+/// the number of the bucket among `buckets`. If a rebalance makes others, the callers repeat the
 /// writes that are left.
 pub(super) fn run(
-    (ground, bucket, mark): (&Ground, (u32, &Buckets), &mut Mark),
+    ground: &Ground,
+    bucket: u32,
+    buckets: &Buckets,
+    mark: &mut Mark,
     lead: &mut Lead<'_>,
     mine: usize,
     decider: &mut Decider<'_>,
@@ -41,7 +44,7 @@ pub(super) fn run(
         // One without items is done.
         results.end_done(lead, at);
     }
-    let mut group = Group { ground, bucket, mark, is_refused: false };
+    let mut group = Group { ground, bucket, buckets, mark, is_refused: false };
     let mut backoff = Backoff::of(TRIES);
     let mut left = &todo[..];
     while !left.is_empty() {
@@ -69,7 +72,7 @@ pub(super) fn run(
             Ok(Round::Left) => return results.leave(lead),
             Ok(Round::Again) if backoff.again() => {}
             Ok(Round::Again) => {
-                let error = conflict(ground, bucket.0);
+                let error = conflict(ground, bucket);
                 left = results.fail(lead, left, &error);
             }
             Err(error) => left = results.fail(lead, left, &nothing_written(error)),
@@ -145,8 +148,8 @@ enum Round {
 
 struct Group<'g> {
     ground: &'g Ground,
-    /// Its number, and all of them.
-    bucket: (u32, &'g Buckets),
+    bucket: u32,
+    buckets: &'g Buckets,
     mark: &'g mut Mark,
     /// Whether the last batch was refused: then the epoch is looked at, too.
     is_refused: bool,
@@ -170,7 +173,7 @@ type Ask<'a> = &'a mut dyn FnMut(usize, Option<Row>) -> Result<Write>;
 impl Group<'_> {
     fn round(&mut self, left: &[(usize, &Item)], ask: Ask<'_>) -> Result<Round> {
         let view = self.ground.look()?;
-        if view.note.rows.buckets != *self.bucket.1 {
+        if view.note.rows.buckets != *self.buckets {
             return Ok(Round::Left);
         }
         let left = &left[..left.len().min(GROUP_MAX)];
@@ -266,7 +269,7 @@ impl Group<'_> {
         view: &Arc<View>,
         left: &[(usize, &Item)],
     ) -> Result<Option<HashMap<RowKey, Document>>> {
-        let partition = view.partition(self.bucket.0);
+        let partition = view.partition(self.bucket);
         let is_indexed = !view.catalog.indexes().is_empty();
         let mut documents: HashMap<RowKey, Document> = HashMap::with_capacity(left.len());
         let mut keys = Vec::new();
@@ -292,7 +295,7 @@ impl Group<'_> {
         let request = RowsRequest { partition, keys: keys.clone(), freshness };
         let read = self.ground.store.rows(&[request]).pop().ok_or_else(no_answer)??;
         if read.epoch != Some(view.note.epoch) {
-            let newest = settle(self.ground, self.bucket)?;
+            let newest = settle(self.ground, self.bucket, self.buckets)?;
             if !Arc::ptr_eq(&newest, view) {
                 return Ok(None);
             }
@@ -317,7 +320,7 @@ impl Group<'_> {
             return Ok((None, row.token));
         }
         let document = unpacked(&row.value).map_err(|error| {
-            let place = place(&self.ground.name, view.partition(self.bucket.0));
+            let place = place(&self.ground.name, view.partition(self.bucket));
             error.context(format!("{place}, document of key {}", shown_key(&row.key)))
         })?;
         Ok((Some(Row { document, expiry: row.expiry }), row.token))
@@ -401,7 +404,7 @@ impl Group<'_> {
         if changes.is_empty() {
             return Ok(Outcome::Applied);
         }
-        let (partition, epoch) = (view.partition(self.bucket.0), view.note.epoch);
+        let (partition, epoch) = (view.partition(self.bucket), view.note.epoch);
         let batch = Batch { partition, epoch, conditions, changes };
         self.mark.send(self.ground, batch, token)
     }

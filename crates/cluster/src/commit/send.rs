@@ -72,7 +72,7 @@ impl Mark {
         self.add(&mut batch, last, token, ground.now());
         let outcome = match ground.store.batch(&batch) {
             Err(error) if error.kind() == ErrorKind::Unknown => {
-                self.look_up(ground, &batch, (last, token), error)?
+                self.look_up(ground, &batch, last, token, error)?
             }
             // Seldom is the reason that the row of the writer is too old.
             Ok(Outcome::Refused) if self.refusals < REFUSALS => {
@@ -113,7 +113,8 @@ impl Mark {
         &self,
         ground: &Ground,
         batch: &Batch,
-        (last, token): (Option<Token>, Token),
+        last: Option<Token>,
+        token: Token,
         error: Error,
     ) -> Result<Outcome> {
         let mut backoff = Backoff::of(TRIES);
@@ -126,7 +127,7 @@ impl Mark {
                 _ => {}
             }
             if !backoff.again() {
-                return self.withdraw(ground, batch, (last, token), Err(error));
+                return self.withdraw(ground, batch, last, token, Err(error));
             }
             if found.is_err() {
                 continue;
@@ -135,7 +136,7 @@ impl Mark {
                 Ok(Outcome::Applied) => return Ok(Outcome::Applied),
                 // The same conditions may hold again when the earlier attempt comes.
                 Ok(Outcome::Refused) => {
-                    return self.withdraw(ground, batch, (last, token), Ok(Outcome::Refused));
+                    return self.withdraw(ground, batch, last, token, Ok(Outcome::Refused));
                 }
                 Err(_not_answered_either) => {}
             }
@@ -148,7 +149,8 @@ impl Mark {
         &self,
         ground: &Ground,
         batch: &Batch,
-        (last, token): (Option<Token>, Token),
+        last: Option<Token>,
+        token: Token,
         refused: Result<Outcome>,
     ) -> Result<Outcome> {
         let own = new_token();

@@ -18,7 +18,7 @@ fn put_and_decide(
     decide: &mut dyn FnMut(Option<&Row>) -> Result<Write>,
 ) -> [Result<bool>; 2] {
     let (store, clock) = (Arc::clone(mem) as _, Arc::new(SystemClock::default()));
-    let ground = Ground::new(store, clock, "c", (1, Note::new(1, 7, 1))).unwrap();
+    let ground = Ground::new(store, clock, "c", 1, Note::new(1, 7, 1)).unwrap();
     let row = Row { document: Slice::copy_of(b"new"), expiry: None };
     let key = || Slice::copy_of(KEY);
     let put = Arc::new(Call::new(vec![Item::of_document(key(), Op::Put(row))]));
@@ -26,7 +26,7 @@ fn put_and_decide(
     let queue = Queue::of(vec![Arc::clone(&put), Arc::clone(&decides)]);
     let (mut mark, mut decider) = (Mark::new(7), Decider::new(Some(decide)));
     let mut lead = queue.take();
-    group::run((&ground, (0, &Buckets::Hash(1)), &mut mark), &mut lead, 1, &mut decider);
+    group::run(&ground, 0, &Buckets::Hash(1), &mut mark, &mut lead, 1, &mut decider);
     drop(lead);
     [put, decides].map(|call| match call.wait(&mut Decider::new(None)) {
         Woken::Done(done) => done.result,

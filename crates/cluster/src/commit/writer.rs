@@ -1,6 +1,6 @@
 //! The writer of a collection in this process.
 
-use super::call::{Call, Decider, Item, Op, Told, check_outside};
+use super::call::{Call, Decider, InsertResult, Item, Op, check_outside};
 use super::group;
 use super::queue::Queue;
 use super::send::Mark;
@@ -25,10 +25,10 @@ struct Queues {
     version: i64,
     of: Buckets,
     /// One for each bucket.
-    buckets: Vec<Bucket>,
+    buckets: Vec<BucketQueue>,
 }
 
-struct Bucket {
+struct BucketQueue {
     queue: Queue,
     /// Held by the leader.
     mark: Mutex<Mark>,
@@ -38,7 +38,8 @@ impl Queues {
     fn of(view: &View) -> Arc<Self> {
         // Another one each time: a process may have several writers.
         let writer = SystemRandom.next_u64();
-        let bucket = |_| Bucket { queue: Queue::default(), mark: Mutex::new(Mark::new(writer)) };
+        let bucket =
+            |_| BucketQueue { queue: Queue::default(), mark: Mutex::new(Mark::new(writer)) };
         let of = view.note.rows.buckets.clone();
         let buckets = (0..of.count()).map(bucket).collect();
         Arc::new(Self { version: view.version, of, buckets })
@@ -77,8 +78,8 @@ impl Writer {
     pub(crate) fn rewrite(&self, item: &Item, decide: Decide<'_>) -> Result<bool> {
         loop {
             let (view, queues) = self.queues();
-            let place = (&*queues, view.bucket_of(&item.row.key));
-            let (result, left) = self.write_bucket(place, vec![item.clone()], Some(&mut *decide));
+            let (bucket, items) = (view.bucket_of(&item.row.key), vec![item.clone()]);
+            let (result, left) = self.write_bucket(&queues, bucket, items, Some(&mut *decide));
             if left.is_empty() {
                 return result;
             }
@@ -99,7 +100,7 @@ impl Writer {
                 buckets.entry(view.bucket_of(&item.row.key)).or_default().push(item);
             }
             side_by_side(buckets.into_iter().collect(), |(bucket, items)| {
-                let (result, left) = self.write_bucket((&all, bucket), items, None);
+                let (result, left) = self.write_bucket(&all, bucket, items, None);
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 done.1.extend(left);
                 if let Err(error) = result {
@@ -114,12 +115,12 @@ impl Writer {
 
     /// Adds documents that must not be there. Returns of each whether it was added.
     pub(crate) fn insert(&self, rows: Vec<(Slice, Row)>) -> Vec<Result<bool>> {
-        let told: Vec<Told> = rows.iter().map(|_| Told::default()).collect();
-        let item = |((key, row), told): ((Slice, Row), &Told)| {
+        let told: Vec<InsertResult> = rows.iter().map(|_| InsertResult::default()).collect();
+        let item = |((key, row), told): ((Slice, Row), &InsertResult)| {
             Item::of_document(key, Op::Insert(row, Arc::clone(told)))
         };
         let written = self.write(rows.into_iter().zip(&told).map(item).collect());
-        let result = |told: &Told| match (told.get(), &written) {
+        let result = |told: &InsertResult| match (told.get(), &written) {
             (Some(result), _) => result.clone(),
             (None, Err(error)) => Err(error.clone()),
             (None, Ok(())) => Err(Error::new(ErrorKind::Unknown, "a queue lost a write")),
@@ -130,7 +131,8 @@ impl Writer {
     /// Does writes of a bucket. Returns also those that are of other buckets now.
     fn write_bucket(
         &self,
-        (queues, number): (&Queues, u32),
+        queues: &Queues,
+        number: u32,
         items: Vec<Item>,
         decide: Option<Decide<'_>>,
     ) -> (Result<bool>, Vec<Item>) {
@@ -144,7 +146,7 @@ impl Writer {
             // It also works for others, and must learn what became of each batch.
             interrupt::interruptible(
                 || false,
-                || group::run((&self.ground, (number, &queues.of), &mut mark), lead, mine, decider),
+                || group::run(&self.ground, number, &queues.of, &mut mark, lead, mine, decider),
             );
         });
         decider.end();

@@ -21,7 +21,7 @@ const CONDITIONAL: &str = ". flagstone writes rows only by lightweight transacti
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum RequestFate {
     /// It was not sent, or not begun, for lack of nodes.
     NotBegun,
     /// It cannot be done, now and later.
@@ -34,8 +34,8 @@ enum Fate {
 #[cold]
 pub(super) fn of_read(what: &str, error: &ExecutionError) -> Error {
     let kind = match fate(error, false) {
-        Fate::Refused(kind) => kind,
-        Fate::NotBegun | Fate::Unanswered => ErrorKind::Unavailable,
+        RequestFate::Refused(kind) => kind,
+        RequestFate::NotBegun | RequestFate::Unanswered => ErrorKind::Unavailable,
     };
     let text = text(error);
     let look = match kind {
@@ -50,9 +50,9 @@ pub(super) fn of_read(what: &str, error: &ExecutionError) -> Error {
 #[cold]
 pub(super) fn of_write(what: &str, error: &ExecutionError) -> Error {
     let kind = match fate(error, true) {
-        Fate::NotBegun => ErrorKind::Unavailable,
-        Fate::Refused(kind) => kind,
-        Fate::Unanswered => ErrorKind::Unknown,
+        RequestFate::NotBegun => ErrorKind::Unavailable,
+        RequestFate::Refused(kind) => kind,
+        RequestFate::Unanswered => ErrorKind::Unknown,
     };
     let text = text(error);
     let about_conditions = ["LWT", "lightweight", "onditional"].iter().any(|it| text.contains(it));
@@ -100,44 +100,44 @@ pub(super) fn of_connecting(hosts: &str, error: &NewSessionError) -> Error {
     Error::new(ErrorKind::Unavailable, text)
 }
 
-fn fate(error: &ExecutionError, is_write: bool) -> Fate {
+fn fate(error: &ExecutionError, is_write: bool) -> RequestFate {
     match error {
-        ExecutionError::BadQuery(_) => Fate::Refused(ErrorKind::InvalidInput),
+        ExecutionError::BadQuery(_) => RequestFate::Refused(ErrorKind::InvalidInput),
         ExecutionError::EmptyPlan
         | ExecutionError::ConnectionPoolError(_)
-        | ExecutionError::PrepareError(_) => Fate::NotBegun,
+        | ExecutionError::PrepareError(_) => RequestFate::NotBegun,
         ExecutionError::LastAttemptError(attempt) => match attempt {
             RequestAttemptError::SerializationError(_)
             | RequestAttemptError::CqlRequestSerialization(_) => {
-                Fate::Refused(ErrorKind::InvalidInput)
+                RequestFate::Refused(ErrorKind::InvalidInput)
             }
-            RequestAttemptError::UnableToAllocStreamId => Fate::NotBegun,
+            RequestAttemptError::UnableToAllocStreamId => RequestFate::NotBegun,
             RequestAttemptError::DbError(answer, _) => answered(answer, is_write),
-            _ => Fate::Unanswered,
+            _ => RequestFate::Unanswered,
         },
-        _ => Fate::Unanswered,
+        _ => RequestFate::Unanswered,
     }
 }
 
 /// Returns what an error that Cassandra answered means.
-fn answered(answer: &DbError, is_write: bool) -> Fate {
+fn answered(answer: &DbError, is_write: bool) -> RequestFate {
     match answer {
         DbError::SyntaxError
         | DbError::Invalid
         | DbError::ConfigError
-        | DbError::AlreadyExists { .. } => Fate::Refused(ErrorKind::Unsupported),
+        | DbError::AlreadyExists { .. } => RequestFate::Refused(ErrorKind::Unsupported),
         DbError::AuthenticationError | DbError::Unauthorized => {
-            Fate::Refused(ErrorKind::InvalidInput)
+            RequestFate::Refused(ErrorKind::InvalidInput)
         }
         // Before the conditions are read, nodes are counted with a serial consistency. With another
         // one they are counted again when the change was decided, and is about to be written.
         DbError::Unavailable { consistency, .. } => match consistency {
-            Consistency::Serial | Consistency::LocalSerial => Fate::NotBegun,
-            _ if is_write => Fate::Unanswered,
-            _ => Fate::NotBegun,
+            Consistency::Serial | Consistency::LocalSerial => RequestFate::NotBegun,
+            _ if is_write => RequestFate::Unanswered,
+            _ => RequestFate::NotBegun,
         },
-        DbError::IsBootstrapping | DbError::Unprepared { .. } => Fate::NotBegun,
-        _ => Fate::Unanswered,
+        DbError::IsBootstrapping | DbError::Unprepared { .. } => RequestFate::NotBegun,
+        _ => RequestFate::Unanswered,
     }
 }
 

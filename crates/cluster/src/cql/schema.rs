@@ -61,7 +61,7 @@ const TABLES: [Table; 2] = [
 
 /// What system tables tell of a keyspace.
 #[derive(Default)]
-struct Found {
+struct FoundKeyspace {
     /// `None` if there is no such keyspace.
     replication: Option<HashMap<String, String>>,
     /// The tables with their comments.
@@ -195,8 +195,8 @@ async fn check_versions(session: &Session) -> Result<()> {
     Ok(())
 }
 
-async fn read(session: &Session, keyspace: &str) -> Result<Found> {
-    let mut found = Found::default();
+async fn read(session: &Session, keyspace: &str) -> Result<FoundKeyspace> {
+    let mut found = FoundKeyspace::default();
     let place = |table: &str| format!("keyspace {keyspace}, table system_schema.{table}");
     let what = place("keyspaces");
     let text = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
@@ -318,7 +318,7 @@ fn check_copies(address: &Address, replication: &HashMap<String, String>) -> Res
 
 /// Checks that all tables that are there are ours, and of the format that this version knows.
 /// Returns their home; that of the address, if there are none.
-fn check_tables(address: &Address, found: &Found) -> Result<Option<String>> {
+fn check_tables(address: &Address, found: &FoundKeyspace) -> Result<Option<String>> {
     let (keyspace, mut homes) = (&address.keyspace, Vec::new());
     for (name, comment) in &found.tables {
         let table = TABLES.iter().find(|table| table.name == name);
@@ -400,8 +400,8 @@ mod tests {
     }
 
     /// The keyspace as this version creates it.
-    fn ours() -> Found {
-        let mut found = Found::default();
+    fn ours() -> FoundKeyspace {
+        let mut found = FoundKeyspace::default();
         for table in TABLES {
             found.tables.insert(table.name.into(), comment(None));
             let columns = table.columns.iter();
@@ -415,9 +415,9 @@ mod tests {
     #[test]
     fn only_our_tables_of_our_format_are_taken() {
         let shop = address(None, None);
-        assert!(check_tables(&shop, &Found::default()).is_ok());
+        assert!(check_tables(&shop, &FoundKeyspace::default()).is_ok());
         assert!(check_tables(&shop, &ours()).is_ok());
-        let refused = |change: &dyn Fn(&mut Found), kind, said: &str| {
+        let refused = |change: &dyn Fn(&mut FoundKeyspace), kind, said: &str| {
             let mut found = ours();
             change(&mut found);
             let error = check_tables(&shop, &found).unwrap_err();
@@ -495,7 +495,7 @@ mod tests {
         refused(of(None, [east; 2], &both[1..]), "no copies in its home, data centre east");
         refused(of(None, [east; 2], &[("replication_factor", "3")]), "no copies in its home");
         // Before there are tables.
-        let new = check_tables(&address(None, east), &Found::default());
+        let new = check_tables(&address(None, east), &FoundKeyspace::default());
         assert_eq!(new.unwrap(), Some("east".into()));
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Patience {
 pub(super) const ANCHOR: i32 = i32::MIN;
 
 /// `reversed`, then `is_bounded`, then `keys_only`.
-type Pages = [[[PreparedStatement; 2]; 2]; 2];
+type PageStatements = [[[PreparedStatement; 2]; 2]; 2];
 
 /// All statements.
 pub(super) struct Statements {
@@ -39,7 +39,7 @@ pub(super) struct Statements {
     pub(super) row: PreparedStatement,
     pub(super) rows: PreparedStatement,
     pub(super) rows_serial: PreparedStatement,
-    pages: Pages,
+    pages: PageStatements,
     /// Expects an epoch and changes nothing.
     pub(super) expect: PreparedStatement,
     pub(super) set_epoch: PreparedStatement,

@@ -111,7 +111,7 @@ impl<'g> Copy<'g> {
             let read = Mutex::new(Vec::with_capacity(some.len()));
             side_by_side(some, |written| {
                 let (from, last) = (self.from.partition(written.bucket), written.last.as_ref());
-                let page = self.keys((from, written.changed), (&KeyRange::ALL, last), PAGE)?;
+                let page = self.keys(from, written.changed, &KeyRange::ALL, last, PAGE)?;
                 read.lock().unwrap_or_else(PoisonError::into_inner).push((written, page));
                 Ok(())
             })?;
@@ -150,8 +150,7 @@ impl<'g> Copy<'g> {
         side_by_side(buckets.into_iter().collect(), |(bucket, of): (u32, Of<'_>)| {
             for ((from, kind), keys) in of {
                 let keys: Vec<&Slice> = keys.into_iter().collect();
-                if self.sync_bucket((self.from.partition(from), bucket), kind, &keys)?
-                    == Goes::NotOn
+                if self.sync_bucket(self.from.partition(from), bucket, kind, &keys)? == Goes::NotOn
                 {
                     has_ended.store(true, Ordering::Relaxed);
                     break;
@@ -168,7 +167,7 @@ impl<'g> Copy<'g> {
         side_by_side(self.from.partitions().collect(), |from| {
             let kinds = epochs.clone().flat_map(|epoch| KINDS.map(|kind| kind.changed(epoch)));
             kinds.into_iter().try_for_each(|kind| {
-                let is_empty = self.keys((from, kind), (&KeyRange::ALL, None), 1)?.rows.is_empty();
+                let is_empty = self.keys(from, kind, &KeyRange::ALL, None, 1)?.rows.is_empty();
                 if is_empty { Ok(()) } else { self.remove(from, kind) }
             })
         })
@@ -185,8 +184,10 @@ impl<'g> Copy<'g> {
     /// Reads the next keys of a range behind `last`.
     pub(super) fn keys(
         &self,
-        (partition, kind): (Partition, Kind),
-        (range, last): (&KeyRange, Option<&Slice>),
+        partition: Partition,
+        kind: Kind,
+        range: &KeyRange,
+        last: Option<&Slice>,
         limit: usize,
     ) -> Result<Page> {
         interrupt::check()?;
@@ -207,7 +208,7 @@ impl<'g> Copy<'g> {
         }
         let has_ended = AtomicBool::new(false);
         let sync = |(bucket, keys): (u32, Vec<&Slice>)| -> Result<()> {
-            if self.sync_bucket((from, bucket), kind, &keys)? == Goes::NotOn {
+            if self.sync_bucket(from, bucket, kind, &keys)? == Goes::NotOn {
                 has_ended.store(true, Ordering::Relaxed);
             }
             Ok(())
@@ -224,7 +225,8 @@ impl<'g> Copy<'g> {
     /// As [`Copy::sync_all`], of rows for one new bucket.
     fn sync_bucket(
         &self,
-        (from, bucket): (Partition, u32),
+        from: Partition,
+        bucket: u32,
         kind: Kind,
         keys: &[&Slice],
     ) -> Result<Goes> {
@@ -232,7 +234,7 @@ impl<'g> Copy<'g> {
         let mut backoff = Backoff::of(TRIES);
         while !left.is_empty() {
             let most = self.ground.sizes.fitting(READ_BYTES).min(ROWS);
-            match self.sync((from, to), kind, &left[..left.len().min(most)])? {
+            match self.sync(from, to, kind, &left[..left.len().min(most)])? {
                 Attempt::Done(count) => {
                     left = &left[count..];
                     backoff = Backoff::of(TRIES);
@@ -246,12 +248,7 @@ impl<'g> Copy<'g> {
     }
 
     /// As [`Copy::sync_bucket`], of the first of these rows, by one batch.
-    fn sync(
-        &self,
-        (from, to): (Partition, Partition),
-        kind: Kind,
-        keys: &[&Slice],
-    ) -> Result<Attempt> {
+    fn sync(&self, from: Partition, to: Partition, kind: Kind, keys: &[&Slice]) -> Result<Attempt> {
         let row_key = |key: &&Slice| RowKey { kind, key: (*key).clone() };
         // First those that are there: the copy that made them has read the old ones before.
         let own = RowKey { kind: Kind::COPIES, key: Slice::copy_of(LAST) };
@@ -282,7 +279,7 @@ impl<'g> Copy<'g> {
             // If it is in neither, an earlier copy of it must not come later.
             is_needed = true;
             if kind == Kind::DOCUMENTS {
-                bytes += entries.add(key, (there.as_ref(), here.as_ref()))?;
+                bytes += entries.add(key, there.as_ref(), here.as_ref())?;
             }
             bytes += here.as_ref().map_or(0, |row| row.value.len());
             batch.changes.push(match here {

@@ -86,7 +86,8 @@ impl Ground {
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
         name: &str,
-        (version, note): (i64, Note),
+        version: i64,
+        note: Note,
     ) -> Result<Self> {
         let id = note.id;
         let newest = RwLock::new(Arc::new(View::new(version, note)?));

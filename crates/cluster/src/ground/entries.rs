@@ -87,12 +87,13 @@ impl<'g> Entries<'g> {
     pub(super) fn add(
         &mut self,
         key: &Slice,
-        (there, here): (Option<&StoredRow>, Option<&StoredRow>),
+        there: Option<&StoredRow>,
+        here: Option<&StoredRow>,
     ) -> Result<usize> {
         if self.view.catalog.indexes().is_empty() {
             return Ok(0);
         }
-        let (differ, all) = self.changes_of(key, (there, here)).map_err(|error| {
+        let (differ, all) = self.changes_of(key, there, here).map_err(|error| {
             let (name, key) = (&self.ground.name, shown_key(key));
             error.context(format!("collection {name:?}, document of key {key}"))
         })?;
@@ -134,7 +135,8 @@ impl<'g> Entries<'g> {
     fn changes_of(
         &self,
         key: &Slice,
-        (there, here): (Option<&StoredRow>, Option<&StoredRow>),
+        there: Option<&StoredRow>,
+        here: Option<&StoredRow>,
     ) -> Result<(Changes, Changes)> {
         let row = |row: Option<&StoredRow>| -> Result<Option<Row>> {
             let row = row.filter(|row| !is_nothing(&row.value));

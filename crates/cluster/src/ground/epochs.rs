@@ -18,11 +18,11 @@ const TRIES: u32 = 100;
 ///
 /// # Errors
 /// InvalidInput if the collection was dropped; those of the store.
-pub(crate) fn settle(ground: &Ground, (bucket, buckets): (u32, &Buckets)) -> Result<Arc<View>> {
+pub(crate) fn settle(ground: &Ground, bucket: u32, buckets: &Buckets) -> Result<Arc<View>> {
     let mut backoff = Backoff::of(TRIES);
     let mut last_error = None;
     loop {
-        match step(ground, (bucket, buckets)) {
+        match step(ground, bucket, buckets) {
             Ok(Some(view)) => return Ok(view),
             Ok(None) => {}
             // It is tried again whether it happened or not.
@@ -39,7 +39,7 @@ pub(crate) fn settle(ground: &Ground, (bucket, buckets): (u32, &Buckets)) -> Res
 }
 
 /// One attempt. Returns what is known if it agrees with the bucket.
-fn step(ground: &Ground, (bucket, buckets): (u32, &Buckets)) -> Result<Option<Arc<View>>> {
+fn step(ground: &Ground, bucket: u32, buckets: &Buckets) -> Result<Option<Arc<View>>> {
     let view = ground.view();
     if view.note.rows.buckets != *buckets {
         return Ok(Some(view));
@@ -65,5 +65,5 @@ pub(crate) fn raise_all(ground: &Ground) -> Result<()> {
     let view = ground.view();
     let buckets = &view.note.rows.buckets;
     let all = (0..buckets.count()).collect();
-    side_by_side(all, |bucket| settle(ground, (bucket, buckets)).map(drop))
+    side_by_side(all, |bucket| settle(ground, bucket, buckets).map(drop))
 }

@@ -83,7 +83,7 @@ impl Copy<'_> {
         };
         let limit = (PAGE * growth as usize).min(PAGE_MAX);
         let kind = Kind::DOCUMENTS;
-        let page = self.keys((from, kind), (&part.keys, part.last.as_ref()), limit)?;
+        let page = self.keys(from, kind, &part.keys, part.last.as_ref(), limit)?;
         let keys: Vec<Slice> = page.rows.into_iter().map(|row| row.key).collect();
         if self.sync_all(from, kind, &keys)? == Goes::NotOn {
             return Ok(Goes::NotOn);
@@ -108,7 +108,7 @@ impl Copy<'_> {
     fn marks(&self, from: Partition, keys: &KeyRange) -> Result<Goes> {
         let (kind, mut last) = (Kind::LOADS, None);
         loop {
-            let page = self.keys((from, kind), (keys, last.as_ref()), PAGE)?;
+            let page = self.keys(from, kind, keys, last.as_ref(), PAGE)?;
             let keys: Vec<Slice> = page.rows.into_iter().map(|row| row.key).collect();
             if self.sync_all(from, kind, &keys)? == Goes::NotOn {
                 return Ok(Goes::NotOn);

@@ -82,7 +82,7 @@ pub(crate) fn rebalance(
                 }
             }
             State::Moving(next) => {
-                return Err(is_moving(ground, (next, rows), "divide it again"));
+                return Err(is_moving(ground, next, rows, "divide it again"));
             }
             State::Switching(next) => {
                 // If nobody has set a fence yet, there may be much.
@@ -181,13 +181,13 @@ fn check_complete(ground: &Ground, note: &Note) -> Result<()> {
 /// Busy.
 pub(crate) fn refuse_while_moving(ground: &Ground, note: &Note) -> Result<()> {
     match note.next() {
-        Some(next) => Err(is_moving(ground, (next, &note.rows), "change its indexes")),
+        Some(next) => Err(is_moving(ground, next, &note.rows, "change its indexes")),
         None => Ok(()),
     }
 }
 
 #[cold]
-fn is_moving(ground: &Ground, (next, rows): (&Generation, &Generation), what: &str) -> Error {
+fn is_moving(ground: &Ground, next: &Generation, rows: &Generation, what: &str) -> Error {
     let [next, now] = [next, rows].map(|of| of.buckets.layout());
     let (name, completes, gives_up) = (&ground.name, next.options(), now.options());
     let gives_up =

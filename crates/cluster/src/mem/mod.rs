@@ -14,14 +14,14 @@ use crate::store::{
 use faults::Dice;
 pub use faults::{Fate, Faults};
 use flagstone_base::{Error, ErrorKind, Result, interrupt};
-use state::{Action, State};
+use state::{Action, MemState};
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A store in memory.
 pub struct Mem {
-    state: Mutex<State>,
+    state: Mutex<MemState>,
     faults: Mutex<Faults>,
     planned: Mutex<VecDeque<Fate>>,
     dice: Dice,
@@ -110,7 +110,7 @@ impl Mem {
         self.state().partitions()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,7 +127,7 @@ impl Mem {
     }
 
     /// Answers a read, or fails.
-    fn read<T>(&self, read: impl FnOnce(&mut State) -> T) -> Result<T> {
+    fn read<T>(&self, read: impl FnOnce(&mut MemState) -> T) -> Result<T> {
         interrupt::check()?;
         let faults = self.faults();
         self.dice.pause(&faults);

@@ -25,14 +25,14 @@ enum Place {
 }
 
 #[derive(Default)]
-struct Bucket {
+struct BucketState {
     epoch: Option<i32>,
     rows: BTreeMap<(Kind, Slice), StoredRow>,
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    buckets: BTreeMap<Partition, Bucket>,
+pub(super) struct MemState {
+    buckets: BTreeMap<Partition, BucketState>,
     notes: BTreeMap<String, Record>,
     /// What was begun, and the next serial call completes.
     begun: BTreeMap<Place, Action>,
@@ -56,7 +56,7 @@ impl Action {
     }
 }
 
-impl State {
+impl MemState {
     /// Does what was asked, after what was begun.
     pub(super) fn act(&mut self, action: &Action) -> Result<Outcome> {
         if action.is_conditional() {
@@ -119,7 +119,7 @@ impl State {
         }
     }
 
-    fn bucket(&mut self, partition: Partition) -> &mut Bucket {
+    fn bucket(&mut self, partition: Partition) -> &mut BucketState {
         self.buckets.entry(partition).or_default()
     }
 
@@ -175,7 +175,7 @@ impl State {
     }
 }
 
-impl Bucket {
+impl BucketState {
     /// Makes the changes of a batch if its conditions hold, and returns whether they do.
     fn apply(&mut self, batch: &Batch) -> bool {
         let holds = |condition: &Condition| {

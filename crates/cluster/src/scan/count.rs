@@ -20,7 +20,7 @@ const COUNTED_MAX: usize = 20_000;
 pub(crate) fn count(ground: &Arc<Ground>, area: Area, range: &KeyRange) -> Result<u64> {
     // The values of entries are short, and may be needed to know their documents.
     let keys_only = area == Area::Documents;
-    let mut scan = Scan::new(ground, (area, range), ScanOrder::Any, None, keys_only)?;
+    let mut scan = Scan::new(ground, area, range, ScanOrder::Any, None, keys_only)?;
     let mut rows = 0;
     while scan.advance()? {
         rows += 1;

@@ -277,7 +277,7 @@ impl Pages {
         } else {
             let is_sorted = self.request.area == Area::Documents && old.are_ranges();
             for number in 0..new.count() {
-                let parents = parents(old, &before, (new, number));
+                let parents = parents(old, &before, new, number);
                 self.buckets.push(begun(&parents, is_sorted));
             }
             let now = self.buckets.len();
@@ -311,11 +311,7 @@ impl Pages {
 }
 
 /// Returns the old buckets that can have had rows of a new one.
-fn parents<'b>(
-    old: &Buckets,
-    before: &'b [Bucket],
-    (new, number): (&Buckets, u32),
-) -> Vec<&'b Bucket> {
+fn parents<'b>(old: &Buckets, before: &'b [Bucket], new: &Buckets, number: u32) -> Vec<&'b Bucket> {
     let (first, step, end) = match (old, new) {
         // The numbers of both have the same remainder.
         (Buckets::Hash(old), Buckets::Hash(new)) => {

@@ -35,7 +35,7 @@ enum Next {
 }
 
 /// What became of a look for the next row.
-enum Found {
+enum NextRow {
     /// It is of this bucket.
     Row(usize, StoredRow),
     End,
@@ -79,7 +79,8 @@ impl Scan {
     /// InvalidInput for an index that is not there, or a collection that was dropped.
     pub(crate) fn new(
         ground: &Arc<Ground>,
-        (area, range): (Area, &KeyRange),
+        area: Area,
+        range: &KeyRange,
         order: ScanOrder,
         most: Option<u64>,
         keys_only: bool,
@@ -106,27 +107,27 @@ impl Scan {
                 Next::Bucket(at) => self.next_in_turn(at)?,
             };
             match found {
-                Found::Row(bucket, row) => return Ok(Some((bucket, row))),
-                Found::End => return Ok(None),
-                Found::Others => self.next = Next::of(&self.pages),
+                NextRow::Row(bucket, row) => return Ok(Some((bucket, row))),
+                NextRow::End => return Ok(None),
+                NextRow::Others => self.next = Next::of(&self.pages),
             }
         }
     }
 
-    fn next_merged(&mut self) -> Result<Found> {
-        let Next::Merged(heads) = &mut self.next else { return Ok(Found::Others) };
+    fn next_merged(&mut self) -> Result<NextRow> {
+        let Next::Merged(heads) = &mut self.next else { return Ok(NextRow::Others) };
         let is_reversed = self.pages.request.is_reversed;
         if heads.is_empty() {
             // The first call, or the end.
             self.pages.read_all(|bucket| bucket.rows.is_empty())?;
             if self.pages.are_others() {
-                return Ok(Found::Others);
+                return Ok(NextRow::Others);
             }
             for (bucket, of) in self.pages.buckets.iter_mut().enumerate() {
                 heads.extend(of.rows.pop_front().map(|row| Head { row, bucket, is_reversed }));
             }
         }
-        let Some(Head { row, bucket, .. }) = heads.pop() else { return Ok(Found::End) };
+        let Some(Head { row, bucket, .. }) = heads.pop() else { return Ok(NextRow::End) };
         // A unique entry of an expired document may hide one that is behind a switch.
         if row.expiry.is_none_or(|at| at > self.now) {
             self.pages.returned = Some(row.key.clone());
@@ -139,16 +140,16 @@ impl Scan {
             }
             if self.pages.are_others() {
                 self.next = Next::of(&self.pages);
-                return Ok(Found::Row(bucket, row));
+                return Ok(NextRow::Row(bucket, row));
             }
         }
         let next = self.pages.buckets[bucket].rows.pop_front();
         heads.extend(next.map(|row| Head { row, bucket, is_reversed }));
-        Ok(Found::Row(bucket, row))
+        Ok(NextRow::Row(bucket, row))
     }
 
     /// Returns the next row of the bucket `at`, or of those behind it.
-    fn next_in_turn(&mut self, mut at: usize) -> Result<Found> {
+    fn next_in_turn(&mut self, mut at: usize) -> Result<NextRow> {
         let Request { is_ordered, is_reversed, .. } = self.pages.request;
         let all = self.pages.buckets.len();
         let mut window = if is_ordered { 1 } else { WINDOW };
@@ -160,7 +161,7 @@ impl Scan {
                 if is_ordered {
                     self.pages.returned = Some(row.key.clone());
                 }
-                return Ok(Found::Row(number, row));
+                return Ok(NextRow::Row(number, row));
             }
             if bucket.is_done {
                 at += 1;
@@ -173,14 +174,14 @@ impl Scan {
             };
             self.pages.read_some(behind, |bucket| bucket.rows.is_empty())?;
             if self.pages.are_others() {
-                return Ok(Found::Others);
+                return Ok(NextRow::Others);
             }
             if is_ordered {
                 // Ranges whose keys were all removed may be many.
                 window = (2 * window).min(EMPTY_WINDOW);
             }
         }
-        Ok(Found::End)
+        Ok(NextRow::End)
     }
 }
 

@@ -10,10 +10,11 @@ use flagstone::internal::document::{Direction, NumberType, long};
 use flagstone::internal::interrupt_check;
 use std::cmp::Ordering;
 
-/// Returns the whole number of an argument.
-fn whole(call: &Call<'_>, arg: &Arg<'_>, codes: (i32, i32)) -> Result<i64> {
+/// Returns the whole number of an argument. It fails with the code `of_type` without a number, and
+/// `of_value` with another one.
+fn whole(call: &Call<'_>, arg: &Arg<'_>, of_type: i32, of_value: i32) -> Result<i64> {
     let is_number = arg.as_deref().is_some_and(|value| NumberType::of(value).is_some());
-    let code = if is_number { codes.1 } else { codes.0 };
+    let code = if is_number { of_value } else { of_type };
     let whole = arg.as_deref().and_then(as_whole).filter(|whole| i32::try_from(*whole).is_ok());
     whole.ok_or_else(|| call.mistyped(code, "a whole number of 32 bits", arg))
 }
@@ -31,7 +32,7 @@ pub(super) fn element_at(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Val
         return NULL;
     }
     let list = items(list).ok_or_else(|| call.mistyped(28689, "an array first", list))?;
-    Ok(at(list, whole(call, index, (28690, 28691))?))
+    Ok(at(list, whole(call, index, 28690, 28691)?))
 }
 
 fn end(call: &Call<'_>, args: &[Arg<'_>], index: i64) -> Result<Option<Value>> {
@@ -58,12 +59,12 @@ pub(super) fn slice(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> 
     let list = arg(args, 0);
     let list = items(list).ok_or_else(|| call.mistyped(28724, "an array first", list))?;
     let len = list.len() as i64;
-    let second = whole(call, arg(args, 1), (28725, 28726))?;
+    let second = whole(call, arg(args, 1), 28725, 28726)?;
     let (start, count) = match args.get(2) {
         None if second < 0 => ((len + second).max(0), -second),
         None => (0, second),
         Some(count) => {
-            let count = whole(call, count, (28727, 28728))?;
+            let count = whole(call, count, 28727, 28728)?;
             if count <= 0 {
                 let text = format!("$slice expected a positive count, found {count}");
                 return Err(call.fail(28729, text));
@@ -101,9 +102,9 @@ pub(super) fn reversed(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
 }
 
 pub(super) fn range(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let start = whole(call, arg(args, 0), (34443, 34444))?;
-    let end = whole(call, arg(args, 1), (34445, 34446))?;
-    let step = args.get(2).map_or(Ok(1), |step| whole(call, step, (34447, 34448)))?;
+    let start = whole(call, arg(args, 0), 34443, 34444)?;
+    let end = whole(call, arg(args, 1), 34445, 34446)?;
+    let step = args.get(2).map_or(Ok(1), |step| whole(call, step, 34447, 34448))?;
     if step == 0 {
         return Err(call.fail(34449, "$range expected a step that is not zero"));
     }
@@ -133,7 +134,7 @@ pub(super) fn index_of(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value
     let bound = |index: usize, usual: usize| match args.get(index) {
         None => Ok(usual),
         Some(bound) => {
-            let bound_at = whole(call, bound, (9711600, 9711600))?;
+            let bound_at = whole(call, bound, 9711600, 9711600)?;
             usize::try_from(bound_at)
                 .map_err(|_negative| call.mistyped(9711601, "an index from 0 on", bound))
         }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 /// What all expressions of a pipeline share while it runs.
-pub(crate) struct Context {
+pub(crate) struct EvalContext {
     pub(crate) memory: Memory,
     /// The time of `$$NOW`.
     pub(crate) now: Value,
@@ -23,7 +23,7 @@ pub(crate) struct Context {
 /// How many compiled patterns are kept.
 const PATTERNS_KEPT: usize = 16;
 
-impl Context {
+impl EvalContext {
     pub(crate) fn new(memory: Memory, now: DateTime) -> Self {
         let now = Value::DateTime(now);
         Self { memory, now, outer: Vec::new(), patterns: Mutex::default() }
@@ -69,7 +69,7 @@ pub(crate) type Function = fn(&Call<'_>, &[Arg<'_>]) -> Result<Option<Value>>;
 pub(crate) struct Call<'c> {
     /// Where the operator is, with its name.
     pub(crate) place: &'c str,
-    pub(crate) context: &'c Context,
+    pub(crate) context: &'c EvalContext,
 }
 
 impl Call<'_> {

@@ -138,7 +138,7 @@ const PLAIN: Manner = Manner { format: Some(Format::Auto), is_big: false };
 fn converted(value: &Value, target: Target, manner: Manner) -> Result<Value, String> {
     let kind = type_name(Some(value));
     if let Some((bytes, subtype)) = binary::parts(value) {
-        return of_binary(value, (&bytes, subtype), target, manner);
+        return of_binary(value, &bytes, subtype, target, manner);
     }
     let refuse = || format!("a value that converts to {}, found {kind}", target.name());
     let out_of_range = || format!("a number in the range of {}, found {value}", target.name());
@@ -239,7 +239,8 @@ fn converted(value: &Value, target: Target, manner: Manner) -> Result<Value, Str
 /// Converts binary data.
 fn of_binary(
     value: &Value,
-    (bytes, subtype): (&[u8], u8),
+    bytes: &[u8],
+    subtype: u8,
     target: Target,
     manner: Manner,
 ) -> Result<Value, String> {

@@ -1,6 +1,6 @@
 //! Evaluates expressions.
 
-use super::call::{Arg, Call, Context};
+use super::call::{Arg, Call, EvalContext};
 use super::kind::{is_true, type_name};
 use super::node::{CallNode, ListNode, Node, SwitchNode, Variable};
 use crate::error::{PipelineError, Result, code};
@@ -20,8 +20,8 @@ struct Scope<'v> {
 
 /// What an expression is evaluated in.
 #[derive(Clone, Copy)]
-struct Frame<'v> {
-    context: &'v Context,
+struct EvalFrame<'v> {
+    context: &'v EvalContext,
     root: &'v Value,
     scope: Option<&'v Scope<'v>>,
 }
@@ -31,11 +31,15 @@ impl Node {
     ///
     /// # Errors
     /// If an operator meets a value that it does not take, or needs too much memory.
-    pub(crate) fn evaluate<'v>(&'v self, root: &'v Value, context: &'v Context) -> Result<Arg<'v>> {
-        self.eval(Frame { context, root, scope: None })
+    pub(crate) fn evaluate<'v>(
+        &'v self,
+        root: &'v Value,
+        context: &'v EvalContext,
+    ) -> Result<Arg<'v>> {
+        self.eval(EvalFrame { context, root, scope: None })
     }
 
-    fn eval<'v>(&'v self, frame: Frame<'v>) -> Result<Arg<'v>> {
+    fn eval<'v>(&'v self, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
         match self {
             Self::Literal(value) => Ok(Some(Cow::Borrowed(value))),
             Self::Path(variable, names) => {
@@ -74,7 +78,7 @@ impl Node {
     }
 }
 
-impl<'v> Frame<'v> {
+impl<'v> EvalFrame<'v> {
     fn variable(&self, variable: Variable) -> Option<&'v Value> {
         match variable {
             Variable::Root => Some(self.root),
@@ -92,11 +96,11 @@ impl<'v> Frame<'v> {
     }
 
     /// The same with variables around.
-    const fn inside<'s>(&self, scope: &'s Scope<'s>) -> Frame<'s>
+    const fn inside<'s>(&self, scope: &'s Scope<'s>) -> EvalFrame<'s>
     where
         'v: 's,
     {
-        Frame { context: self.context, root: self.root, scope: Some(scope) }
+        EvalFrame { context: self.context, root: self.root, scope: Some(scope) }
     }
 }
 
@@ -122,7 +126,7 @@ fn owned(value: Value) -> Result<Arg<'static>> {
     Ok(Some(Cow::Owned(value)))
 }
 
-fn object<'v>(fields: &'v [(Box<str>, Node)], frame: Frame<'v>) -> Result<Arg<'v>> {
+fn object<'v>(fields: &'v [(Box<str>, Node)], frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let (mut hold, mut pairs) = (frame.context.memory.hold(), Vec::with_capacity(fields.len()));
     for (name, node) in fields {
         if let Some(value) = node.eval(frame)? {
@@ -133,7 +137,7 @@ fn object<'v>(fields: &'v [(Box<str>, Node)], frame: Frame<'v>) -> Result<Arg<'v
     owned(Value::Map(Map::from_distinct(pairs)))
 }
 
-fn array<'v>(nodes: &'v [Node], place: &str, frame: Frame<'v>) -> Result<Arg<'v>> {
+fn array<'v>(nodes: &'v [Node], place: &str, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let (mut hold, mut items) = (frame.context.memory.hold(), Vec::with_capacity(nodes.len()));
     for node in nodes {
         let value = node.eval(frame)?.map_or(Value::Null, Cow::into_owned);
@@ -143,13 +147,13 @@ fn array<'v>(nodes: &'v [Node], place: &str, frame: Frame<'v>) -> Result<Arg<'v>
     owned(Value::Array(items))
 }
 
-fn called<'v>(node: &'v CallNode, frame: Frame<'v>) -> Result<Arg<'v>> {
+fn called<'v>(node: &'v CallNode, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let (args, _held) = arguments(node, frame)?;
     applied(node, &args, frame)
 }
 
 /// Evaluates the arguments of an operator. Also returns the memory that they hold.
-fn arguments<'v>(node: &'v CallNode, frame: Frame<'v>) -> Result<(Vec<Arg<'v>>, Hold)> {
+fn arguments<'v>(node: &'v CallNode, frame: EvalFrame<'v>) -> Result<(Vec<Arg<'v>>, Hold)> {
     let mut hold = frame.context.memory.hold();
     let mut args = Vec::with_capacity(node.args.len());
     for arg in &node.args {
@@ -169,7 +173,7 @@ fn arguments<'v>(node: &'v CallNode, frame: Frame<'v>) -> Result<(Vec<Arg<'v>>, 
     Ok((args, hold))
 }
 
-fn applied<'v>(node: &CallNode, args: &[Arg<'_>], frame: Frame<'v>) -> Result<Arg<'v>> {
+fn applied<'v>(node: &CallNode, args: &[Arg<'_>], frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let call = Call { place: &node.place, context: frame.context };
     let found = (node.function)(&call, args)?;
     if let Some(Value::Text(text)) = &found {
@@ -179,7 +183,7 @@ fn applied<'v>(node: &CallNode, args: &[Arg<'_>], frame: Frame<'v>) -> Result<Ar
 }
 
 /// Evaluates an operator, and `on_error` if it cannot convert its arguments.
-fn converted<'v>(call: &'v CallNode, on_error: &'v Node, frame: Frame<'v>) -> Result<Arg<'v>> {
+fn converted<'v>(call: &'v CallNode, on_error: &'v Node, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let (args, _held) = arguments(call, frame)?;
     match applied(call, &args, frame) {
         Err(error) if error.code() == code::CONVERSION_FAILURE => on_error.eval(frame),
@@ -188,7 +192,7 @@ fn converted<'v>(call: &'v CallNode, on_error: &'v Node, frame: Frame<'v>) -> Re
 }
 
 /// Returns `wanted` if one of the nodes counts as it, else the opposite.
-fn boolean<'v>(nodes: &'v [Node], frame: Frame<'v>, wanted: bool) -> Result<Arg<'v>> {
+fn boolean<'v>(nodes: &'v [Node], frame: EvalFrame<'v>, wanted: bool) -> Result<Arg<'v>> {
     for node in nodes {
         if is_true(node.eval(frame)?.as_deref()) == wanted {
             return owned(wanted.into());
@@ -197,7 +201,7 @@ fn boolean<'v>(nodes: &'v [Node], frame: Frame<'v>, wanted: bool) -> Result<Arg<
     owned((!wanted).into())
 }
 
-fn chosen<'v>(switch: &'v SwitchNode, frame: Frame<'v>) -> Result<Arg<'v>> {
+fn chosen<'v>(switch: &'v SwitchNode, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     for (case, then) in &switch.branches {
         if is_true(case.eval(frame)?.as_deref()) {
             return then.eval(frame);
@@ -212,7 +216,7 @@ fn chosen<'v>(switch: &'v SwitchNode, frame: Frame<'v>) -> Result<Arg<'v>> {
     }
 }
 
-fn with_variables<'v>(values: &'v [Node], body: &'v Node, frame: Frame<'v>) -> Result<Arg<'v>> {
+fn with_variables<'v>(values: &'v [Node], body: &'v Node, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let mut hold = frame.context.memory.hold();
     let mut found = Vec::with_capacity(values.len());
     for node in values {
@@ -228,7 +232,11 @@ fn with_variables<'v>(values: &'v [Node], body: &'v Node, frame: Frame<'v>) -> R
 }
 
 /// Returns the list that an operator goes through; `None` if it is missing or null.
-fn input<'v>(node: &'v ListNode, frame: Frame<'v>, code: i32) -> Result<Option<Cow<'v, [Value]>>> {
+fn input<'v>(
+    node: &'v ListNode,
+    frame: EvalFrame<'v>,
+    code: i32,
+) -> Result<Option<Cow<'v, [Value]>>> {
     match node.input.eval(frame)? {
         None => Ok(None),
         Some(Cow::Borrowed(Value::Null)) | Some(Cow::Owned(Value::Null)) => Ok(None),
@@ -243,7 +251,7 @@ fn input<'v>(node: &'v ListNode, frame: Frame<'v>, code: i32) -> Result<Option<C
     }
 }
 
-fn mapped<'v>(node: &'v ListNode, frame: Frame<'v>) -> Result<Arg<'v>> {
+fn mapped<'v>(node: &'v ListNode, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let Some(items) = input(node, frame, 16883)? else { return owned(Value::Null) };
     let mut hold = frame.context.memory.hold();
     if let Cow::Owned(items) = &items {
@@ -262,7 +270,7 @@ fn mapped<'v>(node: &'v ListNode, frame: Frame<'v>) -> Result<Arg<'v>> {
     owned(Value::Array(out))
 }
 
-fn filtered<'v>(node: &'v ListNode, frame: Frame<'v>) -> Result<Arg<'v>> {
+fn filtered<'v>(node: &'v ListNode, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let most = match &node.extra {
         None => usize::MAX,
         Some(limit) => match limit.eval(frame)?.as_deref() {
@@ -301,7 +309,7 @@ fn filtered<'v>(node: &'v ListNode, frame: Frame<'v>) -> Result<Arg<'v>> {
     owned(Value::Array(out))
 }
 
-fn reduced<'v>(node: &'v ListNode, frame: Frame<'v>) -> Result<Arg<'v>> {
+fn reduced<'v>(node: &'v ListNode, frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     let Some(items) = input(node, frame, 40080)? else { return owned(Value::Null) };
     let mut hold = frame.context.memory.hold();
     if let Cow::Owned(items) = &items {

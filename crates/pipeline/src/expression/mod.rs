@@ -28,7 +28,7 @@ mod parse;
 
 mod whole;
 
-pub(crate) use call::Context;
+pub(crate) use call::EvalContext;
 pub(crate) use eval::path;
 pub(crate) use kind::{as_object, is_true, type_name};
 pub(crate) use node::Node;

@@ -208,23 +208,25 @@ fn bounds(call: &Call<'_>, args: &[Arg<'_>], len: usize) -> Result<Option<(usize
     Ok((start <= end).then_some((start, end)))
 }
 
-/// The text to search and what to find; `None` if there is nothing to search.
+/// The text to search and what to find; `None` if there is nothing to search. It fails with the
+/// code `of_whole` or `of_part` if one is no text.
 fn searched<'a>(
     call: &Call<'_>,
     args: &'a [Arg<'_>],
-    codes: (i32, i32),
+    of_whole: i32,
+    of_part: i32,
 ) -> Result<Option<(&'a str, &'a str)>> {
     let (whole, part) = (arg(args, 0), arg(args, 1));
     if is_nullish(whole) {
         return Ok(None);
     }
-    let whole = text(whole).ok_or_else(|| call.mistyped(codes.0, "text first", whole))?;
-    let part = text(part).ok_or_else(|| call.mistyped(codes.1, "text as second", part))?;
+    let whole = text(whole).ok_or_else(|| call.mistyped(of_whole, "text first", whole))?;
+    let part = text(part).ok_or_else(|| call.mistyped(of_part, "text as second", part))?;
     Ok(Some((whole, part)))
 }
 
 pub(super) fn index_in_bytes(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let Some((whole, part)) = searched(call, args, (40091, 40092))? else { return NULL };
+    let Some((whole, part)) = searched(call, args, 40091, 40092)? else { return NULL };
     let Some((start, end)) = bounds(call, args, whole.len())? else { return found(-1) };
     let within = &whole.as_bytes()[start..end];
     let place = if part.is_empty() {
@@ -236,7 +238,7 @@ pub(super) fn index_in_bytes(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option
 }
 
 pub(super) fn index_in_chars(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    let Some((whole, part)) = searched(call, args, (40093, 40094))? else { return NULL };
+    let Some((whole, part)) = searched(call, args, 40093, 40094)? else { return NULL };
     let count = whole.chars().count();
     let Some((start, end)) = bounds(call, args, count)? else { return found(-1) };
     if whole.is_empty() && part.is_empty() {
@@ -257,7 +259,11 @@ const BLANKS: &[char] = &[
 ];
 
 /// Trims `input` by `chars`, the named arguments.
-fn trimmed(call: &Call<'_>, args: &[Arg<'_>], sides: (bool, bool)) -> Result<Option<Value>> {
+fn trimmed(
+    call: &Call<'_>,
+    args: &[Arg<'_>],
+    trim: for<'t> fn(&'t str, &[char]) -> &'t str,
+) -> Result<Option<Value>> {
     let (input, chars) = (arg(args, 0), args.get(1).filter(|chars| chars.is_some()));
     if is_nullish(input) {
         return NULL;
@@ -270,20 +276,19 @@ fn trimmed(call: &Call<'_>, args: &[Arg<'_>], sides: (bool, bool)) -> Result<Opt
         chars.map(|chars| text(chars).ok_or_else(|| call.mistyped(50700, "text as chars", chars)));
     let given: Option<Vec<char>> = given.transpose()?.map(|chars| chars.chars().collect());
     let chars = given.as_deref().unwrap_or(BLANKS);
-    let input = if sides.0 { input.trim_start_matches(chars) } else { input };
-    found(if sides.1 { input.trim_end_matches(chars) } else { input })
+    found(trim(input, chars))
 }
 
 pub(super) fn trim(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    trimmed(call, args, (true, true))
+    trimmed(call, args, |input, chars| input.trim_matches(chars))
 }
 
 pub(super) fn trim_start(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    trimmed(call, args, (true, false))
+    trimmed(call, args, |input, chars| input.trim_start_matches(chars))
 }
 
 pub(super) fn trim_end(call: &Call<'_>, args: &[Arg<'_>]) -> Result<Option<Value>> {
-    trimmed(call, args, (false, true))
+    trimmed(call, args, |input, chars| input.trim_end_matches(chars))
 }
 
 /// Replaces `find` in `input` by `replacement`, the named arguments.

@@ -1,6 +1,6 @@
 //! An expression that stands alone.
 
-use super::call::Context;
+use super::call::EvalContext;
 use super::node::Node;
 use super::parse::{Names, check_depth, parse};
 use crate::error::{Place, Result};
@@ -45,7 +45,7 @@ impl Expression {
     /// # Errors
     /// If an operator meets a value that it does not take, or 64 MiB of memory do not suffice.
     pub fn evaluate(&self, document: &Value, now: DateTime) -> Result<Option<Value>> {
-        let context = Context::new(Memory::new(MEMORY), now);
+        let context = EvalContext::new(Memory::new(MEMORY), now);
         Ok(self.0.evaluate(document, &context)?.map(Cow::into_owned))
     }
 }

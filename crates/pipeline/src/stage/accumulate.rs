@@ -3,7 +3,7 @@
 use super::pick::{PICKS, Percentiles, Pick, Picked};
 use crate::error::{PipelineError, Place, Result, code};
 use crate::expression::{
-    Context, Names, Node, Ordered, as_object, compare, is_null, parse, type_name,
+    EvalContext, Names, Node, Ordered, as_object, compare, is_null, parse, type_name,
 };
 use crate::memory::{SLOT, weight};
 use crate::number::{Sum, as_double, divide};
@@ -193,7 +193,7 @@ impl Accumulator {
         &self,
         state: &mut AccumulatorState,
         row: &Value,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<isize> {
         let value = match state {
             AccumulatorState::Count(count) => {
@@ -260,7 +260,7 @@ impl Accumulator {
             AccumulatorState::Set(set) => {
                 let set = set.get_or_insert_default();
                 if let Some(value) = value {
-                    grown = inserted(set, value.into_owned());
+                    grown = set.insert(value.into_owned());
                 }
             }
             AccumulatorState::Merged(pairs) => match value.as_deref() {
@@ -311,7 +311,7 @@ impl Accumulator {
             }
             AccumulatorState::Set(set) => {
                 let set = set.get_or_insert_default();
-                Ok(items.into_iter().map(|item| inserted(set, item)).sum())
+                Ok(items.into_iter().map(|item| set.insert(item)).sum())
             }
             _ => Ok(0),
         }
@@ -339,9 +339,9 @@ impl Accumulator {
             (AccumulatorState::List(list), AccumulatorState::List(more)) => list.extend(more),
             (AccumulatorState::Set(set), AccumulatorState::Set(Some(more))) => {
                 let set = set.get_or_insert_default();
-                for value in more.0 {
-                    if set.1.insert(Ordered(value.clone())) {
-                        set.0.push(value);
+                for value in more.list {
+                    if set.known.insert(Ordered(value.clone())) {
+                        set.list.push(value);
                     }
                 }
             }
@@ -378,7 +378,7 @@ impl Accumulator {
             AccumulatorState::Count(count) => count.into(),
             AccumulatorState::One(kept) => kept.unwrap_or_default(),
             AccumulatorState::List(list) => Value::Array(list),
-            AccumulatorState::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
+            AccumulatorState::Set(set) => Value::Array(set.map(|set| set.list).unwrap_or_default()),
             AccumulatorState::Merged(pairs) => merged(pairs),
             AccumulatorState::Numbers(numbers) => match &self.extra {
                 Extra::Percentiles(percentiles) => percentiles.result(numbers),
@@ -416,7 +416,7 @@ impl Accumulator {
     pub(super) fn result_so_far(&self, state: &AccumulatorState, leave: bool) -> Value {
         match state {
             AccumulatorState::List(list) => Value::Array(list.clone()),
-            AccumulatorState::Set(Some((list, _))) => Value::Array(list.clone()),
+            AccumulatorState::Set(Some(set)) => Value::Array(set.list.clone()),
             AccumulatorState::Moments(_, _, squares) if leave && squares.is_nan() => Value::Null,
             AccumulatorState::Moments(count, ..)
                 if leave && *count == 1.0 && self.kind == AccumulatorKind::Deviation =>
@@ -438,7 +438,8 @@ impl Accumulator {
             (AccumulatorState::One(_), Value::Array(mut kept)) => AccumulatorState::One(kept.pop()),
             (AccumulatorState::List(_), Value::Array(list)) => AccumulatorState::List(list),
             (AccumulatorState::Set(_), Value::Array(list)) => {
-                AccumulatorState::Set(Some((list.clone(), list.into_iter().map(Ordered).collect())))
+                let known = list.iter().cloned().map(Ordered).collect();
+                AccumulatorState::Set(Some(DistinctValues { list, known }))
             }
             (AccumulatorState::Merged(_), Value::Map(map)) => {
                 AccumulatorState::Merged(map.into_iter().collect())
@@ -473,17 +474,27 @@ fn of_group(error: PipelineError) -> PipelineError {
     error.with_code(code)
 }
 
-/// Adds a value to a set that does not have it. Returns how many bytes it takes.
-fn inserted(set: &mut (Vec<Value>, HashSet<Ordered<Value>>), value: Value) -> usize {
-    let value = Ordered(value);
-    if set.1.contains(&value) {
-        return 0;
+/// Values of which none comes twice.
+#[derive(Clone, Default)]
+pub(super) struct DistinctValues {
+    /// In the order of arrival.
+    list: Vec<Value>,
+    known: HashSet<Ordered<Value>>,
+}
+
+impl DistinctValues {
+    /// Adds a value that is not there. Returns how many bytes it takes.
+    fn insert(&mut self, value: Value) -> usize {
+        let value = Ordered(value);
+        if self.known.contains(&value) {
+            return 0;
+        }
+        // Once in the list, once to be found.
+        let taken = 2 * weight(&value.0);
+        self.list.push(value.0.clone());
+        self.known.insert(value);
+        taken
     }
-    // Once in the order of arrival, once to be found.
-    let taken = 2 * weight(&value.0);
-    set.0.push(value.0.clone());
-    set.1.insert(value);
-    taken
 }
 
 /// Makes a map of pairs: a key that comes again keeps its place and has its last value.
@@ -513,7 +524,7 @@ pub(super) enum AccumulatorState {
     Count(u64),
     One(Option<Value>),
     List(Vec<Value>),
-    Set(Option<(Vec<Value>, HashSet<Ordered<Value>>)>),
+    Set(Option<DistinctValues>),
     Merged(Vec<(Value, Value)>),
     Numbers(Vec<f64>),
     Picked(Picked),
@@ -529,7 +540,7 @@ impl AccumulatorState {
             Self::Count(count) => count.into(),
             Self::One(kept) => Value::Array(kept.into_iter().collect()),
             Self::List(list) => Value::Array(list),
-            Self::Set(set) => Value::Array(set.map(|set| set.0).unwrap_or_default()),
+            Self::Set(set) => Value::Array(set.map(|set| set.list).unwrap_or_default()),
             Self::Merged(pairs) => merged(pairs),
             Self::Numbers(numbers) => Value::Array(numbers.into_iter().map(Value::Float).collect()),
             Self::Picked(kept) => {

@@ -5,7 +5,7 @@ use super::group::{counting, parse_input, parse_output};
 use super::row::{RowBytes, Rows, decoded, map_of};
 use super::sort::Spill;
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, as_object};
+use crate::expression::{EvalContext, Names, Node, as_object};
 use crate::same::put_identity;
 use flagstone::internal::document::NumberType;
 use flagstone::internal::{Sorted, interrupt_check};
@@ -74,7 +74,7 @@ impl AutoBuckets {
 /// The rows of a `$bucketAuto`.
 pub(super) struct AutoBucketed<R> {
     spec: Arc<AutoBuckets>,
-    context: Arc<Context>,
+    context: Arc<EvalContext>,
     state: Buckets<R>,
 }
 
@@ -98,7 +98,7 @@ impl<R: Rows> AutoBucketed<R> {
     pub(super) const fn new(
         rows: R,
         spec: Arc<AutoBuckets>,
-        context: Arc<Context>,
+        context: Arc<EvalContext>,
         database: Database,
         spill: Spill,
     ) -> Self {
@@ -140,7 +140,7 @@ impl Rest {
     }
 
     /// Returns the next bucket.
-    fn bucket(&mut self, spec: &AutoBuckets, context: &Context) -> Result<Option<Value>> {
+    fn bucket(&mut self, spec: &AutoBuckets, context: &EvalContext) -> Result<Option<Value>> {
         let bound = |row: &Value| -> Result<Value> {
             let value = spec.input.evaluate(row, context)?;
             Ok(value.map_or(Value::Null, Cow::into_owned))

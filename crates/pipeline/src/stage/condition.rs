@@ -2,7 +2,7 @@
 
 use super::row::{RowBytes, map_of};
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, as_object, check_depth, is_true, parse};
+use crate::expression::{EvalContext, Names, Node, as_object, check_depth, is_true, parse};
 use crate::memory::Memory;
 use flagstone::doc::{DateTime, Map};
 use flagstone::query::Matcher;
@@ -29,7 +29,7 @@ impl Test {
         &self,
         row: &Value,
         bytes: &mut RowBytes,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<bool> {
         match self {
             Self::Filter(matcher) => {
@@ -238,7 +238,7 @@ impl Condition {
     /// # Errors
     /// If an expression meets a value that it does not take, or 64 MiB of memory do not suffice.
     pub fn holds(&self, document: &Value, now: DateTime) -> Result<bool> {
-        let context = Context::new(Memory::new(MEMORY), now);
+        let context = EvalContext::new(Memory::new(MEMORY), now);
         let holds = self.0.holds(document, &mut RowBytes::default(), &context);
         holds.map_err(|error| error.of_row(document))
     }

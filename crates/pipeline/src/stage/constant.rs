@@ -1,7 +1,7 @@
 //! Expressions that are evaluated when a pipeline is parsed.
 
 use crate::error::{Place, Result};
-use crate::expression::{Context, Names, parse};
+use crate::expression::{EvalContext, Names, parse};
 use crate::memory::Memory;
 use flagstone::Value;
 use flagstone::doc::DateTime;
@@ -23,7 +23,7 @@ pub(super) fn constant(
     if has_field {
         return Err(place.refuse(code, "expected a constant"));
     }
-    let context = Context::new(Memory::new(MEMORY), DateTime::default());
+    let context = EvalContext::new(Memory::new(MEMORY), DateTime::default());
     let constant = node.evaluate(&Value::Null, &context)?;
     Ok(constant.map_or(Value::Null, Cow::into_owned))
 }

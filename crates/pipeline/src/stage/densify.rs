@@ -28,12 +28,12 @@ pub(crate) struct Densify {
     partition: Vec<Path>,
     step: Value,
     unit: Option<Unit>,
-    bounds: Bounds,
+    bounds: DensifyBounds,
     place: Box<str>,
 }
 
 /// Where gaps are filled.
-enum Bounds {
+enum DensifyBounds {
     /// Between the least and the greatest value of all rows.
     Full,
     /// Between those of each partition.
@@ -75,7 +75,7 @@ impl Densify {
         let (Some(field), Some((step, unit, bounds))) = (field, range) else {
             return Err(place.refuse(40414, "expected field and range"));
         };
-        if matches!(bounds, Bounds::Partition) && partition.is_empty() {
+        if matches!(bounds, DensifyBounds::Partition) && partition.is_empty() {
             let text = "expected partitionByFields beside the bounds \"partition\"";
             return Err(place.refuse(5733408, text));
         }
@@ -118,7 +118,7 @@ fn parse_range(
     value: &Value,
     at: &Place<'_>,
     names: &Names,
-) -> Result<(Value, Option<Unit>, Bounds)> {
+) -> Result<(Value, Option<Unit>, DensifyBounds)> {
     let Some(map) = as_object(value) else {
         return Err(at.refuse(code::TYPE_MISMATCH, "expected a map with step and bounds"));
     };
@@ -148,19 +148,20 @@ fn parse_range(
         }
         Some(_) => return Err(at.field("unit").refuse(code::TYPE_MISMATCH, "expected text")),
     };
-    let bounds = parse_bounds(&bounds, (&step, unit), &at.field("bounds"))?;
+    let bounds = parse_bounds(&bounds, &step, unit, &at.field("bounds"))?;
     Ok((step, unit, bounds))
 }
 
 fn parse_bounds(
     bounds: &Value,
-    (step, unit): (&Value, Option<Unit>),
+    step: &Value,
+    unit: Option<Unit>,
     at: &Place<'_>,
-) -> Result<Bounds> {
+) -> Result<DensifyBounds> {
     let refuse = |code, text: &str| Err(at.refuse(code, text));
     let items = match bounds {
-        Value::Text(text) if text == "full" => return Ok(Bounds::Full),
-        Value::Text(text) if text == "partition" => return Ok(Bounds::Partition),
+        Value::Text(text) if text == "full" => return Ok(DensifyBounds::Full),
+        Value::Text(text) if text == "partition" => return Ok(DensifyBounds::Partition),
         Value::Text(_) => return refuse(5946802, "expected \"full\" or \"partition\""),
         Value::Array(items) => items,
         _ => return refuse(5733404, "expected \"full\", \"partition\" or a list of two values"),
@@ -190,7 +191,7 @@ fn parse_bounds(
             }
         }
     }
-    Ok(Bounds::Between(low.clone(), high.clone()))
+    Ok(DensifyBounds::Between(low.clone(), high.clone()))
 }
 
 /// The rows of a `$densify`.
@@ -253,7 +254,7 @@ impl<R: Rows> Densified<R> {
         let sorted = sorter.finish()?;
         let mut dense = Dense { sorted, ends, partition: None, pending: None, added: 0 };
         dense.step(spec)?;
-        if let (Bounds::Between(low, _), true) = (&spec.bounds, spec.partition.is_empty()) {
+        if let (DensifyBounds::Between(low, _), true) = (&spec.bounds, spec.partition.is_empty()) {
             dense.partition = Some((Vec::new(), Value::object(), low.clone()));
         }
         Ok(dense)
@@ -321,9 +322,9 @@ impl Dense {
                     }
                     check_path(spec, &fields)?;
                     let first = match &spec.bounds {
-                        Bounds::Full => self.ends.as_ref().map(|(low, _)| low),
-                        Bounds::Partition => None,
-                        Bounds::Between(low, _) => Some(low),
+                        DensifyBounds::Full => self.ends.as_ref().map(|(low, _)| low),
+                        DensifyBounds::Partition => None,
+                        DensifyBounds::Between(low, _) => Some(low),
                     };
                     let first = first.unwrap_or(value).clone();
                     self.partition = Some((key.clone(), fields, first));
@@ -336,9 +337,11 @@ impl Dense {
     fn added_before(&mut self, spec: &Densify, value: Option<&Value>) -> Result<Option<Value>> {
         let Some((_, fields, wanted)) = &mut self.partition else { return Ok(None) };
         let is_within = match (&spec.bounds, value) {
-            (Bounds::Full, None) => self.ends.as_ref().is_some_and(|(_, high)| &*wanted <= high),
-            (Bounds::Partition, None) => false,
-            (Bounds::Between(_, high), value) => {
+            (DensifyBounds::Full, None) => {
+                self.ends.as_ref().is_some_and(|(_, high)| &*wanted <= high)
+            }
+            (DensifyBounds::Partition, None) => false,
+            (DensifyBounds::Between(_, high), value) => {
                 &*wanted < high && value.is_none_or(|value| &*wanted < value)
             }
             (_, Some(value)) => &*wanted < value,

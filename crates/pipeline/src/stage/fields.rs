@@ -1,7 +1,9 @@
 //! `$project`, `$addFields` and `$unset`: fields that are kept, removed or computed.
 
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, as_object, is_known, is_true, parse, path_names};
+use crate::expression::{
+    EvalContext, Names, Node, as_object, is_known, is_true, parse, path_names,
+};
 use crate::memory::{Hold, weight};
 use flagstone::Value;
 use flagstone::doc::Map;
@@ -112,13 +114,19 @@ impl Fields {
     ///
     /// # Errors
     /// Of the expressions.
-    pub(crate) fn apply(&self, row: &Value, context: &Context) -> Result<Value> {
+    pub(crate) fn apply(&self, row: &Value, context: &EvalContext) -> Result<Value> {
         let empty = Map::new();
         let map = row.as_map().unwrap_or(&empty);
         self.inside(map, row, context, &mut context.memory.hold())
     }
 
-    fn inside(&self, map: &Map, row: &Value, context: &Context, hold: &mut Hold) -> Result<Value> {
+    fn inside(
+        &self,
+        map: &Map,
+        row: &Value,
+        context: &EvalContext,
+        hold: &mut Hold,
+    ) -> Result<Value> {
         let mut pairs: Vec<(Value, Value)> = Vec::with_capacity(map.len());
         let mut done = vec![false; self.children.len()];
         for (key, value) in map {
@@ -157,7 +165,7 @@ impl Fields {
         &self,
         node: &Node,
         row: &Value,
-        context: &Context,
+        context: &EvalContext,
         hold: &mut Hold,
     ) -> Result<Option<Value>> {
         let value = node.evaluate(row, context)?.map(Cow::into_owned);
@@ -172,7 +180,7 @@ impl Fields {
         &self,
         value: &Value,
         row: &Value,
-        context: &Context,
+        context: &EvalContext,
         hold: &mut Hold,
     ) -> Result<Option<Value>> {
         match value {

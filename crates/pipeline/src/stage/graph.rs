@@ -5,7 +5,7 @@ use super::condition::{Match, Test};
 use super::row::{RowBytes, Rows, set};
 use super::source::{Found, Sources, equal};
 use crate::error::{Place, Result};
-use crate::expression::{Context, Names, Node, as_object, parse, path_names};
+use crate::expression::{EvalContext, Names, Node, as_object, parse, path_names};
 use crate::memory::{Hold, SLOT, weight};
 use crate::number::as_whole;
 use flagstone::internal::document::{NumberType, long};
@@ -123,7 +123,7 @@ pub(super) struct Reached<'t, R> {
     rows: R,
     graph: Arc<Graph>,
     sources: Arc<Sources<'t>>,
-    context: Arc<Context>,
+    context: Arc<EvalContext>,
     /// The memory of each query.
     memory: usize,
     /// The other collection, when it was opened, and how many values a query of it asks for; `None`
@@ -145,7 +145,7 @@ impl<'t, R: Rows> Reached<'t, R> {
         rows: R,
         graph: Arc<Graph>,
         sources: Arc<Sources<'t>>,
-        context: Arc<Context>,
+        context: Arc<EvalContext>,
         memory: usize,
     ) -> Self {
         Self { rows, graph, sources, context, memory, other: None }
@@ -180,7 +180,7 @@ impl<'t, R: Rows> Reached<'t, R> {
             values.dedup();
             let mut next = Vec::new();
             for values in values.chunks(*most) {
-                self.step(other, (values, depth), &mut search, &mut next)?;
+                self.step(other, values, depth, &mut search, &mut next)?;
             }
             if next.is_empty() || graph.depth_max == Some(depth) {
                 return Ok(search.found);
@@ -197,12 +197,13 @@ impl<'t, R: Rows> Reached<'t, R> {
     fn step(
         &self,
         other: &Collection,
-        (values, depth): (&[Value], i64),
+        values: &[Value],
+        depth: i64,
         search: &mut Search,
         next: &mut Vec<Value>,
     ) -> Result<()> {
         let graph = &self.graph;
-        let (mut filter, test) = equal(values.to_vec(), (&graph.connect_to, true), &graph.place)?;
+        let (mut filter, test) = equal(values.to_vec(), &graph.connect_to, true, &graph.place)?;
         let mut tests: Vec<Test> = test.into_iter().collect();
         if let Some(only) = &graph.only {
             let both = only

@@ -9,7 +9,7 @@ use super::row::{RowBytes, Rows, decoded, map_of};
 use super::sort::Spill;
 use crate::PipelineError;
 use crate::error::{Place, Result};
-use crate::expression::{Context, Names, Node, as_object, parse};
+use crate::expression::{EvalContext, Names, Node, as_object, parse};
 use crate::memory::{Hold, weight};
 use crate::same::put_identity;
 use flagstone::internal::document::NumberType;
@@ -75,7 +75,7 @@ impl Group {
     }
 
     /// Returns what a row is grouped by.
-    fn id<'v>(&'v self, row: &'v Value, context: &'v Context) -> Result<Cow<'v, Value>> {
+    fn id<'v>(&'v self, row: &'v Value, context: &'v EvalContext) -> Result<Cow<'v, Value>> {
         const NULL: Value = Value::Null;
         match &self.by {
             By::Value(node) => Ok(node.evaluate(row, context)?.unwrap_or(Cow::Owned(NULL))),
@@ -104,7 +104,7 @@ impl Group {
         &self,
         states: &mut [AccumulatorState],
         row: &Value,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<isize> {
         let mut grown = 0;
         for (state, accumulator) in states.iter_mut().zip(&self.accumulators) {
@@ -149,7 +149,7 @@ struct Table {
 /// The rows of a `$group`.
 pub(super) struct Grouped<R> {
     group: Arc<Group>,
-    context: Arc<Context>,
+    context: Arc<EvalContext>,
     state: Groups<R>,
 }
 
@@ -193,7 +193,7 @@ impl<R: Rows> Grouped<R> {
     pub(super) const fn new(
         rows: R,
         group: Arc<Group>,
-        context: Arc<Context>,
+        context: Arc<EvalContext>,
         database: Database,
         spill: Spill,
     ) -> Self {
@@ -461,16 +461,22 @@ fn parse_boundaries(value: &Value, place: &Place<'_>, names: &Names) -> Result<V
     Ok(boundaries)
 }
 
-/// Refuses what is no positive whole number.
-pub(super) fn positive(value: &Value, place: &Place<'_>, codes: (i32, i32)) -> Result<u64> {
+/// Refuses what is no whole number with the code `of_type`, and what is not positive with
+/// `of_value`.
+pub(super) fn positive(
+    value: &Value,
+    place: &Place<'_>,
+    of_type: i32,
+    of_value: i32,
+) -> Result<u64> {
     let Some(whole) = crate::number::as_whole(value) else {
         return Err(place.refuse(
-            codes.0,
+            of_type,
             format!("expected a whole number, found {}", crate::error::shown(value)),
         ));
     };
     match u64::try_from(whole) {
         Ok(whole) if whole > 0 => Ok(whole),
-        _ => Err(place.refuse(codes.1, format!("expected a number from 1 on, found {whole}"))),
+        _ => Err(place.refuse(of_value, format!("expected a number from 1 on, found {whole}"))),
     }
 }

@@ -46,7 +46,7 @@ fn needs<'s>(stage: &'s Stage, found: &mut dyn FnMut(Option<&'s str>)) -> Option
             Some(false)
         }
         Stage::Replace(root) => {
-            root.0.each_field(found);
+            root.node.each_field(found);
             Some(true)
         }
         Stage::Lookup(lookup) => {

@@ -10,7 +10,7 @@ use super::graph::Graph;
 use super::group::{By, Group, parse_bucket, positive};
 use super::redact::Redact;
 use super::sort::Sort;
-use super::spec::{Lookup, Stage, Stages, Union, calling};
+use super::spec::{Lookup, PlacedNode, Stage, Stages, Union, calling};
 use super::unwind::Unwind;
 use super::window::Window;
 use crate::error::{Place, Result, code};
@@ -166,7 +166,7 @@ fn stage(
         "$skip" => Stage::Skip(parse_skip(value, at)?),
         "$limit" => {
             let zero = if as_whole(value) == Some(0) { 15958 } else { 5107201 };
-            Stage::Limit(positive(value, at, (5107201, zero))?)
+            Stage::Limit(positive(value, at, 5107201, zero)?)
         }
         "$count" => Stage::Count(parse_count(value, at)?),
         "$group" => Stage::Group(Arc::new(Group::parse(value, at, names)?)),
@@ -196,7 +196,7 @@ fn stage(
         "$facet" => parse_facet(value, at, names, inside)?,
         "$documents" if !inside.is_facet => {
             let node = parse_expression(value, at, names)?;
-            Stage::Documents(Arc::new((node, at.to_string().into())))
+            Stage::Documents(Arc::new(PlacedNode { node, place: at.to_string().into() }))
         }
         "$documents" | "$indexStats" if inside.is_facet => {
             return Err(at.refuse(40600, format!("expected no {name} inside of $facet")));
@@ -282,7 +282,8 @@ fn parse_replace(
 ) -> Result<Stage> {
     let place = at.to_string().into();
     if !is_named {
-        return Ok(Stage::Replace(Arc::new((parse_expression(value, at, names)?, place))));
+        let node = parse_expression(value, at, names)?;
+        return Ok(Stage::Replace(Arc::new(PlacedNode { node, place })));
     }
     let Some(map) = as_object(value) else {
         return Err(at.refuse(40229, "expected a map with newRoot"));
@@ -298,7 +299,7 @@ fn parse_replace(
         }
     }
     let node = node.ok_or_else(|| at.refuse(code::MISSING_FIELD, "expected newRoot"))?;
-    Ok(Stage::Replace(Arc::new((node, place))))
+    Ok(Stage::Replace(Arc::new(PlacedNode { node, place })))
 }
 
 fn parse_sample(value: &Value, at: &Place<'_>) -> Result<u64> {

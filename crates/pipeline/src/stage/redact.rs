@@ -1,7 +1,7 @@
 //! `$redact`: an expression says for each map of a row whether it stays, goes, or is looked into.
 
 use crate::error::{PipelineError, Place, Result};
-use crate::expression::{Context, Names, Node, as_object, parse, type_name};
+use crate::expression::{EvalContext, Names, Node, as_object, parse, type_name};
 use flagstone::Value;
 use flagstone::doc::Map;
 use flagstone::internal::interrupt_check;
@@ -28,14 +28,14 @@ impl Redact {
     }
 
     /// Returns what stays of a row; `None` if nothing does.
-    pub(super) fn apply(&self, row: &Value, context: &Context) -> Result<Option<Value>> {
+    pub(super) fn apply(&self, row: &Value, context: &EvalContext) -> Result<Option<Value>> {
         let mut outer = context.outer.clone();
         outer.push(Some(row.clone()));
         outer.extend([DESCEND, PRUNE, KEEP].map(|value| Some(Value::from(value))));
         self.map(row, &context.with_outer(outer))
     }
 
-    fn map(&self, value: &Value, context: &Context) -> Result<Option<Value>> {
+    fn map(&self, value: &Value, context: &EvalContext) -> Result<Option<Value>> {
         interrupt_check()?;
         let said = self.node.evaluate(value, context)?;
         match said.as_deref().and_then(Value::as_str) {
@@ -59,7 +59,7 @@ impl Redact {
     }
 
     /// Looks into a value of a map or an array.
-    fn inside(&self, value: &Value, context: &Context) -> Result<Option<Value>> {
+    fn inside(&self, value: &Value, context: &EvalContext) -> Result<Option<Value>> {
         match value {
             Value::Map(_) if as_object(value).is_some() => self.map(value, context),
             Value::Array(items) => {

@@ -12,11 +12,11 @@ use super::row::{RowBytes, Rows, map_of, set};
 use super::sample::Sampled;
 use super::sort::{SortedRows, Spill};
 use super::source::{Found, RowsInMemory, Sources, equal, index_rows};
-use super::spec::{Lookup, Stage, Stages, Union, spilling};
+use super::spec::{Lookup, PlacedNode, Stage, Stages, Union, spilling};
 use super::unwind::Unwound;
 use super::window::Windowed;
 use crate::error::{PipelineError, Result, shown};
-use crate::expression::{Context, Node, type_name};
+use crate::expression::{EvalContext, type_name};
 use crate::memory::{Hold, weight};
 use flagstone::doc::FieldPath;
 use flagstone::internal::{Sorter, interrupt_check};
@@ -42,7 +42,7 @@ impl Rows for BoxedRows<'_> {
 #[derive(Clone)]
 pub(crate) struct Run<'t> {
     sources: Arc<Sources<'t>>,
-    context: Arc<Context>,
+    context: Arc<EvalContext>,
     spill: Spill,
 }
 
@@ -51,7 +51,7 @@ const SORT_MIN: usize = 64 << 10;
 
 impl<'t> Run<'t> {
     /// Prepares to run stages. Each stage that may spill has an equal part of the memory.
-    pub(crate) fn new(sources: Sources<'t>, context: Context, stages: &[Stage]) -> Self {
+    pub(crate) fn new(sources: Sources<'t>, context: EvalContext, stages: &[Stage]) -> Self {
         let share = spilling(stages) + 1;
         let memory = (context.memory.limit() / share).max(SORT_MIN);
         let spill = Spill { memory, share };
@@ -91,7 +91,7 @@ pub(crate) fn run<'t>(
     }
     let mut rows: BoxedRows<'t> = Box::new(Found(find.run()?));
     if let Some(test) = rest {
-        rows = stepped(vec![Step::Test(test)], rows, run);
+        rows = stepped(vec![RowStep::Test(test)], rows, run);
     }
     Ok(staged(&stages[done..], rows, run))
 }
@@ -149,10 +149,10 @@ fn staged<'t>(stages: &[Stage], mut rows: BoxedRows<'t>, run: &Run<'t>) -> Boxed
     let mut steps = Vec::new();
     for (at, stage) in stages.iter().enumerate() {
         match stage {
-            Stage::Match(one) => steps.push(Step::Test(one.test.clone())),
-            Stage::Fields(fields) => steps.push(Step::Fields(Arc::clone(fields))),
-            Stage::Replace(root) => steps.push(Step::Replace(Arc::clone(root))),
-            Stage::Redact(redact) => steps.push(Step::Redact(Arc::clone(redact))),
+            Stage::Match(one) => steps.push(RowStep::Test(one.test.clone())),
+            Stage::Fields(fields) => steps.push(RowStep::Fields(Arc::clone(fields))),
+            Stage::Replace(root) => steps.push(RowStep::Replace(Arc::clone(root))),
+            Stage::Redact(redact) => steps.push(RowStep::Redact(Arc::clone(redact))),
             stage => {
                 rows = stepped(std::mem::take(&mut steps), rows, run);
                 rows = one(stage, &stages[at + 1..], rows, run);
@@ -163,22 +163,22 @@ fn staged<'t>(stages: &[Stage], mut rows: BoxedRows<'t>, run: &Run<'t>) -> Boxed
 }
 
 /// A stage that makes at most one row of one row.
-enum Step {
+enum RowStep {
     Test(Test),
     Fields(Arc<Fields>),
-    Replace(Arc<(Node, Box<str>)>),
+    Replace(Arc<PlacedNode>),
     Redact(Arc<Redact>),
 }
 
 /// The rows of such stages.
 struct Stepped<'t> {
     rows: BoxedRows<'t>,
-    steps: Vec<Step>,
+    steps: Vec<RowStep>,
     bytes: RowBytes,
-    context: Arc<Context>,
+    context: Arc<EvalContext>,
 }
 
-fn stepped<'t>(steps: Vec<Step>, rows: BoxedRows<'t>, run: &Run<'t>) -> BoxedRows<'t> {
+fn stepped<'t>(steps: Vec<RowStep>, rows: BoxedRows<'t>, run: &Run<'t>) -> BoxedRows<'t> {
     if steps.is_empty() {
         return rows;
     }
@@ -191,20 +191,20 @@ impl Stepped<'_> {
     fn made(&mut self, mut row: Value) -> Result<Option<Value>> {
         for step in &self.steps {
             row = match step {
-                Step::Test(test) => {
+                RowStep::Test(test) => {
                     let holds = test.holds(&row, &mut self.bytes, &self.context);
                     if !holds.map_err(|error| error.of_row(&row))? {
                         return Ok(None);
                     }
                     row
                 }
-                Step::Fields(fields) => {
+                RowStep::Fields(fields) => {
                     fields.apply(&row, &self.context).map_err(|error| error.of_row(&row))?
                 }
-                Step::Replace(root) => {
+                RowStep::Replace(root) => {
                     replaced(root, &row, &self.context).map_err(|error| error.of_row(&row))?
                 }
-                Step::Redact(redact) => {
+                RowStep::Redact(redact) => {
                     let kept = redact.apply(&row, &self.context);
                     match kept.map_err(|error| error.of_row(&row))? {
                         Some(row) => row,
@@ -236,11 +236,15 @@ impl Rows for Stepped<'_> {
 
 /// Returns what stages that make at most one row of one row make of it; `None` if it does not pass.
 /// Other stages leave it as it is.
-pub(crate) fn row_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Value>> {
+pub(crate) fn row_of(
+    stages: &[Stage],
+    row: &Value,
+    context: &EvalContext,
+) -> Result<Option<Value>> {
     made_of(stages, row, context).map_err(|error| error.of_row(row))
 }
 
-fn made_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Value>> {
+fn made_of(stages: &[Stage], row: &Value, context: &EvalContext) -> Result<Option<Value>> {
     let mut made = Cow::Borrowed(row);
     for stage in stages {
         made = match stage {
@@ -263,8 +267,8 @@ fn made_of(stages: &[Stage], row: &Value, context: &Context) -> Result<Option<Va
 }
 
 /// Returns the row that an expression makes of another one.
-fn replaced(root: &(Node, Box<str>), row: &Value, context: &Context) -> Result<Value> {
-    let (node, place) = root;
+fn replaced(root: &PlacedNode, row: &Value, context: &EvalContext) -> Result<Value> {
+    let PlacedNode { node, place } = root;
     match node.evaluate(row, context)?.map(Cow::into_owned) {
         Some(new @ Value::Map(_)) if type_name(Some(&new)) == "object" => Ok(new),
         other => {
@@ -439,9 +443,7 @@ impl Joined<'_> {
         }
         let is_stored = lookup.from.is_some();
         let (filter, test) = match &lookup.equal {
-            Some((local, foreign)) => {
-                equal(values(row, local), (foreign, is_stored), &lookup.place)?
-            }
+            Some((local, foreign)) => equal(values(row, local), foreign, is_stored, &lookup.place)?,
             None => (Filter::everything(), None),
         };
         let mut rows = match test {
@@ -451,7 +453,7 @@ impl Joined<'_> {
             Some(test) => {
                 let (first, rest) = lookup.stages.split_at(usize::from(!is_stored));
                 let rows = self::run(first, other, filter, &run)?;
-                staged(rest, stepped(vec![Step::Test(test)], rows, &run), &run)
+                staged(rest, stepped(vec![RowStep::Test(test)], rows, &run), &run)
             }
         };
         let (mut found, mut hold) = (Vec::new(), self.run.context.memory.hold());
@@ -640,8 +642,8 @@ impl Rows for Teed<'_> {
 }
 
 /// Evaluates the rows of `$documents`.
-fn documents_of(documents: &(Node, Box<str>), context: &Context) -> Result<Vec<Value>> {
-    let (node, place) = documents;
+fn documents_of(documents: &PlacedNode, context: &EvalContext) -> Result<Vec<Value>> {
+    let PlacedNode { node, place } = documents;
     let refuse = |found: &str| {
         let text = format!("expected an array of objects, found {found}");
         PipelineError::new(5858203, place, text)

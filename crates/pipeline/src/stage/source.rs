@@ -95,7 +95,8 @@ impl Rows for RowsInMemory {
 /// on rows that are not stored.
 pub(super) fn equal(
     values: Vec<Value>,
-    (foreign, is_stored): (&str, bool),
+    foreign: &str,
+    is_stored: bool,
     place: &str,
 ) -> Result<(Filter, Option<Test>)> {
     if foreign == "_id" && is_stored {

@@ -30,8 +30,8 @@ pub(crate) enum Stage {
     Group(Arc<Group>),
     AutoBuckets(Arc<AutoBuckets>),
     Unwind(Unwind),
-    /// The row that replaces each row, and its place.
-    Replace(Arc<(Node, Box<str>)>),
+    /// The row that replaces each row.
+    Replace(Arc<PlacedNode>),
     Redact(Arc<Redact>),
     Sample(u64),
     Lookup(Arc<Lookup>),
@@ -41,9 +41,15 @@ pub(crate) enum Stage {
     Union(Arc<Union>),
     Facet(Arc<[(Box<str>, Stages)]>),
     /// Rows that the pipeline itself has.
-    Documents(Arc<(Node, Box<str>)>),
+    Documents(Arc<PlacedNode>),
     /// The indexes of the collection.
     IndexStats,
+}
+
+/// An expression, and its place in the pipeline.
+pub(crate) struct PlacedNode {
+    pub(super) node: Node,
+    pub(super) place: Box<str>,
 }
 
 /// A `$lookup`.

@@ -1,6 +1,6 @@
 //! What an operator does to one value.
 
-use super::condition::Condition;
+use super::condition::ElementCondition;
 use super::path::refusal;
 use super::push::Push;
 use crate::error::{Result, code};
@@ -43,7 +43,7 @@ pub(super) enum ValueChange {
     AddToSet(Vec<Value>),
     PopFirst,
     PopLast,
-    Pull(Condition),
+    Pull(ElementCondition),
     PullAll(Vec<Value>),
     Bits(Vec<BitChange>),
 }

@@ -3,7 +3,7 @@
 use super::action::{Action, Surroundings};
 use super::parse::{Form, Operators, Pipeline, Update};
 use super::path::{Name, refusal};
-use super::tree::{Elements, Field, Node, conflict_of};
+use super::tree::{Elements, Field, UpdateNode, conflict_of};
 use crate::error::{PipelineError, Result, code};
 use crate::expression;
 use crate::memory::Memory;
@@ -46,7 +46,7 @@ impl Update {
         let mut new = match &self.form {
             Form::Replacement(map) => replaced(document, map)?,
             Form::Pipeline(Pipeline(stages)) => {
-                let around = expression::Context::new(Memory::new(MEMORY), context.now);
+                let around = expression::EvalContext::new(Memory::new(MEMORY), context.now);
                 match row_of(stages, document, &around)? {
                     Some(Value::Map(map)) => replaced(document, &map)?,
                     Some(other) => other,
@@ -98,7 +98,7 @@ fn keep_id(old: &Value, new: &mut Value, update: &Update, is_insert: bool) -> Re
     let changed_by = || match &update.form {
         Form::Replacement(_) | Form::Pipeline(_) => "another value".to_owned(),
         Form::Operators(operators) => {
-            let action = operators.tree.child("_id").and_then(Node::first);
+            let action = operators.tree.child("_id").and_then(UpdateNode::first);
             action.map_or_else(|| "a change".to_owned(), |action| action.operator.to_owned())
         }
     };
@@ -236,28 +236,30 @@ struct Walk<'u> {
     position: Option<usize>,
 }
 
-type Fields = BTreeMap<Field, Node>;
+type FieldNodes = BTreeMap<Field, UpdateNode>;
 
 impl Walk<'_> {
     /// Changes the value in `slot`, which may be missing before and after.
-    fn node(&self, node: &Node, slot: &mut Option<Value>) -> Result<bool> {
+    fn node(&self, node: &UpdateNode, slot: &mut Option<Value>) -> Result<bool> {
         match (node, slot) {
-            (Node::Action(action), slot) => action.apply(slot, &self.around),
-            (Node::Fields(fields), slot @ None) => self.create(fields, slot),
-            (Node::Fields(fields), Some(Value::Map(map))) if fields.len() >= MANY => {
+            (UpdateNode::Action(action), slot) => action.apply(slot, &self.around),
+            (UpdateNode::Fields(fields), slot @ None) => self.create(fields, slot),
+            (UpdateNode::Fields(fields), Some(Value::Map(map))) if fields.len() >= MANY => {
                 self.many_fields(fields, map)
             }
-            (Node::Fields(fields), Some(Value::Map(map))) => self.fields(fields, map),
-            (Node::Fields(fields), Some(Value::Array(items))) => self.positions(fields, items),
-            (Node::Fields(fields), Some(other)) => self.no_container(fields, other),
-            (Node::Elements(parts), Some(Value::Array(items))) => self.elements(parts, items),
-            (Node::Elements(parts), slot) => self.no_array(parts, slot.as_ref()),
+            (UpdateNode::Fields(fields), Some(Value::Map(map))) => self.fields(fields, map),
+            (UpdateNode::Fields(fields), Some(Value::Array(items))) => {
+                self.positions(fields, items)
+            }
+            (UpdateNode::Fields(fields), Some(other)) => self.no_container(fields, other),
+            (UpdateNode::Elements(parts), Some(Value::Array(items))) => self.elements(parts, items),
+            (UpdateNode::Elements(parts), slot) => self.no_array(parts, slot.as_ref()),
         }
     }
 
     /// Returns the children by their names; of two that turn out to be the same, one after the
     /// other.
-    fn named<'n>(&self, fields: &'n Fields) -> Result<Vec<(Cow<'n, Name>, &'n Node)>> {
+    fn named<'n>(&self, fields: &'n FieldNodes) -> Result<Vec<(Cow<'n, Name>, &'n UpdateNode)>> {
         let mut named = Vec::with_capacity(fields.len());
         for (field, child) in fields {
             match field {
@@ -277,7 +279,7 @@ impl Walk<'_> {
         Ok(named)
     }
 
-    fn create(&self, fields: &Fields, slot: &mut Option<Value>) -> Result<bool> {
+    fn create(&self, fields: &FieldNodes, slot: &mut Option<Value>) -> Result<bool> {
         let mut map = Map::new();
         let is_changed = self.fields(fields, &mut map)?;
         if !map.is_empty() {
@@ -286,7 +288,7 @@ impl Walk<'_> {
         Ok(is_changed)
     }
 
-    fn fields(&self, fields: &Fields, map: &mut Map) -> Result<bool> {
+    fn fields(&self, fields: &FieldNodes, map: &mut Map) -> Result<bool> {
         let mut is_changed = false;
         for (name, child) in self.named(fields)? {
             let old = map.get_mut(&name.text);
@@ -306,7 +308,7 @@ impl Walk<'_> {
     }
 
     /// As `fields`, in the time of one pass over the map.
-    fn many_fields(&self, fields: &Fields, map: &mut Map) -> Result<bool> {
+    fn many_fields(&self, fields: &FieldNodes, map: &mut Map) -> Result<bool> {
         let mut is_changed = false;
         let mut pairs: Vec<(Value, Option<Value>)> =
             std::mem::take(map).into_iter().map(|(name, value)| (name, Some(value))).collect();
@@ -338,7 +340,7 @@ impl Walk<'_> {
 
     /// Changes elements of an array by their positions. Elements that are missing in between
     /// become null, and so does one that is removed.
-    fn positions(&self, fields: &Fields, items: &mut Vec<Value>) -> Result<bool> {
+    fn positions(&self, fields: &FieldNodes, items: &mut Vec<Value>) -> Result<bool> {
         let mut is_changed = false;
         for (name, child) in self.named(fields)? {
             interrupt_check()?;
@@ -375,11 +377,15 @@ impl Walk<'_> {
         Ok(is_changed)
     }
 
-    fn elements(&self, parts: &BTreeMap<Elements, Node>, items: &mut [Value]) -> Result<bool> {
+    fn elements(
+        &self,
+        parts: &BTreeMap<Elements, UpdateNode>,
+        items: &mut [Value],
+    ) -> Result<bool> {
         let mut is_changed = false;
         for item in items {
             interrupt_check()?;
-            let mut changes: Vec<&Node> = Vec::new();
+            let mut changes: Vec<&UpdateNode> = Vec::new();
             for (which, child) in parts {
                 let is_one = match which {
                     Elements::All => true,
@@ -407,12 +413,12 @@ impl Walk<'_> {
     }
 
     /// Returns an action of the tree that is refused where its path cannot be.
-    fn refusing<'n>(&self, node: &'n Node) -> Option<&'n Action> {
+    fn refusing<'n>(&self, node: &'n UpdateNode) -> Option<&'n Action> {
         node.find(&|action| action.needs_path(&self.around))
     }
 
     /// A path leads through a value that is neither a map nor an array.
-    fn no_container(&self, fields: &Fields, value: &Value) -> Result<bool> {
+    fn no_container(&self, fields: &FieldNodes, value: &Value) -> Result<bool> {
         for (name, child) in self.named(fields)? {
             if let Some(action) = self.refusing(child) {
                 let found = value.type_name();
@@ -425,9 +431,13 @@ impl Walk<'_> {
     }
 
     /// A path names elements of what is no array.
-    fn no_array(&self, parts: &BTreeMap<Elements, Node>, value: Option<&Value>) -> Result<bool> {
+    fn no_array(
+        &self,
+        parts: &BTreeMap<Elements, UpdateNode>,
+        value: Option<&Value>,
+    ) -> Result<bool> {
         let found = value.map_or("nothing", Value::type_name);
-        match parts.values().find_map(Node::first) {
+        match parts.values().find_map(UpdateNode::first) {
             Some(action) => action
                 .refuse(code::BAD_VALUE, &format!("expected an array of elements, found {found}")),
             None => Ok(false),
@@ -437,7 +447,7 @@ impl Walk<'_> {
 
 /// The error of a `$` where no position is known.
 #[cold]
-fn unmatched(node: &Node) -> PipelineError {
+fn unmatched(node: &UpdateNode) -> PipelineError {
     let text = "expected a filter that matches an element of the array, whose position is $";
     match node.first().map(|action| action.refuse::<()>(code::BAD_VALUE, text)) {
         Some(Err(fault)) => fault,

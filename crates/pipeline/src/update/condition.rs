@@ -8,7 +8,7 @@ use flagstone::{Document, Filter, Value};
 
 /// A condition on an element of an array.
 #[derive(Debug)]
-pub(super) enum Condition {
+pub(super) enum ElementCondition {
     /// The element equals a value.
     Equal(Value),
     /// The element is a map that matches.
@@ -19,7 +19,7 @@ pub(super) enum Condition {
     Reference(Matcher),
 }
 
-impl Condition {
+impl ElementCondition {
     /// Reads what `$pull` removes: a value, operators, or a filter of maps.
     pub(super) fn of_pull(value: &Value, path: &str) -> Result<Self> {
         let Value::Map(map) = value else { return Ok(Self::Equal(value.clone())) };
@@ -96,7 +96,7 @@ fn matches(matcher: &Matcher, value: &Value) -> Result<bool> {
 #[derive(Debug)]
 pub(super) struct ArrayFilter {
     pub(super) identifier: Box<str>,
-    pub(super) condition: Condition,
+    pub(super) condition: ElementCondition,
 }
 
 impl ArrayFilter {
@@ -130,7 +130,7 @@ impl ArrayFilter {
             match matcher(filter) {
                 Ok(matcher) => {
                     let identifier: Box<str> = identifier.into();
-                    let condition = Condition::Field(identifier.clone(), matcher);
+                    let condition = ElementCondition::Field(identifier.clone(), matcher);
                     out.push(Self { identifier, condition });
                 }
                 Err(error) => return refuse(code::BAD_VALUE, error.to_string()),

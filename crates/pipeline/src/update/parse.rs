@@ -1,10 +1,10 @@
 //! Reads an update.
 
 use super::action::{Action, BitChange, CurrentDate, ValueChange, is_integer};
-use super::condition::{ArrayFilter, Condition};
+use super::condition::{ArrayFilter, ElementCondition};
 use super::path::{self, Step, refusal};
 use super::push::Push;
-use super::tree::{Node, Place};
+use super::tree::{TreeStep, UpdateNode};
 use crate::error::{self, PipelineError, Result, code};
 use crate::expression::{Names, as_object, check_depth};
 use crate::stage::{self, Stages};
@@ -75,7 +75,7 @@ impl fmt::Debug for Pipeline {
 /// Operators, which change places of a document.
 #[derive(Debug)]
 pub(super) struct Operators {
-    pub(super) tree: Node,
+    pub(super) tree: UpdateNode,
     pub(super) filters: Vec<ArrayFilter>,
     pub(super) renames: Vec<Rename>,
     /// The path before the first `$`.
@@ -109,7 +109,7 @@ const OPERATORS: &[(&str, ParseChange)] = &[
         Some(-1) => Ok(ValueChange::PopFirst),
         _ => refuse(code::FAILED_TO_PARSE, name, path, "1 for the last element, or -1", value),
     }),
-    ("$pull", |_, path, value| Condition::of_pull(value, path).map(ValueChange::Pull)),
+    ("$pull", |_, path, value| ElementCondition::of_pull(value, path).map(ValueChange::Pull)),
     ("$pullAll", |name, path, value| match value {
         Value::Array(items) => Ok(ValueChange::PullAll(items.clone())),
         _ => refuse(code::BAD_VALUE, name, path, "an array of values", value),
@@ -254,7 +254,7 @@ impl Operators {
     fn parse(map: &Map, filters: Vec<ArrayFilter>) -> Result<Self> {
         let mut used = vec![false; filters.len()];
         let mut operators =
-            Self { tree: Node::default(), filters, renames: Vec::new(), matched: None };
+            Self { tree: UpdateNode::default(), filters, renames: Vec::new(), matched: None };
         for (name, operands) in map {
             let text = name.as_str().unwrap_or_default();
             let Some((name, parse)) = OPERATORS.iter().find(|(name, _)| *name == text) else {
@@ -299,7 +299,7 @@ impl Operators {
         }
         let filters = &self.filters;
         let mut place = |step: &Step| {
-            Place::of(step, |identifier| {
+            TreeStep::of(step, |identifier| {
                 match filters.iter().position(|filter| *filter.identifier == *identifier) {
                     Some(index) => {
                         used[index] = true;

@@ -12,14 +12,14 @@ pub(super) struct Push {
     elements: Vec<Value>,
     /// Where the elements go; from the end if it is negative. `None` is the end.
     position: Option<i64>,
-    sort: Option<Sort>,
+    sort: Option<ElementOrder>,
     /// How many elements stay; if negative, the last ones.
     slice: Option<i64>,
 }
 
 /// The order of an array.
 #[derive(Debug)]
-enum Sort {
+enum ElementOrder {
     Elements { is_descending: bool },
     Fields(Vec<(Box<[Box<str>]>, bool)>),
 }
@@ -53,7 +53,7 @@ impl Push {
                         return refuse(code::BAD_VALUE, text);
                     }
                 },
-                ("$sort", value) => match Sort::parse(value) {
+                ("$sort", value) => match ElementOrder::parse(value) {
                     Some(sort) => push.sort = Some(sort),
                     None => {
                         let text = "expected 1, -1, or a map of fields to these";
@@ -94,7 +94,7 @@ impl Push {
     }
 }
 
-impl Sort {
+impl ElementOrder {
     fn parse(value: &Value) -> Option<Self> {
         let direction = |value: &Value| match value.as_i64() {
             Some(1) => Some(false),

@@ -58,7 +58,7 @@ impl Update {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> flagstone::Result<Patched> {
-        self.run_at(Place::Now(collection), &key.into())
+        self.run_at(WriteTarget::Now(collection), &key.into())
     }
 
     /// As [`Update::run`], as a part of a transaction.
@@ -71,7 +71,7 @@ impl Update {
         collection: &Collection,
         key: impl Into<Value>,
     ) -> flagstone::Result<Patched> {
-        self.run_at(Place::In(transaction, collection), &key.into())
+        self.run_at(WriteTarget::In(transaction, collection), &key.into())
     }
 
     /// Returns the update as a change of the documents that match `filter`, for `update_many` of
@@ -139,7 +139,7 @@ impl Update {
     /// InvalidInput if the update does not fit what the filter requires; Duplicate if there is a
     /// document of the key, or one with a value of a unique index; else those of the database.
     pub fn insert(&self, collection: &Collection, filter: &Filter) -> flagstone::Result<Value> {
-        self.insert_at(Place::Now(collection), filter)
+        self.insert_at(WriteTarget::Now(collection), filter)
     }
 
     /// As [`Update::insert`], as a part of a transaction.
@@ -152,10 +152,10 @@ impl Update {
         collection: &Collection,
         filter: &Filter,
     ) -> flagstone::Result<Value> {
-        self.insert_at(Place::In(transaction, collection), filter)
+        self.insert_at(WriteTarget::In(transaction, collection), filter)
     }
 
-    fn run_at(&self, mut place: Place<'_>, key: &Value) -> flagstone::Result<Patched> {
+    fn run_at(&self, mut place: WriteTarget<'_>, key: &Value) -> flagstone::Result<Patched> {
         let context = Context { now: now(), ..Context::default() };
         let not_applied = |error: Error| match error.kind() {
             ErrorKind::InvalidInput => Ok(Patched::NotApplied(error.to_string())),
@@ -197,7 +197,7 @@ impl Update {
         Document::from_value(&new)
     }
 
-    fn insert_at(&self, mut place: Place<'_>, filter: &Filter) -> flagstone::Result<Value> {
+    fn insert_at(&self, mut place: WriteTarget<'_>, filter: &Filter) -> flagstone::Result<Value> {
         let mut new = self.upserted(filter, &Context { now: now(), ..Context::default() })?;
         let mut key = None;
         if let Value::Map(map) = &mut new {
@@ -240,12 +240,12 @@ impl Update {
 }
 
 /// Where documents are changed.
-enum Place<'a> {
+enum WriteTarget<'a> {
     Now(&'a Collection),
     In(&'a mut Transaction, &'a Collection),
 }
 
-impl Place<'_> {
+impl WriteTarget<'_> {
     /// Changes a document. Returns whether there is one.
     fn update(
         &mut self,

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 /// What is changed at a place and inside of it.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum UpdateNode {
     /// Fields of a map, or elements of an array, in their order.
-    Fields(BTreeMap<Field, Node>),
+    Fields(BTreeMap<Field, UpdateNode>),
     /// Many elements of an array.
-    Elements(BTreeMap<Elements, Node>),
+    Elements(BTreeMap<Elements, UpdateNode>),
     Action(Box<Action>),
 }
 
@@ -29,19 +29,19 @@ pub(super) enum Elements {
     Filtered(usize),
 }
 
-impl Default for Node {
+impl Default for UpdateNode {
     fn default() -> Self {
         Self::Fields(BTreeMap::new())
     }
 }
 
 /// A step of a path in the tree.
-pub(super) enum Place {
+pub(super) enum TreeStep {
     Field(Field),
     Elements(Elements),
 }
 
-impl Place {
+impl TreeStep {
     /// `filter` finds the number of an array filter.
     pub(super) fn of(step: &Step, filter: impl FnOnce(&str) -> Result<usize>) -> Result<Self> {
         Ok(match step {
@@ -53,10 +53,10 @@ impl Place {
     }
 }
 
-impl Node {
+impl UpdateNode {
     /// Adds an action, whose path has these places. Two actions of one value, or of a value and a
     /// part of it, are refused.
-    pub(super) fn add(&mut self, places: Vec<Place>, action: Action) -> Result<()> {
+    pub(super) fn add(&mut self, places: Vec<TreeStep>, action: Action) -> Result<()> {
         let mut node = self;
         let count = places.len();
         for (depth, place) in places.into_iter().enumerate() {
@@ -65,17 +65,17 @@ impl Node {
             // no kind before its first child.
             if let Self::Fields(children) = &*node
                 && children.is_empty()
-                && matches!(place, Place::Elements(_))
+                && matches!(place, TreeStep::Elements(_))
             {
                 *node = Self::Elements(BTreeMap::new());
             }
             let next = match (node, place) {
-                (Self::Fields(children), Place::Field(field)) => {
+                (Self::Fields(children), TreeStep::Field(field)) => {
                     let is_new = !children.contains_key(&field);
                     let child = children.entry(field).or_default();
                     (child, is_new)
                 }
-                (Self::Elements(children), Place::Elements(elements)) => {
+                (Self::Elements(children), TreeStep::Elements(elements)) => {
                     let is_new = !children.contains_key(&elements);
                     let child = children.entry(elements).or_default();
                     (child, is_new)
@@ -136,7 +136,7 @@ impl Node {
 }
 
 #[cold]
-fn conflict(action: &Action, other: &Node) -> PipelineError {
+fn conflict(action: &Action, other: &UpdateNode) -> PipelineError {
     match other.first() {
         Some(other) => conflict_of(other, action),
         None => conflict_of(action, action),

@@ -52,7 +52,7 @@ pub fn document_len(bytes: &[u8]) -> Result<usize, BsonError> {
 #[derive(Default)]
 pub struct BsonReader {
     encoder: Encoder,
-    open: Vec<Open>,
+    open: Vec<OpenDocument>,
     /// For the base64 of what has no type of its own.
     buffer: Vec<u8>,
     /// What replaces empty timestamps among the fields of the next document.
@@ -60,7 +60,7 @@ pub struct BsonReader {
 }
 
 /// A document that has not ended.
-struct Open {
+struct OpenDocument {
     /// The offset of the zero at its end.
     end: usize,
     /// The name of the field whose value it is.
@@ -122,9 +122,10 @@ impl BsonReader {
         self.open.clear();
         let (to, moment) = (self.encoder.write(names), self.moment.take());
         let (open, buffer) = (&mut self.open, &mut self.buffer);
-        let mut run = Run { bson, at: 4, name: 0..0, without, moment, open, to, buffer };
+        let mut run =
+            DocumentReading { bson, at: 4, name: 0..0, without, moment, open, to, buffer };
         let read = run.document();
-        let Run { at, name, to, .. } = run;
+        let DocumentReading { at, name, to, .. } = run;
         let read = read
             .and_then(|()| to.finish(out).map_err(|error| BsonError::new(at, error.to_string())));
         read.map_err(|error| located(error, bson, &self.open, name))
@@ -133,7 +134,7 @@ impl BsonReader {
 
 /// Returns the error with the path of the field that was read.
 #[cold]
-fn located(error: BsonError, bson: &[u8], open: &[Open], name: Range<usize>) -> BsonError {
+fn located(error: BsonError, bson: &[u8], open: &[OpenDocument], name: Range<usize>) -> BsonError {
     let mut path = String::new();
     let names = open.iter().skip(1).map(|open| open.name.clone()).chain([name]);
     for (around, name) in open.iter().zip(names) {
@@ -149,7 +150,7 @@ fn located(error: BsonError, bson: &[u8], open: &[Open], name: Range<usize>) -> 
 }
 
 /// The reading of one document.
-struct Run<'b, 'a> {
+struct DocumentReading<'b, 'a> {
     bson: &'b [u8],
     at: usize,
     /// The name of the element that is read.
@@ -157,16 +158,22 @@ struct Run<'b, 'a> {
     /// The elements of the outermost document that are still to be left out.
     without: &'a [Range<usize>],
     moment: Option<fn() -> u64>,
-    open: &'a mut Vec<Open>,
+    open: &'a mut Vec<OpenDocument>,
     to: DocumentWriter<'a>,
     buffer: &'a mut Vec<u8>,
 }
 
-impl<'b> Run<'b, '_> {
+impl<'b> DocumentReading<'b, '_> {
     fn document(&mut self) -> Result<(), BsonError> {
         self.written(|to| to.begin_map())?;
         let end = self.bson.len() - 1;
-        self.open.push(Open { end, name: 0..0, is_array: false, count: 0, is_scope: false });
+        self.open.push(OpenDocument {
+            end,
+            name: 0..0,
+            is_array: false,
+            count: 0,
+            is_scope: false,
+        });
         while let Some(open) = self.open.last() {
             if let Some((first, rest)) = self.without.split_first()
                 && first.start == self.at
@@ -405,7 +412,7 @@ impl<'b> Run<'b, '_> {
             .map_err(|error| BsonError { offset: start + error.offset, ..error })?;
         self.written(|to| if is_array { to.begin_array() } else { to.begin_map() })?;
         let (end, name) = (start + len - 1, self.name.clone());
-        self.open.push(Open { end, name, is_array, count: 0, is_scope });
+        self.open.push(OpenDocument { end, name, is_array, count: 0, is_scope });
         self.at += 4;
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::error::ClientError;
 use super::reply::Reply;
-use super::scram::Login;
+use super::scram::ScramLogin;
 use super::stream::Stream;
 use super::url::ServerUrl;
 use crate::bson::{BsonError, BsonWriter, document_len};
@@ -168,7 +168,7 @@ impl Connection {
             other => other,
         };
         let unlike = |what: &str| refuse(&format!("SCRAM-SHA-256: expected {what}"));
-        let (login, first) = Login::begin(user, password).map_err(|error| refuse(&error))?;
+        let (login, first) = ScramLogin::begin(user, password).map_err(|error| refuse(&error))?;
         let begun = self.run("admin", |command| {
             command.int("saslStart", 1)?;
             command.text("mechanism", "SCRAM-SHA-256")?;

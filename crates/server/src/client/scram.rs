@@ -12,16 +12,16 @@ const HEADER: &str = "n,,";
 const HEADER_BASE64: &str = "biws";
 
 /// A login that has begun.
-pub(super) struct Login {
+pub(super) struct ScramLogin {
     password: String,
     bare: String,
     nonce: String,
 }
 
 /// What the server must answer in the end: it knows the password, too.
-pub(super) struct Expected(Key);
+pub(super) struct ServerSignature(Key);
 
-impl Login {
+impl ScramLogin {
     /// Begins a login. Returns the first message as well.
     ///
     /// # Errors
@@ -46,7 +46,10 @@ impl Login {
     ///
     /// # Errors
     /// If that is not what RFC 5802 says: what was expected.
-    pub(super) fn prove(self, server_first: &str) -> Result<(String, Expected), &'static str> {
+    pub(super) fn prove(
+        self,
+        server_first: &str,
+    ) -> Result<(String, ServerSignature), &'static str> {
         let mut fields = server_first.split(',');
         let mut field = |prefix| fields.next().and_then(|field| field.strip_prefix(prefix));
         let nonce = field("r=").filter(|nonce| {
@@ -63,12 +66,12 @@ impl Login {
         let messages = [&*self.bare, ",", server_first, ",", &*unproved].map(str::as_bytes);
         let salted = salted(&self.password, &salt, iterations);
         let proof = to_base64(&proof(&salted, &messages));
-        let expected = Expected(server_signature(&salted, &messages));
+        let expected = ServerSignature(server_signature(&salted, &messages));
         Ok((format!("{unproved},p={proof}"), expected))
     }
 }
 
-impl Expected {
+impl ServerSignature {
     /// Returns whether the server's last message proves that it knows the password.
     pub(super) fn is(&self, server_final: &str) -> bool {
         let signature = server_final.strip_prefix("v=").and_then(base64);
@@ -91,8 +94,8 @@ mod tests {
     const SERVER_FIRST: &str = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
                                 s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
 
-    fn begin(user: &str) -> (Login, String) {
-        Login::begin_with(user, "pencil", NONCE.to_owned()).unwrap()
+    fn begin(user: &str) -> (ScramLogin, String) {
+        ScramLogin::begin_with(user, "pencil", NONCE.to_owned()).unwrap()
     }
 
     #[test]
@@ -123,6 +126,6 @@ mod tests {
             assert!(error.contains(expected), "{bad}: {error}");
         }
         assert_eq!(begin("a,b=c").1, "n,,n=a=2Cb=3Dc,r=rOprNGfwEbeRWgbNEkqO");
-        assert!(Login::begin("a", "\u{7}").is_err());
+        assert!(ScramLogin::begin("a", "\u{7}").is_err());
     }
 }

@@ -7,7 +7,7 @@ use super::name::Namespace;
 use super::output::{Output, stage};
 use super::read::{BufferedRows, FirstBatch, Listed, ListedRows, batch_size};
 use super::run::{Command, Run};
-use super::service::Counters;
+use super::service::ServiceCounters;
 use super::stream::{self, Scope};
 use super::variables::Variables;
 use crate::access::{ADMIN, Need};
@@ -153,7 +153,7 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
     if let Some(stage) = first {
         return change_stream(run, &stage, namespace, &stages[1..]);
     }
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let mut collection = match &namespace {
         Some(namespace) => run.existing(namespace)?,
         None => None,

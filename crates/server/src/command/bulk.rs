@@ -5,7 +5,7 @@ use super::id;
 use super::name::Namespace;
 use super::read::{BULK_RESULTS, BufferedRows, FirstBatch, Listed, batch_size, put_count};
 use super::run::Run;
-use super::update::{Done, Form};
+use super::update::{ArgumentNames, UpdateResult};
 use super::variables::Variables;
 use super::write::{Earlier, Failures, Inserting, Removal, is_ordered};
 use crate::access::{ADMIN, Need};
@@ -264,7 +264,7 @@ pub(super) fn bulk_write(run: &mut Run<'_, '_>) -> Outcome {
         if may_take_batches(&operations, size) { Some(run.service.cursors.place()?) } else { None };
     let done = run.done()?;
     run.has_one_commit = operations.len() == 1 && done.is_empty();
-    let earlier = Before::of(&operations, done);
+    let earlier = EarlierTry::of(&operations, done);
     let mut bulk = Bulk {
         places: &places,
         collections: vec![None; places.len()],
@@ -319,13 +319,13 @@ fn may_take_batches(operations: &[Operation<'_>], size: Option<u64>) -> bool {
 }
 
 /// What an earlier try of the command has done.
-struct Before {
+struct EarlierTry {
     inserts: Earlier,
     /// Updates with their notes, and deletes.
     others: Vec<(u32, Slice)>,
 }
 
-impl Before {
+impl EarlierTry {
     fn of(operations: &[Operation<'_>], done: Vec<(u32, Slice)>) -> Self {
         let is_insert = |number: u32| {
             let operation = operations.get(number as usize);
@@ -349,7 +349,7 @@ struct Bulk<'a> {
     collections: Vec<Option<Collection>>,
     variables: &'a Variables,
     is_ordered: bool,
-    earlier: Before,
+    earlier: EarlierTry,
     failures: Failures,
     total: Total,
 }
@@ -378,14 +378,14 @@ impl Bulk<'_> {
             Err(failure) => {
                 // What operations before it have done is told.
                 let failed = failure.clone();
-                self.failures.note(run, (start, failure), (self.is_ordered, has_written))?;
+                self.failures.note(run, start, failure, self.is_ordered, has_written)?;
                 self.total.add(start, Some(&failed), |row| Ok(row.int("n", 0)?))?;
                 return Ok(start + 1);
             }
         };
         self.collections[place] = Some(collection.clone());
         let (failures, is_ordered) = (&mut self.failures, self.is_ordered);
-        let mut into = Inserting::new(run, (namespace, &collection), failures, is_ordered);
+        let mut into = Inserting::new(run, namespace, &collection, failures, is_ordered);
         into.has_written = has_written;
         for (index, operation) in operations.iter().enumerate().take(end).skip(start) {
             if self.earlier.inserts.has(index) {
@@ -419,10 +419,10 @@ impl Bulk<'_> {
         index: usize,
     ) -> Outcome<usize> {
         let number = run.statement(index);
-        let (mut done, mut removed) = (Done::default(), 0);
+        let (mut done, mut removed) = (UpdateResult::default(), 0);
         let ran = match self.earlier.other(number) {
             Some(note) if operation.action == Action::Update => {
-                let note = run.incoming.any(&note).and_then(|note| Done::read(&note));
+                let note = run.incoming.any(&note).and_then(|note| UpdateResult::read(&note));
                 note.map(|note| done = note)
             }
             Some(_removed) => {
@@ -432,14 +432,15 @@ impl Bulk<'_> {
             None => run.incoming.any(operation.bson).and_then(|statement| {
                 let namespace = &self.places[operation.place];
                 match operation.action {
-                    Action::Delete => {
-                        self.delete(run, &statement, (index, namespace), &mut removed)
-                    }
+                    Action::Delete => self.delete(run, &statement, index, namespace, &mut removed),
                     _ => {
                         let args = Args::new(statement.root(), "update");
-                        let form =
-                            Form { filter: "filter", update: "updateMods", constants: "constants" };
-                        form.change(run, &args, (namespace, number, self.variables), &mut done)
+                        let form = ArgumentNames {
+                            filter: "filter",
+                            update: "updateMods",
+                            constants: "constants",
+                        };
+                        form.change(run, &args, namespace, number, self.variables, &mut done)
                     }
                 }
             }),
@@ -449,8 +450,8 @@ impl Bulk<'_> {
         self.total.upserted += u64::from(done.upserted.is_some());
         self.total.deleted += removed;
         if let Err(failure) = ran {
-            let flags = (self.is_ordered, self.total.has_written());
-            self.failures.note(run, (index, failure), flags)?;
+            let has_written = self.total.has_written();
+            self.failures.note(run, index, failure, self.is_ordered, has_written)?;
         }
         self.total.add(index, self.failures.since(index).get(&index).copied(), |row| {
             match operation.action {
@@ -465,7 +466,8 @@ impl Bulk<'_> {
         &self,
         run: &mut Run<'_, '_>,
         statement: &Document,
-        (index, namespace): (usize, &Namespace),
+        index: usize,
+        namespace: &Namespace,
         removed: &mut u64,
     ) -> Outcome {
         let args = Args::new(statement.root(), "delete");
@@ -476,7 +478,7 @@ impl Bulk<'_> {
     }
 }
 
-fn put_changed(row: &mut BsonWriter<'_>, done: &Done) -> Outcome {
+fn put_changed(row: &mut BsonWriter<'_>, done: &UpdateResult) -> Outcome {
     put_count(row, "n", done.matched + u64::from(done.upserted.is_some()))?;
     put_count(row, "nModified", done.modified)?;
     if let Some(key) = &done.upserted {

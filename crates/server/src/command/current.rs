@@ -21,7 +21,7 @@ fn sees_all(run: &Run<'_, '_>) -> bool {
 }
 
 /// Which operations are wanted.
-struct Wanted {
+struct WantedOperations {
     /// Those of all users, or of the own one alone.
     all_users: bool,
     /// Connections without a command, too.
@@ -45,7 +45,7 @@ pub(super) fn current_op(run: &mut Run<'_, '_>) -> Outcome {
         Some(Filter::of_driver(&Value::Map(rest), None)?.compile()?)
     };
     let all_users = !args.is("$ownOps")?;
-    let rows = rows(run, &Wanted { all_users, idle: args.is("$all")?, matcher })?;
+    let rows = rows(run, &WantedOperations { all_users, idle: args.is("$all")?, matcher })?;
     run.reply.begin_array("inprog")?;
     for row in rows {
         run.reply.raw_document("", &row)?;
@@ -70,11 +70,11 @@ pub(super) fn rows_of_stage(run: &mut Run<'_, '_>, stage: &Args<'_>) -> Outcome<
         return Err(Failure::new(Code::InvalidNamespace, text));
     }
     let (all_users, idle) = (stage.is("allUsers")?, stage.is("idleConnections")?);
-    let rows = rows(run, &Wanted { all_users, idle, matcher: None })?;
+    let rows = rows(run, &WantedOperations { all_users, idle, matcher: None })?;
     rows.iter().map(|row| Ok(run.incoming.any(row)?.to_value())).collect()
 }
 
-fn rows(run: &mut Run<'_, '_>, wanted: &Wanted) -> Outcome<Vec<Vec<u8>>> {
+fn rows(run: &mut Run<'_, '_>, wanted: &WantedOperations) -> Outcome<Vec<Vec<u8>>> {
     let (all, user) = (wanted.all_users && sees_all(run), run.user());
     let mut rows = Vec::new();
     for listed in run.service.operations.list() {

@@ -90,7 +90,7 @@ pub(super) fn purge(service: &Service) -> flagstone::Result<()> {
     let excess = hidden.len().saturating_sub(DROPPED_MAX);
     let mut first = Ok(());
     for (at, (_, name)) in hidden.iter().enumerate() {
-        let done = purge_one(service, name, (oldest, at < excess));
+        let done = purge_one(service, name, oldest, at < excess);
         first = first.and(done);
     }
     first
@@ -100,7 +100,8 @@ pub(super) fn purge(service: &Service) -> flagstone::Result<()> {
 fn purge_one(
     service: &Service,
     name: &str,
-    (oldest, is_excess): (Option<u64>, bool),
+    oldest: Option<u64>,
+    is_excess: bool,
 ) -> flagstone::Result<()> {
     let db = &service.db;
     let (positions, key) = (db.keyspace(CHANGES)?, format!("{POSITION}{name}"));

@@ -383,7 +383,7 @@ impl Shown<'_> {
         let index = index.flatten();
         reply.begin_document("inputStage")?;
         let Some((_, stage)) = combines else {
-            self.put_entries(reply, (access, index), actual)?;
+            self.put_entries(reply, access, index, actual)?;
             return Ok(reply.end()?);
         };
         reply.text("stage", stage)?;
@@ -391,7 +391,7 @@ impl Shown<'_> {
         // What is combined is shown as one.
         reply.begin_array("inputStages")?;
         reply.begin_document("")?;
-        self.put_entries(reply, (access, index), actual)?;
+        self.put_entries(reply, access, index, actual)?;
         reply.end()?;
         reply.end()?;
         Ok(reply.end()?)
@@ -401,7 +401,8 @@ impl Shown<'_> {
     fn put_entries(
         &self,
         reply: &mut BsonWriter<'_>,
-        (access, index): (&str, Option<&str>),
+        access: &str,
+        index: Option<&str>,
         actual: Option<(&Actual, u64)>,
     ) -> Outcome {
         reply.text("stage", "IXSCAN")?;

@@ -389,7 +389,8 @@ impl Definition {
     /// definition.
     pub(super) fn create(
         self,
-        (namespace, collection): (&Namespace, &Collection),
+        namespace: &Namespace,
+        collection: &Collection,
         mut watch: impl FnMut(BuildProgress),
     ) -> Outcome<bool> {
         if self.is_of_id() {
@@ -397,11 +398,11 @@ impl Definition {
         }
         let indexes = collection.indexes();
         self.check_others(&indexes)?;
-        let built = build(collection, (&self.name, &self.index()), &mut watch);
+        let built = build(collection, &self.name, &self.index(), &mut watch);
         built.map_err(|failure| match failure.code {
             Code::DuplicateKey => {
                 let document = refused_document(collection, &failure.message);
-                duplicate_value(namespace, (&self.name, &self.fields), document.as_ref())
+                duplicate_value(namespace, &self.name, &self.fields, document.as_ref())
             }
             _ => failure,
         })?;
@@ -423,7 +424,8 @@ fn refused_document(collection: &Collection, message: &str) -> Option<Document> 
 /// Builds an index, and tells `watch` how far it is.
 fn build(
     collection: &Collection,
-    (name, index): (&str, &Index),
+    name: &str,
+    index: &Index,
     watch: &mut dyn FnMut(BuildProgress),
 ) -> Outcome {
     let mut watch = |progress| {
@@ -485,7 +487,8 @@ pub(super) fn stand_in(indexes: &[IndexInfo], name: &str) -> Option<IndexInfo> {
 pub(super) fn set_expiry(
     collection: &Collection,
     info: &IndexInfo,
-    (time, watch): (Duration, &mut dyn FnMut(BuildProgress)),
+    time: Duration,
+    watch: &mut dyn FnMut(BuildProgress),
 ) -> Outcome {
     let changed = index_of(info)?.expire_after(time);
     let stand_in = format!("{}{STAND_IN}", info.name);
@@ -493,13 +496,13 @@ pub(super) fn set_expiry(
     let has_other = |other: &IndexInfo| other.name == stand_in && other.expires_after != Some(time);
     if indexes.iter().any(has_other) {
         if indexes.iter().all(|other| other.name != info.name) {
-            build(collection, (&info.name, &index_of(info)?), watch)?;
+            build(collection, &info.name, &index_of(info)?, watch)?;
         }
         collection.drop_index(&stand_in)?;
     }
-    build(collection, (&stand_in, &changed), watch)?;
+    build(collection, &stand_in, &changed, watch)?;
     collection.drop_index(&info.name)?;
-    build(collection, (&info.name, &changed), watch)?;
+    build(collection, &info.name, &changed, watch)?;
     collection.drop_index(&stand_in)?;
     Ok(())
 }

@@ -57,4 +57,4 @@ pub(crate) use latency::OperationKind;
 pub(crate) use notes::Replacing;
 pub(crate) use run::{About, room_for};
 pub use service::{Client, Service, ServiceOptions};
-pub(crate) use service::{Counters, Loads, LoadsOf};
+pub(crate) use service::{Loads, LoadsOf, ServiceCounters};

@@ -9,7 +9,7 @@ use super::latency::{Latencies, OperationKind};
 use super::name::Namespace;
 use super::read::{put_count, put_long};
 use super::run::Run;
-use super::service::{Counters, Service, now_millis};
+use super::service::{Service, ServiceCounters, now_millis};
 use super::table::TABLE;
 use crate::access::Need;
 use crate::bson::BsonWriter;
@@ -177,7 +177,7 @@ fn sum(stats: &Stats, bytes: fn(&KeyspaceStats) -> u64) -> u64 {
 }
 
 /// Appends how many operations there were.
-fn put_counters(reply: &mut BsonWriter<'_>, counters: &Counters) -> Outcome {
+fn put_counters(reply: &mut BsonWriter<'_>, counters: &ServiceCounters) -> Outcome {
     reply.begin_document("opcounters")?;
     for (name, counter) in [
         ("insert", &counters.inserts),

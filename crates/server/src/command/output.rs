@@ -153,7 +153,7 @@ impl Output {
         let output = match name.as_str() {
             Some("$out") => Self::Out(out_of(value, database, &place)?),
             Some("$merge") => {
-                Self::Merge(Box::new(Merge::parse(value, (database, variables), &place)?))
+                Self::Merge(Box::new(Merge::parse(value, database, variables, &place)?))
             }
             _ => return Ok(None),
         };
@@ -291,7 +291,7 @@ fn fill(
             return Err(duplicate_key(into, &key));
         }
         let put = work.put(&collection, &key, &document, None);
-        put.map_err(|failure| with_index(failure, (into, &collection), Some(&document)))
+        put.map_err(|failure| with_index(failure, into, &collection, Some(&document)))
     })
 }
 
@@ -349,7 +349,7 @@ fn stored(row: Value, work: &mut Work<'_>) -> Outcome<(Value, Document)> {
 }
 
 impl Merge {
-    fn parse(value: &Value, (database, outer): (&str, &Variables), place: &str) -> Outcome<Self> {
+    fn parse(value: &Value, database: &str, outer: &Variables, place: &str) -> Outcome<Self> {
         let target = |database: &str, name: &str| {
             if RESERVED.contains(&database) {
                 return Err(wrong(31320, place, &format!("another database than {database}")));
@@ -434,7 +434,7 @@ impl Merge {
             }
         }
         let into = named.ok_or_else(|| wrong(40414, place, "into"))?;
-        let matched = Matched::parse(matched, (variables, outer), place)?;
+        let matched = Matched::parse(matched, variables, outer, place)?;
         let keeps = matches!(matched, Matched::Keep | Matched::Fail);
         if keeps && !matches!(unmatched, Unmatched::Insert) {
             let expected = "whenNotMatched insert beside whenMatched fail or keepExisting";
@@ -497,10 +497,10 @@ impl Merge {
                 let text = format!("{} was dropped or renamed", self.into);
                 return Err(Failure::new(Code::NamespaceNotFound, text));
             }
-            self.one(work, &collection, row, (now, has_null), replacing.as_ref())
+            self.one(work, &collection, row, now, has_null, replacing.as_ref())
         })
         .and_then(|()| failed.map_or(Ok(()), Err))
-        .map_err(|failure| with_index(failure, (&self.into, &collection), None))
+        .map_err(|failure| with_index(failure, &self.into, &collection, None))
     }
 
     /// Writes a row.
@@ -509,7 +509,8 @@ impl Merge {
         work: &mut Work<'_>,
         collection: &Collection,
         row: &Value,
-        (now, has_null): (DateTime, bool),
+        now: DateTime,
+        has_null: bool,
         replacing: Option<&Replacing>,
     ) -> Outcome {
         let (mut filter, mut matcher) = (Filter::everything(), None);
@@ -574,7 +575,7 @@ impl Merge {
                     }
                     let put = work.put(collection, &key, &document, None);
                     put.map_err(|failure| {
-                        with_index(failure, (&self.into, collection), Some(&document))
+                        with_index(failure, &self.into, collection, Some(&document))
                     })
                 }
             };
@@ -598,7 +599,7 @@ impl Merge {
         let (_key, document) = stored(new, work)?;
         let expiry = work.expiry(collection, &key)?;
         work.put(collection, &key, &document, expiry)
-            .map_err(|failure| with_index(failure, (&self.into, collection), Some(&document)))?;
+            .map_err(|failure| with_index(failure, &self.into, collection, Some(&document)))?;
         match (replacing, work.transaction()) {
             (Some(replacing), Some(tx)) => replacing.note(tx, &self.into.keyspace(), &key),
             _ => Ok(()),
@@ -669,7 +670,8 @@ fn fields(value: &Value, place: &str) -> Outcome<Vec<String>> {
 impl Matched {
     fn parse(
         value: Option<&Value>,
-        (variables, outer): (Option<&Value>, &Variables),
+        variables: Option<&Value>,
+        outer: &Variables,
         place: &str,
     ) -> Outcome<Self> {
         let stages = match value {

@@ -5,7 +5,7 @@ use super::filter::{self, Fields};
 use super::id::{self, ID};
 use super::name::Namespace;
 use super::run::Run;
-use super::service::{Counters, Service};
+use super::service::{Service, ServiceCounters};
 use super::variables::Variables;
 use crate::access::Need;
 use crate::bson::BsonWriter;
@@ -263,7 +263,8 @@ fn only_key(args: &Args<'_>) -> Outcome<Option<Value>> {
 /// Answers with the document of a key: the find that applications do most.
 fn find_key(
     run: &mut Run<'_, '_>,
-    (namespace, collection): (&Namespace, &Collection),
+    namespace: &Namespace,
+    collection: &Collection,
     key: &Value,
 ) -> Outcome {
     let found = match &run.transaction {
@@ -293,12 +294,12 @@ fn find_key(
 }
 
 pub(super) fn find(run: &mut Run<'_, '_>) -> Outcome {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
     let existing = run.existing(&namespace)?;
     if let (Some(collection), Some(key)) = (&existing, only_key(&args)?) {
         limit(&args)?;
-        return find_key(run, (&namespace, collection), &key);
+        return find_key(run, &namespace, collection, &key);
     }
     if filter::has_expression(args.map("filter")?.as_ref())? {
         return super::aggregate::find(run, &namespace, existing.as_ref());
@@ -381,8 +382,8 @@ impl FirstBatch<'_> {
         }
         run.reply.begin_document("cursor")?;
         let mut room = run.service.replies.begin();
-        let (of, held) = (("firstBatch", self.most), (!self.is_exempt).then_some(&mut room));
-        let has_more = cursor.batch(of, &mut run.reply, held, self.is_single)?;
+        let (held, is_whole) = ((!self.is_exempt).then_some(&mut room), self.is_single);
+        let has_more = cursor.batch("firstBatch", self.most, &mut run.reply, held, is_whole)?;
         run.client.sending = Some(room);
         if has_more && !self.is_single && cursor.rows.holds_command() {
             cursor.parsed = run.command.parsed.take();
@@ -416,7 +417,7 @@ const AWAIT: Duration = Duration::from_secs(1);
 const AWAIT_MAX: Duration = Duration::from_secs(5);
 
 pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
-    Counters::add(&run.service.counters.get_mores, 1);
+    ServiceCounters::add(&run.service.counters.get_mores, 1);
     let args = run.args();
     let Some(id) = args.long("getMore")? else { return Err(args.missing("getMore")) };
     args.long("term")?;
@@ -426,8 +427,9 @@ pub(super) fn get_more(run: &mut Run<'_, '_>) -> Outcome {
     let most = args.count("batchSize")?.filter(|size| *size > 0);
     let user = run.user();
     let (session, transaction) = (run.service.session_key(run)?, run.transaction_number()?);
-    let of = (session.as_ref(), transaction);
-    let (mut cursor, place) = run.service.cursors.take(id, user.as_deref(), &namespace, of)?;
+    let (cursors, session) = (&run.service.cursors, session.as_ref());
+    let taken = cursors.take(id, user.as_deref(), &namespace, session, transaction);
+    let (mut cursor, place) = taken?;
     let has_more = next_batch(run, &mut cursor, collection, most)?;
     if has_more {
         place.give_back(cursor);
@@ -486,7 +488,7 @@ fn timed_batch(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) ->
 
 fn next_rows(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) -> Outcome<bool> {
     let mut room = run.service.replies.begin();
-    let has_more = cursor.batch(("nextBatch", most), &mut run.reply, Some(&mut room), false);
+    let has_more = cursor.batch("nextBatch", most, &mut run.reply, Some(&mut room), false);
     run.client.sending = Some(room);
     has_more
 }
@@ -538,7 +540,7 @@ pub(super) fn kill_cursors(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 pub(super) fn count(run: &mut Run<'_, '_>) -> Outcome {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
     if filter::has_expression(args.map("query")?.as_ref())? {
         let existing = run.existing(&namespace)?;
@@ -602,7 +604,7 @@ pub(super) fn put_long(reply: &mut BsonWriter<'_>, name: &str, n: u64) -> Outcom
 }
 
 pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let (args, namespace) = (run.args(), run.namespace()?);
     let key = args.required_text("key")?;
     if key.contains('\0') {

@@ -54,7 +54,9 @@ impl<'a> Command<'a> {
         bson: &'a [u8],
         sequences: Vec<Sequence<'a>>,
         database: Option<&str>,
-        (service, client, incoming): (&Service, &Client, &mut Incoming),
+        service: &Service,
+        client: &Client,
+        incoming: &mut Incoming,
     ) -> Outcome<Self> {
         let (mut name, mut without, mut lists) = (None, Vec::new(), Vec::new());
         let (began, mut time, mut size) = (Instant::now(), ROOM_WAIT, Size::default());
@@ -277,7 +279,8 @@ fn take_room(
         return Ok(Parsed(held));
     }
     let Waiting { began, time, .. } = *waiting;
-    service.waiting(client, waiting.listed(), |goes_on| {
+    let (name, (database, collection)) = waiting.listed();
+    service.waiting(client, name, database, collection, |goes_on| {
         if let Some(held) = room.take(bytes, began + time, goes_on) {
             return Ok(Parsed(held));
         }

@@ -109,7 +109,7 @@ pub struct Service {
     pub(crate) operations: Arc<Operations>,
     pub(crate) options: ServiceOptions,
     pub(crate) started: Instant,
-    pub(crate) counters: Counters,
+    pub(crate) counters: ServiceCounters,
     pub(crate) latencies: Latencies,
     pub(crate) builds: Builds,
     pub(crate) loads: Loads,
@@ -140,7 +140,7 @@ pub(crate) struct LoadsOf {
 
 /// What was done since the start.
 #[derive(Default)]
-pub(crate) struct Counters {
+pub(crate) struct ServiceCounters {
     pub(crate) inserts: AtomicU64,
     pub(crate) queries: AtomicU64,
     pub(crate) updates: AtomicU64,
@@ -156,7 +156,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_out: AtomicU64,
 }
 
-impl Counters {
+impl ServiceCounters {
     pub(crate) fn add(counter: &AtomicU64, n: u64) {
         counter.fetch_add(n, Ordering::Relaxed);
     }
@@ -254,7 +254,7 @@ impl Service {
         let users = Arc::new(Users::open(&db)?);
         super::output::clean(&db)?;
         let home = Arc::new(Home::Here(db.clone()));
-        Self::of((db, home), users, options)
+        Self::of(db, home, users, options)
     }
 
     /// Creates a service over the collections of a cluster. Any number of them may serve one, of
@@ -270,11 +270,12 @@ impl Service {
         let scratch = cluster.scratch()?;
         let home = Arc::new(Home::there(cluster));
         let users = Arc::new(Users::of(&home)?);
-        Self::of((scratch, home), users, options)
+        Self::of(scratch, home, users, options)
     }
 
     fn of(
-        (db, home): (Database, Arc<Home>),
+        db: Database,
+        home: Arc<Home>,
         users: Arc<Users>,
         options: ServiceOptions,
     ) -> flagstone::Result<Arc<Self>> {
@@ -295,7 +296,7 @@ impl Service {
             replies: Room::new(options.parsed_bytes.max(REPLIES_MIN)),
             options,
             started: Instant::now(),
-            counters: Counters::default(),
+            counters: ServiceCounters::default(),
             latencies: Latencies::default(),
             builds: Builds::default(),
             loads: Arc::default(),
@@ -324,9 +325,9 @@ impl Service {
     /// Counts a message or request, and the bytes of it and of its reply.
     #[cfg(unix)]
     pub(crate) fn count(&self, received: u64, sent: u64) {
-        let Counters { requests, bytes_in, bytes_out, .. } = &self.counters;
+        let ServiceCounters { requests, bytes_in, bytes_out, .. } = &self.counters;
         for (counter, n) in [(requests, 1), (bytes_in, received), (bytes_out, sent)] {
-            Counters::add(counter, n);
+            ServiceCounters::add(counter, n);
         }
     }
 
@@ -465,18 +466,17 @@ impl Service {
         out: &mut Vec<u8>,
     ) {
         let start = out.len();
-        Counters::add(&self.counters.commands, 1);
+        ServiceCounters::add(&self.counters.commands, 1);
         client.sending = None;
         self.refresh(client);
         let mut incoming = std::mem::take(&mut client.incoming);
-        let of = (self, &*client, &mut incoming);
-        let done = Command::parse(command, sequences, database, of)
+        let done = Command::parse(command, sequences, database, self, client, &mut incoming)
             .and_then(|command| self.execute_planned(client, &command, &mut incoming, out));
         client.incoming = incoming;
         if let Err(failure) = done {
             out.truncate(start);
             client.sending = None;
-            Counters::add(&self.counters.failures, 1);
+            ServiceCounters::add(&self.counters.failures, 1);
             failure.limit.iter().for_each(|limit| self.counters.count_limit(*limit));
             put_failure(&failure, out);
         }
@@ -527,9 +527,10 @@ impl Service {
             _ => None,
         };
         let user = client.user().map(str::to_owned);
-        let about = (command.database.as_str(), command.collection());
+        let (registration, name) = (&client.registration, entry.name);
+        let (database, collection) = (command.database.as_str(), command.collection());
         let mut began =
-            self.operations.begin(&client.registration, entry.name, about, (user, session));
+            self.operations.begin(registration, name, database, collection, user, session);
         // After that: what begins later is not told that the server stops.
         self.check_open().map_err(|failure| match command.body.root().get("txnNumber") {
             Ok(Some(_)) => failure.with_label(RETRYABLE),
@@ -539,7 +540,7 @@ impl Service {
         self.check_access(client, need, &command.database, entry.name)?;
         // What anybody may send is no name of a collection.
         began.is_counted = entry.need != Need::Nothing
-            && about.1.is_some_and(|collection| Namespace::new(about.0, collection).is_ok());
+            && collection.is_some_and(|collection| Namespace::new(database, collection).is_ok());
         let reply = BsonWriter::new(out);
         let (transaction, write, has_one_commit) = (None, None, false);
         let mut run = Run {
@@ -693,11 +694,14 @@ impl Service {
     pub(crate) fn waiting<T>(
         &self,
         client: &Client,
-        (name, about): (&'static str, (&str, Option<&str>)),
+        name: &'static str,
+        database: &str,
+        collection: Option<&str>,
         wait: impl FnOnce(&dyn Fn() -> bool) -> T,
     ) -> T {
         let user = client.user().map(str::to_owned);
-        let began = self.operations.begin(&client.registration, name, about, (user, None));
+        let registration = &client.registration;
+        let began = self.operations.begin(registration, name, database, collection, user, None);
         began.wait();
         let kill_switch = Arc::clone(&began.entry.kill_switch);
         watch::watched(None, &kill_switch, true, || wait(&|| self.end_of_wait().is_none()))

@@ -128,7 +128,7 @@ struct Ahead {
 
 impl Ahead {
     /// Returns how many changes it has. What is no commit has its events instead.
-    fn len(&self, stream: &Stream) -> usize {
+    fn len(&self, stream: &ChangeStream) -> usize {
         match &self.delivery.happened {
             Happened::Commit(batch) => batch.changes().len(),
             other => stream.events(other).len(),
@@ -137,7 +137,7 @@ impl Ahead {
 }
 
 /// The events of a stream.
-pub(crate) struct Stream {
+pub(crate) struct ChangeStream {
     db: Database,
     changes: Changes,
     wanted: Wanted,
@@ -184,7 +184,7 @@ pub(super) fn open(
     stage: &Args<'_>,
     scope: Scope,
     stages: Option<RowStages>,
-) -> Outcome<Stream> {
+) -> Outcome<ChangeStream> {
     stage.check(&[
         FULL,
         "fullDocumentBeforeChange",
@@ -239,7 +239,7 @@ pub(super) fn open(
     }
     let has_expanded = expanded.unwrap_or(false);
     let wanted = Wanted { scope, full, before, has_expanded, since };
-    Stream::begin((run.service, &*run.client), wanted, from.as_deref(), stages)
+    ChangeStream::begin(run.service, run.client, wanted, from.as_deref(), stages)
 }
 
 fn no_token(text: &str) -> Failure {
@@ -257,10 +257,11 @@ fn lost(error: flagstone::Error) -> Failure {
     }
 }
 
-impl Stream {
+impl ChangeStream {
     /// Begins a stream after a token, or now.
     pub(crate) fn begin(
-        (service, client): (&Service, &Client),
+        service: &Service,
+        client: &Client,
         wanted: Wanted,
         after: Option<&str>,
         stages: Option<RowStages>,
@@ -735,7 +736,7 @@ impl Difference {
     }
 }
 
-impl Stream {
+impl ChangeStream {
     /// Makes the next event current, if what is ahead has one for the client.
     fn next_event(&mut self) -> Outcome {
         if let Some(event) = self.step()? {
@@ -750,7 +751,7 @@ impl Stream {
     }
 }
 
-impl Rows for Stream {
+impl Rows for ChangeStream {
     fn advance(&mut self) -> Outcome<bool> {
         self.current = None;
         let mut looked = 0;

@@ -7,7 +7,7 @@ use super::name::Namespace;
 use super::notes::Replacing;
 use super::read::put_count;
 use super::run::{Run, STATEMENTS_MAX};
-use super::service::{Counters, Service};
+use super::service::{Service, ServiceCounters};
 use super::target::Target;
 use super::variables::Variables;
 use super::work::Work;
@@ -115,7 +115,7 @@ impl<'a> UpdateStatement<'a> {
 
     /// Returns why a document was refused: with the values that another one has.
     fn refused(&self, failure: Failure, collection: &Collection) -> Failure {
-        with_index(failure, (self.namespace, collection), self.last.borrow().as_ref())
+        with_index(failure, self.namespace, collection, self.last.borrow().as_ref())
     }
 
     /// Inserts what an upsert makes of the filter.
@@ -152,13 +152,13 @@ fn document_of(value: &Value) -> Outcome<Document> {
 
 /// What a statement has done.
 #[derive(Default)]
-pub(super) struct Done {
+pub(super) struct UpdateResult {
     pub(super) matched: u64,
     pub(super) modified: u64,
     pub(super) upserted: Option<Value>,
 }
 
-impl Done {
+impl UpdateResult {
     fn note(&mut self, changed: Changed) {
         if changed.is_inserted {
             self.upserted = Some(changed.key);
@@ -198,7 +198,7 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     let is_ordered = is_ordered(&args)?;
     let variables = Variables::parse(&args, "let")?;
     let statements = run.statements("updates")?;
-    let form = Form { filter: "q", update: "u", constants: "c" };
+    let form = ArgumentNames { filter: "q", update: "u", constants: "c" };
     check_statements("update.updates", statements, &form.known(), &["q", "u"])?;
     let earlier_done = run.done()?;
     // What an earlier try has done may not have been synced when its connection ended.
@@ -208,15 +208,15 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
     for (index, bson) in statements.iter().enumerate() {
         let number = run.statement(index);
         let earlier = earlier_done.binary_search_by_key(&number, |(number, _)| *number).ok();
-        let mut done = Done::default();
+        let mut done = UpdateResult::default();
         let ran = match earlier.and_then(|at| earlier_done.get(at)) {
             Some((_, noted)) => {
-                let noted = run.incoming.any(noted).and_then(|noted| Done::read(&noted));
+                let noted = run.incoming.any(noted).and_then(|noted| UpdateResult::read(&noted));
                 noted.map(|noted| done = noted)
             }
             None => run.incoming.any(bson).and_then(|statement| {
                 let args = Args::new(statement.root(), "update.updates");
-                form.change(run, &args, (&namespace, number, &variables), &mut done)
+                form.change(run, &args, &namespace, number, &variables, &mut done)
             }),
         };
         matched += done.matched;
@@ -224,7 +224,7 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
         upserted.extend(done.upserted.map(|key| (index, key)));
         if let Err(failure) = ran {
             let has_written = modified > 0 || !upserted.is_empty();
-            failures.note(run, (index, failure), (is_ordered, has_written))?;
+            failures.note(run, index, failure, is_ordered, has_written)?;
             if failures.is_over() {
                 break;
             }
@@ -247,13 +247,13 @@ pub(super) fn update(run: &mut Run<'_, '_>) -> Outcome {
 }
 
 /// How a command spells the arguments of a statement that changes documents.
-pub(super) struct Form {
+pub(super) struct ArgumentNames {
     pub(super) filter: &'static str,
     pub(super) update: &'static str,
     pub(super) constants: &'static str,
 }
 
-impl Form {
+impl ArgumentNames {
     /// Returns the arguments that a statement may have.
     fn known(&self) -> [&'static str; 9] {
         let Self { filter, update, constants } = *self;
@@ -267,8 +267,10 @@ impl Form {
         &self,
         run: &mut Run<'_, '_>,
         statement: &Args<'_>,
-        (namespace, number, variables): (&Namespace, u32, &Variables),
-        done: &mut Done,
+        namespace: &Namespace,
+        number: u32,
+        variables: &Variables,
+        done: &mut UpdateResult,
     ) -> Outcome {
         statement.check(&self.known())?;
         statement.refuse_collation()?;
@@ -301,7 +303,7 @@ impl Form {
         } else {
             update_first(run, &change, &target, number).map(|changed| *done = changed)
         };
-        Counters::add(&run.service.counters.updates, done.matched);
+        ServiceCounters::add(&run.service.counters.updates, done.matched);
         changed.map_err(|failure| change.refused(failure, &collection))
     }
 }
@@ -312,10 +314,10 @@ fn update_first(
     change: &UpdateStatement<'_>,
     target: &Target<'_>,
     number: u32,
-) -> Outcome<Done> {
+) -> Outcome<UpdateResult> {
     again_if_raced(change, || {
         run.atomically(|run, work| {
-            let mut done = Done::default();
+            let mut done = UpdateResult::default();
             if let Some(changed) = change.first(work, target)? {
                 done.note(changed);
             }
@@ -343,7 +345,7 @@ fn update_all(
     run: &mut Run<'_, '_>,
     change: &UpdateStatement<'_>,
     target: &Target<'_>,
-    done: &mut Done,
+    done: &mut UpdateResult,
 ) -> Outcome {
     target.each(run, |run, key| {
         if let Some(changed) = run.atomically(|_run, work| change.one(work, target, key))? {
@@ -378,9 +380,9 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
         return Err(Failure::new(Code::FailedToParse, text));
     }
     let returned = match (removes, wants_new) {
-        (true, _) => Returned::Removed,
-        (false, false) => Returned::Original,
-        (false, true) => Returned::Updated,
+        (true, _) => ReturnedDocument::Removed,
+        (false, false) => ReturnedDocument::Original,
+        (false, true) => ReturnedDocument::Updated,
     };
     let fields = Fields::parse(&args, "fields", &variables)?;
     if let Some((_, reply)) = run.done()?.first() {
@@ -395,7 +397,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
     };
     let is_upsert = change.as_ref().is_some_and(|change| change.is_upsert);
     let reply = match collection(run, &namespace, is_upsert)? {
-        None => reply_of((&fields, None), None, returned)?,
+        None => reply_of(&fields, None, None, returned)?,
         Some(collection) => {
             let target = Target::parse(&args, "query", &collection, &variables)?;
             let number = run.statement(0);
@@ -407,8 +409,8 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
                         None => remove_first(run, work, &target)?,
                     };
                     let is_found = changed.is_some();
-                    let shown = (&fields, target.matcher.as_ref());
-                    let reply = reply_of(shown, changed.as_ref(), returned)?;
+                    let (matcher, changed) = (target.matcher.as_ref(), changed.as_ref());
+                    let reply = reply_of(&fields, matcher, changed, returned)?;
                     if is_found {
                         run.note(work, number, || Ok(reply.clone()))?;
                     }
@@ -426,7 +428,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
         }
     };
     let counters = &run.service.counters;
-    Counters::add(if removes { &counters.deletes } else { &counters.updates }, 1);
+    ServiceCounters::add(if removes { &counters.deletes } else { &counters.updates }, 1);
     run.reply.raw_fields(&reply);
     Ok(())
 }
@@ -447,7 +449,7 @@ fn remove_first(
 
 /// Which document `findAndModify` returns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Returned {
+enum ReturnedDocument {
     /// The one that it has removed.
     Removed,
     /// The one that it has updated, as it was before.
@@ -459,9 +461,10 @@ enum Returned {
 /// Returns the fields of the reply as a document of BSON. A field of the matched element is that of
 /// the document as it was found.
 fn reply_of(
-    (fields, matcher): (&Fields, Option<&Matcher>),
+    fields: &Fields,
+    matcher: Option<&Matcher>,
     changed: Option<&Changed>,
-    returned: Returned,
+    returned: ReturnedDocument,
 ) -> Outcome<Vec<u8>> {
     let mut bson = Vec::new();
     let reply = &mut BsonWriter::new(&mut bson);
@@ -469,7 +472,7 @@ fn reply_of(
     reply.begin_document("lastErrorObject")?;
     reply.int("n", i32::from(changed.is_some()))?;
     let is_upserted = changed.is_some_and(|changed| changed.is_inserted);
-    if returned != Returned::Removed {
+    if returned != ReturnedDocument::Removed {
         reply.bool("updatedExisting", changed.is_some() && !is_upserted)?;
     }
     if let (Some(changed), true) = (changed, is_upserted) {
@@ -477,7 +480,7 @@ fn reply_of(
     }
     reply.end()?;
     let shown = changed.and_then(|changed| match (returned, &changed.new) {
-        (Returned::Updated, Some(new)) => Some(new),
+        (ReturnedDocument::Updated, Some(new)) => Some(new),
         _ => changed.old.as_ref(),
     });
     match shown {

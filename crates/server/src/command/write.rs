@@ -6,7 +6,7 @@ use super::id::{self, ID};
 use super::name::Namespace;
 use super::read::put_count;
 use super::run::Run;
-use super::service::Counters;
+use super::service::ServiceCounters;
 use super::target::Target;
 use super::variables::Variables;
 use crate::bson::BsonWriter;
@@ -66,8 +66,10 @@ impl Failures {
     pub(super) fn note(
         &mut self,
         run: &Run<'_, '_>,
-        (index, failure): (usize, Failure),
-        (is_ordered, has_written): (bool, bool),
+        index: usize,
+        failure: Failure,
+        is_ordered: bool,
+        has_written: bool,
     ) -> Outcome {
         let is_of_the_server = is_of_the_server(&failure);
         let is_told = has_written && failure.code != Code::InterruptedAtShutdown;
@@ -131,7 +133,7 @@ pub(super) fn insert(run: &mut Run<'_, '_>) -> Outcome {
     // What an earlier try has done may not have been synced when its connection ended.
     run.has_one_commit = statements.len() == 1 && earlier.is_empty();
     let mut failures = Failures::default();
-    let mut into = Inserting::new(run, (&namespace, &collection), &mut failures, is_ordered);
+    let mut into = Inserting::new(run, &namespace, &collection, &mut failures, is_ordered);
     for (index, bson) in statements.iter().enumerate() {
         if earlier.has(index) {
             into.pass(index)?;
@@ -193,7 +195,8 @@ pub(super) struct Inserting<'i, 'r, 'o> {
 impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
     pub(super) fn new(
         run: &'i mut Run<'r, 'o>,
-        (namespace, collection): (&'i Namespace, &'i Collection),
+        namespace: &'i Namespace,
+        collection: &'i Collection,
         failures: &'i mut Failures,
         is_ordered: bool,
     ) -> Self {
@@ -261,7 +264,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
         if !self.failures.is_over {
             self.insert()?;
         }
-        Counters::add(&self.run.service.counters.inserts, self.inserted);
+        ServiceCounters::add(&self.run.service.counters.inserts, self.inserted);
         Ok((self.inserted, self.tried))
     }
 
@@ -277,7 +280,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
     fn refuse(&mut self, index: usize, failure: Failure) -> Outcome {
         let has_written = self.has_written || self.inserted > 0;
         self.tried = self.tried.max(index + 1);
-        self.failures.note(self.run, (index, failure), (self.is_ordered, has_written))
+        self.failures.note(self.run, index, failure, self.is_ordered, has_written)
     }
 
     /// Inserts the documents of a chunk in one commit, or one by one if one of them is refused.
@@ -388,7 +391,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
     }
 
     fn with_index(&self, failure: Failure, new: &New) -> Failure {
-        with_index(failure, (self.namespace, self.collection), Some(&new.document))
+        with_index(failure, self.namespace, self.collection, Some(&new.document))
     }
 
     fn commit(&mut self, documents: &[New]) -> Outcome {
@@ -444,7 +447,8 @@ pub(super) fn duplicate_key(namespace: &Namespace, key: &Value) -> Failure {
 /// values of `document` if it is known.
 pub(super) fn with_index(
     failure: Failure,
-    (namespace, collection): (&Namespace, &Collection),
+    namespace: &Namespace,
+    collection: &Collection,
     document: Option<&Document>,
 ) -> Failure {
     if failure.code != Code::DuplicateKey || failure.duplicate.is_some() {
@@ -455,13 +459,14 @@ pub(super) fn with_index(
     let Some(index) = indexes.iter().find(|index| index.is_unique && is_named(&index.name)) else {
         return failure;
     };
-    duplicate_value(namespace, (&index.name, &index.fields), document)
+    duplicate_value(namespace, &index.name, &index.fields, document)
 }
 
 /// The failure of a document whose value in a unique index another has.
 pub(super) fn duplicate_value(
     namespace: &Namespace,
-    (name, fields): (&str, &[String]),
+    name: &str,
+    fields: &[String],
     document: Option<&Document>,
 ) -> Failure {
     let (mut pattern, mut values) = (Map::new(), Map::new());
@@ -516,7 +521,7 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Outcome {
             removal.carry_out(run, &args, collection.as_ref(), &mut removed)
         });
         if let Err(failure) = done {
-            failures.note(run, (index, failure), (is_ordered, removed > 0))?;
+            failures.note(run, index, failure, is_ordered, removed > 0)?;
             if failures.is_over {
                 break;
             }
@@ -548,7 +553,7 @@ impl Removal<'_> {
     ) -> Outcome {
         let before = *removed;
         let done = self.remove(run, statement, collection, removed);
-        Counters::add(&run.service.counters.deletes, *removed - before);
+        ServiceCounters::add(&run.service.counters.deletes, *removed - before);
         done
     }
 

@@ -3,7 +3,7 @@
 use super::body::BODY_BYTES_MAX;
 use super::head::Head;
 use super::route::Route;
-use super::target::Target;
+use super::target::RequestTarget;
 use crate::command::name::Namespace;
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::Document;
@@ -40,7 +40,7 @@ impl fmt::Debug for Request<'_> {
 /// A request, taken apart.
 pub(super) struct RoutedRequest<'a> {
     pub(super) route: &'static Route,
-    pub(super) target: &'a Target,
+    pub(super) target: &'a RequestTarget,
     pub(super) request: &'a Request<'a>,
 }
 

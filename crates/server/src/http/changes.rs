@@ -9,7 +9,7 @@ use super::response::{Content, Part, Response};
 use super::route::{Form, Parameter};
 use crate::access::Need;
 use crate::command::name::{Namespace, check_database};
-use crate::command::stream::{Image, Scope, Stream, Wanted};
+use crate::command::stream::{ChangeStream, Image, Scope, Wanted};
 use crate::command::{Client, Service};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::JsonMode;
@@ -64,7 +64,7 @@ pub(super) fn respond<'a>(
     let wanted = Wanted { scope, full, before, has_expanded: false, since: None };
     let last = asked.request.head.all("last-event-id").next().filter(|last| !last.is_empty());
     let after = last.or(asked.parameter("after"));
-    let stream = Stream::begin((service, &*client), wanted, after, None)?;
+    let stream = ChangeStream::begin(service, client, wanted, after, None)?;
     let mut events = Events { service, client, need, database, stream, spoke: None };
     Ok(Response {
         status: 200,
@@ -80,7 +80,7 @@ struct Events<'a> {
     client: &'a mut Client,
     need: Need,
     database: String,
-    stream: Stream,
+    stream: ChangeStream,
     /// When something was sent last.
     spoke: Option<Instant>,
 }

@@ -6,7 +6,7 @@ use super::refusal;
 use super::response::{JSON, Response};
 use crate::bson::BsonWriter;
 use crate::command::id::{self, ID};
-use crate::command::{Client, Counters, OperationKind, Replacing, Service, room_for};
+use crate::command::{Client, OperationKind, Replacing, Service, ServiceCounters, room_for};
 use crate::failure::{Code, Failure, Outcome};
 use crate::room::Parsed;
 use crate::wire::DOCUMENT_BYTES_MAX;
@@ -94,7 +94,7 @@ pub(super) fn patch<'a>(
     asked: &RoutedRequest<'_>,
 ) -> Outcome<Response<'a>> {
     let (head, body) = (asked.request.head, asked.request.body);
-    let Some((_parsed, change)) = PatchBody::parse(head, body, (service, client))? else {
+    let Some((_parsed, change)) = PatchBody::parse(head, body, service, client)? else {
         let patches = PATCHES.join(", ");
         let text = format!("expected a Content-Type of {patches}");
         return Ok(Response::refused(415, &text).with("Accept-Patch", patches));
@@ -268,7 +268,8 @@ impl PatchBody {
     fn parse(
         head: &Head,
         body: &[u8],
-        (service, client): (&Service, &Client),
+        service: &Service,
+        client: &Client,
     ) -> Outcome<Option<(Parsed, Self)>> {
         let kind = head.content_type();
         if !PATCHES.contains(&kind.as_str()) {
@@ -349,7 +350,7 @@ impl<'a> One<'a> {
     }
 
     fn get(&self) -> Outcome<Response<'static>> {
-        Counters::add(&self.service.counters.queries, 1);
+        ServiceCounters::add(&self.service.counters.queries, 1);
         let found = self.tagged()?;
         let tag = found.as_ref().map(|(tag, _)| tag.as_str());
         if let Some(refused) = check(self.head, tag)? {
@@ -519,7 +520,7 @@ impl<'a> One<'a> {
     /// Counts a write, of a document or its removal.
     fn count(&self, is_document: bool, status: u16) {
         let counters = &self.service.counters;
-        Counters::add(
+        ServiceCounters::add(
             match (is_document, status) {
                 (false, _) => &counters.deletes,
                 (_, 201) => &counters.inserts,

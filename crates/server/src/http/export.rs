@@ -34,7 +34,7 @@ pub(super) fn respond<'a>(
     let find = command(&namespace, &asked.target.parameters)?;
     let find = client.incoming.any(&find)?;
     let user = client.user().map(str::to_owned);
-    let mut rows = Rows {
+    let mut rows = ExportRows {
         service,
         client,
         user,
@@ -93,7 +93,7 @@ fn command(namespace: &Namespace, parameters: &[(String, String)]) -> Outcome<Ve
 }
 
 /// What is left of an export. Only one batch is in memory.
-struct Rows<'a> {
+struct ExportRows<'a> {
     service: &'a Service,
     client: &'a mut Client,
     /// Whose cursor it is.
@@ -105,7 +105,7 @@ struct Rows<'a> {
     is_first: bool,
 }
 
-impl Rows<'_> {
+impl ExportRows<'_> {
     fn next(&mut self, out: &mut Vec<u8>) -> Part {
         match self.put(out) {
             Ok(true) => Part::More,
@@ -136,7 +136,7 @@ impl Rows<'_> {
         }
     }
 
-    /// As [`Rows::put`]; `None` if the command for the batch was refused.
+    /// As [`ExportRows::put`]; `None` if the command for the batch was refused.
     fn put_batch(&mut self, out: &mut Vec<u8>) -> Outcome<Option<bool>> {
         let name = if std::mem::take(&mut self.is_first) {
             "cursor.firstBatch"
@@ -160,7 +160,7 @@ impl Rows<'_> {
     }
 }
 
-impl Drop for Rows<'_> {
+impl Drop for ExportRows<'_> {
     fn drop(&mut self) {
         // Also that of a user who may not end it any more.
         self.service.cursors.kill(self.cursor, self.user.as_deref());

@@ -13,7 +13,7 @@ use super::refusal;
 use super::response::{Arrived, Content, Exchange, NDJSON, Response};
 use super::route::{Form, Parameter};
 use crate::access::Need;
-use crate::command::{Client, Counters, Loads, LoadsOf, Service};
+use crate::command::{Client, Loads, LoadsOf, Service, ServiceCounters};
 use crate::failure::{Code, Failure, Limit, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use flagstone::doc::Map;
@@ -185,7 +185,7 @@ pub(super) fn respond<'a>(
             let error = Err(LoadError::Usage(String::new()));
             return told.last(&error, Duration::ZERO, Count::default(), false);
         };
-        let last = match Running::start(plan(&collection), pieces) {
+        let last = match RunningLoad::start(plan(&collection), pieces) {
             Ok(running) => running.run(exchange, told),
             Err(error) => told.last(&Err(error), Duration::ZERO, Count::default(), false),
         };
@@ -417,7 +417,7 @@ impl Watcher for Watched {
 }
 
 /// A load that runs on a thread of its own.
-struct Running {
+struct RunningLoad {
     state: Arc<LoadProgress>,
     /// `None` when the load has all of the body.
     pieces: Option<Sender<Piece>>,
@@ -426,7 +426,7 @@ struct Running {
 }
 
 /// Nothing of a load goes on when its connection has ended.
-impl Drop for Running {
+impl Drop for RunningLoad {
     fn drop(&mut self) {
         self.state.stops.store(true, Ordering::Release);
         self.pieces = None;
@@ -437,7 +437,7 @@ impl Drop for Running {
     }
 }
 
-impl Running {
+impl RunningLoad {
     fn start(plan: Plan, pieces: Sender<Piece>) -> Result<Self, LoadError> {
         let state = Arc::<LoadProgress>::default();
         let (sender, ended) = bounded(1);
@@ -546,7 +546,7 @@ impl Told<'_> {
     /// Adds what was loaded since the last time to the server's counters.
     fn count(&mut self, count: Count) {
         let new = count.documents.saturating_sub(self.inserted);
-        Counters::add(&self.service.counters.inserts, new);
+        ServiceCounters::add(&self.service.counters.inserts, new);
         self.inserted += new;
     }
 

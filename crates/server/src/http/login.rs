@@ -4,7 +4,7 @@ use super::body::Takes;
 use super::head::Head;
 use super::response::Response;
 use super::routes;
-use super::target::Target;
+use super::target::RequestTarget;
 use crate::access::Need;
 use crate::command::{Client, Service};
 use crate::failure::{Code, Failure};
@@ -22,7 +22,7 @@ pub(crate) fn admit(
     if head.method == "OPTIONS" {
         return Ok(Takes::Nothing);
     }
-    let target = Target::parse(&head.target).map_err(|bad| Response::from(&bad))?;
+    let target = RequestTarget::parse(&head.target).map_err(|bad| Response::from(&bad))?;
     let route = routes::find(head, &target);
     if route.is_some_and(|route| route.need == Need::Nothing) {
         return Ok(Takes::Nothing);

@@ -3,7 +3,7 @@
 use super::asked::RoutedRequest;
 use super::body::Takes;
 use super::response::{JSON, Response};
-use super::target::Target;
+use super::target::RequestTarget;
 use crate::access::Need;
 use crate::command::{Client, Service};
 use crate::failure::{Code, Failure, Outcome};
@@ -90,7 +90,7 @@ impl Route {
     }
 
     /// Returns whether a path is of this route.
-    pub(super) fn fits(&self, target: &Target) -> bool {
+    pub(super) fn fits(&self, target: &RequestTarget) -> bool {
         let mut parts = self.parts();
         let mut segments = target.segments.iter();
         let fit = segments.all(|segment| {
@@ -101,7 +101,7 @@ impl Route {
     }
 
     /// Returns the segment of a path at the part of this name.
-    pub(super) fn segment<'t>(&self, part: &str, target: &'t Target) -> Option<&'t str> {
+    pub(super) fn segment<'t>(&self, part: &str, target: &'t RequestTarget) -> Option<&'t str> {
         let at = self.parts().position(|other| other == part)?;
         target.segments.get(at).map(String::as_str)
     }
@@ -116,7 +116,12 @@ impl Route {
     }
 
     /// Refuses a request of a client that may not do this, and one to a server that stops.
-    pub(super) fn check(&self, service: &Service, client: &Client, target: &Target) -> Outcome {
+    pub(super) fn check(
+        &self,
+        service: &Service,
+        client: &Client,
+        target: &RequestTarget,
+    ) -> Outcome {
         if self.need == Need::Nothing {
             return Ok(());
         }
@@ -127,7 +132,7 @@ impl Route {
     }
 
     /// Refuses parameters that it does not know.
-    pub(super) fn check_parameters(&self, target: &Target) -> Outcome {
+    pub(super) fn check_parameters(&self, target: &RequestTarget) -> Outcome {
         let refuse = |text: String| Err(Failure::new(Code::BadValue, text));
         if self.parameters.iter().any(|parameter| parameter.name == "*") {
             return Ok(());

@@ -5,7 +5,7 @@ use super::body::Takes;
 use super::head::Head;
 use super::response::{JSON, NDJSON, Response, TEXT};
 use super::route::Route;
-use super::target::Target;
+use super::target::RequestTarget;
 use super::{changes, command, documents, export, load, metrics, openapi, page};
 use crate::access::{Need, USERS};
 use crate::command::{About, Client, Service};
@@ -89,13 +89,13 @@ pub(super) static ROUTES: &[Route] = &[
 const EXPORT: &str = "/v1/{db}/{collection}/export";
 
 /// Returns the routes of the path that a request names.
-fn of_path(target: &Target) -> impl Iterator<Item = &'static Route> {
+fn of_path(target: &RequestTarget) -> impl Iterator<Item = &'static Route> {
     let first = ROUTES.iter().find(|route| route.fits(target));
     ROUTES.iter().filter(move |route| first.is_some_and(|first| first.path == route.path))
 }
 
 /// Returns the route of a request.
-pub(super) fn find(head: &Head, target: &Target) -> Option<&'static Route> {
+pub(super) fn find(head: &Head, target: &RequestTarget) -> Option<&'static Route> {
     let method = if head.method == "HEAD" { "GET" } else { head.method.as_str() };
     of_path(target).find(|route| route.method == method)
 }
@@ -110,7 +110,7 @@ pub(crate) fn respond<'a>(
     if head.method == "OPTIONS" && head.target == "*" {
         return Response::new(204);
     }
-    let target = match Target::parse(&head.target) {
+    let target = match RequestTarget::parse(&head.target) {
         Ok(target) => target,
         Err(bad) => return Response::from(&bad),
     };
@@ -137,7 +137,7 @@ pub(crate) fn respond<'a>(
 }
 
 /// Answers a request of no route.
-fn none(head: &Head, target: &Target) -> Response<'static> {
+fn none(head: &Head, target: &RequestTarget) -> Response<'static> {
     let mut methods: Vec<_> = of_path(target).map(|route| route.method).collect();
     if methods.is_empty() {
         let mut paths: Vec<_> = ROUTES.iter().map(|route| route.path).collect();

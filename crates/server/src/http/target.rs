@@ -4,13 +4,13 @@ use super::refusal::BadRequest;
 
 /// A path and its parameters, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Target {
+pub(super) struct RequestTarget {
     /// The parts between slashes. A `%2F` is in a part, and does not end it.
     pub(super) segments: Vec<String>,
     pub(super) parameters: Vec<(String, String)>,
 }
 
-impl Target {
+impl RequestTarget {
     pub(super) fn parse(text: &str) -> Result<Self, BadRequest> {
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
         let Some(path) = path.strip_prefix('/') else {
@@ -71,16 +71,16 @@ mod tests {
 
     #[test]
     fn a_target_is_decoded_after_it_is_split() {
-        let target = Target::parse("/v1/a%2Fb/%C3%A9+?x=1+2%2b&y&=z").unwrap();
+        let target = RequestTarget::parse("/v1/a%2Fb/%C3%A9+?x=1+2%2b&y&=z").unwrap();
         assert_eq!(target.segments, ["v1", "a/b", "é+"]);
         let pairs = [("x", "1 2+"), ("y", ""), ("", "z")];
         let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(target.parameters, pairs);
-        assert_eq!(Target::parse("/").unwrap().segments, [""]);
+        assert_eq!(RequestTarget::parse("/").unwrap().segments, [""]);
         for bad in
             ["", "*", "v1", "http://x/", "/%", "/%4", "/%zz", "/%+1", "/a#b", "/%ff", "/?%C3"]
         {
-            assert_eq!(Target::parse(bad).unwrap_err().status, 400, "{bad}");
+            assert_eq!(RequestTarget::parse(bad).unwrap_err().status, 400, "{bad}");
         }
     }
 }

@@ -26,7 +26,7 @@ use std::time::Instant;
 const OUT_BYTES_KEPT: usize = 1 << 20;
 
 /// A connection that was accepted, and the verdict on it.
-pub(super) struct Connection<H: Handler> {
+pub(super) struct AcceptedConnection<H: Handler> {
     pub(super) shared: Arc<Shared<H>>,
     pub(super) id: u64,
     pub(super) socket: Arc<Socket>,
@@ -35,13 +35,13 @@ pub(super) struct Connection<H: Handler> {
     pub(super) opened: Instant,
 }
 
-impl<H: Handler> Drop for Connection<H> {
+impl<H: Handler> Drop for AcceptedConnection<H> {
     fn drop(&mut self) {
         self.shared.leave(self.id);
     }
 }
 
-impl<H: Handler> Connection<H> {
+impl<H: Handler> AcceptedConnection<H> {
     /// Serves the client to its end, or until it is silent.
     pub(super) fn run(self) {
         self.shared.log.info("connection opened", &self.about());
@@ -202,7 +202,7 @@ struct Begun<H: Handler> {
 
 /// A connection whose client speaks in messages, or HTTP.
 struct Talk<H: Handler> {
-    connection: Connection<H>,
+    connection: AcceptedConnection<H>,
     handler: Arc<H>,
     client: H::Client,
     line: Line,
@@ -274,7 +274,7 @@ impl<H: Handler> Talk<H> {
 
 /// A client that is served.
 struct Served<'a, H: Handler> {
-    connection: &'a Connection<H>,
+    connection: &'a AcceptedConnection<H>,
     line: &'a mut Line,
     reader: &'a mut MessageReader,
     out: Vec<u8>,

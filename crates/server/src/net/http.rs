@@ -164,7 +164,7 @@ impl<'a, H: Handler> Requests<'a, H> {
                 Ok(bytes) => (bytes.len(), after_blank_lines(bytes).is_empty(), Head::parse(bytes)),
                 Err(error) if deadline < whole => {
                     let limit = self.shared.limits.login;
-                    return Err(self.cut(error, (Late::Login, limit, "--login-timeout")));
+                    return Err(self.cut(error, Late::Login, limit, "--login-timeout"));
                 }
                 Err(error) => return Err(self.late(error)),
             };
@@ -447,10 +447,10 @@ impl<'a, H: Handler> Requests<'a, H> {
     /// The end by an error of reading.
     fn late(&mut self, error: io::Error) -> Ended {
         let limit = self.shared.limits.message;
-        self.cut(error, (Late::Message, limit, "--message-timeout"))
+        self.cut(error, Late::Message, limit, "--message-timeout")
     }
 
-    fn cut(&mut self, error: io::Error, (late, within, flag): (Late, Duration, &str)) -> Ended {
+    fn cut(&mut self, error: io::Error, late: Late, within: Duration, flag: &str) -> Ended {
         if error.kind() != io::ErrorKind::TimedOut {
             return error.into();
         }

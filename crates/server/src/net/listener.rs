@@ -17,7 +17,7 @@ const BACKLOG: i32 = 4096;
 /// A socket that clients connect to.
 #[derive(Debug)]
 pub struct Listener {
-    socket: Accepting,
+    socket: ListenerSocket,
     address: Address,
     /// The file of a socket that was bound here, with its number.
     file: Option<(PathBuf, u64)>,
@@ -26,7 +26,7 @@ pub struct Listener {
 }
 
 #[derive(Debug)]
-enum Accepting {
+enum ListenerSocket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
@@ -86,7 +86,7 @@ impl Listener {
                     Some(socket) => {
                         let path = socket.local_addr()?.as_pathname().map(Path::to_owned);
                         let address = Address::Unix(path);
-                        let (socket, is_inherited) = (Accepting::Unix(socket), true);
+                        let (socket, is_inherited) = (ListenerSocket::Unix(socket), true);
                         Self { socket, address, file: None, is_inherited }
                     }
                     None => continue,
@@ -103,7 +103,7 @@ impl Listener {
         // Again, because the standard library takes 128.
         rustix::net::listen(&socket, BACKLOG)?;
         let address = Address::Tcp(socket.local_addr()?);
-        let (socket, is_inherited) = (Accepting::Tcp(socket), false);
+        let (socket, is_inherited) = (ListenerSocket::Tcp(socket), false);
         let listener = Self { socket, address, file: None, is_inherited };
         listener.set_nonblocking()?;
         Ok(listener)
@@ -141,7 +141,7 @@ impl Listener {
         };
         let number = ready().inspect_err(|_error| drop(fs::remove_file(&other)))?;
         let listener = Self {
-            socket: Accepting::Unix(UnixListener::from(socket)),
+            socket: ListenerSocket::Unix(UnixListener::from(socket)),
             address: Address::Unix(Some(path.to_owned())),
             file: Some((path.to_owned(), number)),
             is_inherited: false,
@@ -152,8 +152,8 @@ impl Listener {
 
     fn set_nonblocking(&self) -> io::Result<()> {
         match &self.socket {
-            Accepting::Tcp(socket) => socket.set_nonblocking(true),
-            Accepting::Unix(socket) => socket.set_nonblocking(true),
+            ListenerSocket::Tcp(socket) => socket.set_nonblocking(true),
+            ListenerSocket::Unix(socket) => socket.set_nonblocking(true),
         }
     }
 
@@ -170,8 +170,8 @@ impl Listener {
     /// Accepts a client; `WouldBlock` if none waits.
     pub(super) fn accept(&self) -> io::Result<(Socket, Address)> {
         let socket = match &self.socket {
-            Accepting::Tcp(socket) => Socket::Tcp(socket.accept()?.0),
-            Accepting::Unix(socket) => Socket::Unix(socket.accept()?.0),
+            ListenerSocket::Tcp(socket) => Socket::Tcp(socket.accept()?.0),
+            ListenerSocket::Unix(socket) => Socket::Unix(socket.accept()?.0),
         };
         socket.prepare()?;
         let peer = socket.peer()?;
@@ -182,8 +182,8 @@ impl Listener {
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.socket {
-            Accepting::Tcp(socket) => socket.as_fd(),
-            Accepting::Unix(socket) => socket.as_fd(),
+            ListenerSocket::Tcp(socket) => socket.as_fd(),
+            ListenerSocket::Unix(socket) => socket.as_fd(),
         }
     }
 }

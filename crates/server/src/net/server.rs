@@ -1,7 +1,7 @@
 //! Accepts connections, and ends them.
 
 use super::address::Address;
-use super::connection::Connection;
+use super::connection::AcceptedConnection;
 use super::counters::Counters;
 use super::handler::Handler;
 use super::listener::Listener;
@@ -254,17 +254,18 @@ impl<H: Handler> Accepts<H> {
         self.next += 1;
         shared.enter(id, &socket, verdict.is_err());
         let (shared, opened) = (Arc::clone(shared), Instant::now());
-        let connection = Connection { shared, id, socket, address, verdict, opened };
+        let connection = AcceptedConnection { shared, id, socket, address, verdict, opened };
         // Without a thread it is dropped, that is, closed.
         let _closed = start(&self.shared, Box::new(move || connection.run()));
     }
 }
 
 /// Starts a thread of a connection. If the system has none, the work is returned.
-fn start<H>(shared: &Shared<H>, work: Work) -> Result<(), Work> {
+fn start<H>(shared: &Shared<H>, work: ThreadWork) -> Result<(), ThreadWork> {
     let work = Arc::new(Mutex::new(Some(work)));
-    let take =
-        |work: &Mutex<Option<Work>>| work.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let take = |work: &Mutex<Option<ThreadWork>>| {
+        work.lock().unwrap_or_else(PoisonError::into_inner).take()
+    };
     let theirs = Arc::clone(&work);
     let thread = Builder::new().name("connection".to_owned()).stack_size(STACK_BYTES);
     let Err(error) = thread.spawn(move || take(&theirs).map_or((), |work| work())) else {
@@ -277,7 +278,7 @@ fn start<H>(shared: &Shared<H>, work: Work) -> Result<(), Work> {
 }
 
 /// What a thread does.
-type Work = Box<dyn FnOnce() + Send>;
+type ThreadWork = Box<dyn FnOnce() + Send>;
 
 fn is_of_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};

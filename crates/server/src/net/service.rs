@@ -59,7 +59,7 @@ impl Handler for Service {
     }
 
     fn wait(&self, client: &Client, wait: &mut dyn FnMut(&dyn Fn() -> bool)) -> bool {
-        self.waiting(client, (MESSAGE, ("", None)), |goes_on| {
+        self.waiting(client, MESSAGE, "", None, |goes_on| {
             wait(goes_on);
             self.end_of_wait() == Some(End::Told(Cause::Killed))
         })

@@ -124,7 +124,8 @@ impl Cursor {
     /// there are more.
     pub(crate) fn batch(
         &mut self,
-        (name, most): (&str, Option<u64>),
+        name: &str,
+        most: Option<u64>,
         out: &mut BsonWriter<'_>,
         mut room: Option<&mut Held>,
         is_whole: bool,
@@ -385,11 +386,7 @@ struct Open {
 
 impl Open {
     /// Refuses another session or transaction than that of the cursor, with MongoDB's codes.
-    fn check(
-        &self,
-        id: i64,
-        (session, transaction): (Option<&SessionKey>, Option<i64>),
-    ) -> Outcome {
+    fn check(&self, id: i64, session: Option<&SessionKey>, transaction: Option<i64>) -> Outcome {
         let refuse = |code, text| Err(Failure::numbered(code, text));
         match (&self.session, session) {
             (Some(_), None) => {
@@ -456,7 +453,8 @@ impl Cursors {
         id: i64,
         user: Option<&str>,
         namespace: &str,
-        within: (Option<&SessionKey>, Option<i64>),
+        session: Option<&SessionKey>,
+        transaction: Option<i64>,
     ) -> Outcome<(Cursor, InUse<'_>)> {
         let mut open = self.open();
         if open.get(&id).is_some_and(Open::is_aged) {
@@ -474,7 +472,7 @@ impl Cursors {
             let text = format!("cursor id {id} was not opened by this user");
             return Err(Failure::new(Code::Unauthorized, text));
         }
-        found.check(id, within)?;
+        found.check(id, session, transaction)?;
         let Some(cursor) = found.cursor.take() else {
             let text = format!("cursor id {id} is already in use");
             return Err(Failure::new(Code::OperationFailed, text));
@@ -625,7 +623,7 @@ mod tests {
         let (mut out, mut held) = (Vec::new(), room.begin());
         let mut bson = BsonWriter::new(&mut out);
         bson.begin();
-        let has_more = cursor.batch(("nextBatch", most), &mut bson, Some(&mut held), is_whole)?;
+        let has_more = cursor.batch("nextBatch", most, &mut bson, Some(&mut held), is_whole)?;
         Ok((out.len(), held, has_more))
     }
 
@@ -716,7 +714,7 @@ mod tests {
         let stay = [keep(false, IDLE_MAX - minute), keep(true, LONG_IDLE_MAX - minute)];
         // One that a call reads from is not idle.
         let read = keep(false, Duration::ZERO);
-        let (cursor, place) = cursors.take(read, None, "a.b", (None, None)).unwrap();
+        let (cursor, place) = cursors.take(read, None, "a.b", None, None).unwrap();
         let long_ago = Instant::now().checked_sub(IDLE_MAX).unwrap();
         cursors.open().get_mut(&read).unwrap().used = long_ago;
         cursors.end_idle();
@@ -732,14 +730,14 @@ mod tests {
         let cursors = Cursors::new(1);
         let cursor = Cursor::new("a.b".to_owned(), None, Box::new(Breaks));
         let id = cursors.place().unwrap().keep(cursor);
-        let (cursor, place) = cursors.take(id, None, "a.b", (None, None)).unwrap();
-        assert!(cursors.take(id, None, "a.b", (None, None)).is_err());
+        let (cursor, place) = cursors.take(id, None, "a.b", None, None).unwrap();
+        assert!(cursors.take(id, None, "a.b", None, None).is_err());
         place.give_back(cursor);
         let broken = catch_unwind(AssertUnwindSafe(|| {
-            let (mut cursor, place) = cursors.take(id, None, "a.b", (None, None)).unwrap();
+            let (mut cursor, place) = cursors.take(id, None, "a.b", None, None).unwrap();
             let (mut out, mut room) = (Vec::new(), Room::new(0).begin());
             let out = &mut BsonWriter::new(&mut out);
-            let _never = cursor.batch(("nextBatch", None), out, Some(&mut room), false);
+            let _never = cursor.batch("nextBatch", None, out, Some(&mut room), false);
             place.give_back(cursor);
         }));
         assert!(broken.is_err());

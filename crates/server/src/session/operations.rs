@@ -168,8 +168,10 @@ impl Operations {
         &self,
         registration: &Registration,
         name: &'static str,
-        (database, collection): (&str, Option<&str>),
-        (user, session): (Option<String>, Option<SessionKey>),
+        database: &str,
+        collection: Option<&str>,
+        user: Option<String>,
+        session: Option<SessionKey>,
     ) -> Began<'_> {
         let entry = Arc::clone(&registration.entry);
         // Positive, as drivers expect, also after 2^31 commands.
@@ -311,8 +313,7 @@ mod tests {
     fn what_runs_is_listed_and_ended_and_what_comes_next_is_not() {
         let operations = Arc::new(Operations::default());
         let registration = operations.register(7, "here".to_owned());
-        let mut began =
-            operations.begin(&registration, "find", ("shop", Some("orders")), (None, None));
+        let mut began = operations.begin(&registration, "find", "shop", Some("orders"), None, None);
         let listed = operations.list();
         let running = listed[0].running.clone().unwrap();
         assert_eq!((running.name, running.database.as_str()), ("find", "shop"));
@@ -324,17 +325,17 @@ mod tests {
         began.is_counted = true;
         drop(began);
         let mut began =
-            operations.begin(&registration, "insert", ("shop", Some("orders")), (None, None));
+            operations.begin(&registration, "insert", "shop", Some("orders"), None, None);
         assert_eq!(told(), None);
         assert_eq!(operations.counts(), (1, 1));
         began.is_counted = true;
         drop(began);
         // Whoever was refused has used nothing.
-        drop(operations.begin(&registration, "find", ("shop", Some("x")), (None, None)));
+        drop(operations.begin(&registration, "find", "shop", Some("x"), None, None));
         // Nor has who waited for events.
         for hours in [1, 2] {
-            let of = ("shop", Some("orders"));
-            let mut began = operations.begin(&registration, "getMore", of, (None, None));
+            let (db, coll) = ("shop", Some("orders"));
+            let mut began = operations.begin(&registration, "getMore", db, coll, None, None);
             began.is_counted = true;
             watch::note_waited(Duration::from_secs(hours * 3600));
         }

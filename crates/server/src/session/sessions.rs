@@ -56,16 +56,16 @@ pub(crate) struct Session {
 struct OpenTransaction {
     transaction: Transaction,
     used: Instant,
-    _held: Held,
+    _held: TransactionBytes,
 }
 
 /// Bytes that an open transaction has written, as long as it is open.
-pub(crate) struct Held {
+pub(crate) struct TransactionBytes {
     bytes: usize,
     of: Arc<AtomicUsize>,
 }
 
-impl Drop for Held {
+impl Drop for TransactionBytes {
     fn drop(&mut self) {
         self.of.fetch_sub(self.bytes, Ordering::AcqRel);
     }
@@ -98,10 +98,10 @@ impl Sessions {
     ///
     /// # Errors
     /// ExceededMemoryLimit if all open transactions have written too much.
-    pub(crate) fn hold(&self, transaction: &Transaction) -> Outcome<Held> {
+    pub(crate) fn hold(&self, transaction: &Transaction) -> Outcome<TransactionBytes> {
         let bytes = transaction.bytes();
         let all = self.bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
-        let held = Held { bytes, of: Arc::clone(&self.bytes) };
+        let held = TransactionBytes { bytes, of: Arc::clone(&self.bytes) };
         if all <= self.bytes_max {
             return Ok(held);
         }
@@ -336,7 +336,7 @@ impl Session {
     }
 
     /// Gives the transaction back after a command that succeeded.
-    pub(crate) fn give_back(&mut self, transaction: Transaction, held: Held) {
+    pub(crate) fn give_back(&mut self, transaction: Transaction, held: TransactionBytes) {
         let used = Instant::now();
         self.transaction = Some(OpenTransaction { transaction, used, _held: held });
     }

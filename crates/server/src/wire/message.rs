@@ -151,7 +151,7 @@ impl<'a> Request<'a> {
             let text = format!("a message of {} bytes, found {}", header.len, message.len());
             return Err(WireError::new(0, text));
         }
-        let mut cursor = Cursor { bytes: message, at: HEADER_BYTES };
+        let mut cursor = ByteCursor { bytes: message, at: HEADER_BYTES };
         let request = match header.code {
             OP_MSG => Self::Message(cursor.message()?),
             OP_QUERY => cursor.query()?,
@@ -171,12 +171,12 @@ impl<'a> Request<'a> {
 }
 
 /// A position in a message.
-struct Cursor<'a> {
+struct ByteCursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> ByteCursor<'a> {
     fn message(&mut self) -> Result<Message<'a>, WireError> {
         let flags_at = self.at;
         let flags = u32::from_le_bytes(self.word("the flags of the message")?);
@@ -253,7 +253,7 @@ impl<'a> Cursor<'a> {
             let text = format!("a length within the message, found {announced}");
             return Err(WireError::new(start, text));
         };
-        let mut inside = Cursor { bytes: &self.bytes[..end], at: self.at };
+        let mut inside = ByteCursor { bytes: &self.bytes[..end], at: self.at };
         let name = inside.c_string()?;
         let first = inside.at;
         let mut count = 0;

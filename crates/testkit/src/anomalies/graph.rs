@@ -138,18 +138,18 @@ impl Graph {
             if !why.is_rw() {
                 return None;
             }
-            let mut circle = self.way((to, true), from, one)?;
+            let mut circle = self.way(to, from, one)?;
             circle.insert(0, (why, to));
             Some(circle)
         })
     }
 
-    /// Returns the shortest way from a transaction to `end` without two rw steps in succession.
-    /// `start` says whether an rw step leads there; the last step is none.
-    fn way(&self, start: (usize, bool), end: usize, one: bool) -> Option<Circle> {
+    /// Returns the shortest way from a transaction to `end` without two rw steps in succession. An
+    /// rw step leads to `start`; the last step is none.
+    fn way(&self, start: usize, end: usize, one: bool) -> Option<Circle> {
         let place_of = |(at, was_rw): (usize, bool)| 2 * at + usize::from(was_rw);
         let mut came: Vec<Option<(usize, Why)>> = vec![None; 2 * self.0.len()];
-        let (start, end) = (place_of(start), place_of((end, false)));
+        let (start, end) = (place_of((start, true)), place_of((end, false)));
         let mut queue = VecDeque::from([start]);
         while let Some(place) = queue.pop_front() {
             if place == end {

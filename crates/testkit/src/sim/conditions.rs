@@ -87,7 +87,7 @@ impl Judge<'_> {
             Condition::Unchanged(which, slot, key) => {
                 let at = place_of(self.life.snapshots.len(), which)?;
                 let since = self.life.snapshots[at].snapshot.version();
-                let verdict = self.verdict_of_unchanged((at, slot, key));
+                let verdict = self.verdict_of_unchanged(at, slot, key);
                 (slot, key, Expect::UnchangedSince(since), verdict)
             }
         };
@@ -100,7 +100,7 @@ impl Judge<'_> {
 
     /// Returns whether a key was not written since a snapshot. An absent key may be a conflict
     /// without a write of it. An expiry is no write.
-    fn verdict_of_unchanged(&self, (at, slot, key): (usize, usize, Key)) -> Verdict {
+    fn verdict_of_unchanged(&self, at: usize, slot: usize, key: Key) -> Verdict {
         let life = self.life;
         let taken = &life.snapshots[at];
         let is_other = taken.generations[slot] != life.generations[slot];

@@ -109,7 +109,7 @@ impl Run {
         let is_conflict = done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Conflict);
         self.totals.conflicts += u64::from(is_conflict);
         let durability = self.setting.options.durability;
-        self.written_by_transaction((&ours.made, keys), durability, Some(verdict), done)
+        self.written_by_transaction(&ours.made, keys, durability, Some(verdict), done)
     }
 
     /// Drops indexes, or creates those that are not there. Returns whether it has.
@@ -308,7 +308,7 @@ impl Run {
         let theirs = (0..KEYS as Key).filter(|key| {
             !keys.contains(key) && life.written[DOCUMENTS][usize::from(*key)] > ours.since
         });
-        has_taken(&self.oracle.indexes, (&ours.seen, &keys), (&self.oracle.now, theirs))
+        has_taken(&self.oracle.indexes, &ours.seen, &keys, &self.oracle.now, theirs)
     }
 
     /// Returns what must become of a transaction.

@@ -167,7 +167,7 @@ impl Run {
         }
         let (durability, keys) = (self.setting.options.durability, keys_written(&transaction));
         let done = transaction.commit();
-        self.written_by_transaction((&made, keys), durability, None, done)
+        self.written_by_transaction(&made, keys, durability, None, done)
     }
 
     /// Makes changes in a transaction, and returns those that were not refused. A deleted range is
@@ -241,7 +241,8 @@ impl Run {
     /// Handles the commit of a transaction that has made `changes`, in which it writes `keys` keys.
     pub(super) fn written_by_transaction(
         &mut self,
-        (changes, keys): (&[Change], usize),
+        changes: &[Change],
+        keys: usize,
         durability: Durability,
         verdict: Option<Verdict>,
         done: Result<()>,

@@ -154,7 +154,7 @@ impl Run {
         let Some(rows) = self.excused(rows)? else { return Ok(()) };
         let expected = matching(self.oracle.entries(DOCUMENTS), &ask);
         let last = before.map(|before| before.last);
-        judge_page(&rows, &expected, (order, last), length, page.next.is_some())
+        judge_page(&rows, &expected, order, last, length, page.next.is_some())
             .map_err(|what| format!("a page of {} sorted by {order:?}: {what}", ask.filter()))?;
         if let (Some(token), Some(last)) = (page.next, rows.last()) {
             let last = order.rank(last);
@@ -203,7 +203,8 @@ pub(super) fn compare(
 fn judge_page(
     rows: &[(Key, Fields)],
     expected: &[(Key, Fields)],
-    (order, last): (Order, Option<Rank>),
+    order: Order,
+    last: Option<Rank>,
     length: u64,
     has_more: bool,
 ) -> Check {

@@ -205,7 +205,7 @@ impl Run {
             apply(&mut replica.state, batch)?;
             replica.token = delivery.token;
             let found = replica.state.digests(moment);
-            let Some(at) = next_like(&self.oracle.log[delivered..], moment, (before, found)) else {
+            let Some(at) = next_like(&self.oracle.log[delivered..], moment, before, found) else {
                 if before == found && is_of_expired(batch, &replica.state, moment) {
                     // A build of an index wrote or removed an expired document. A crash before it
                     // may have lost that document or kept it: the history cannot tell.
@@ -249,7 +249,7 @@ fn is_of_expired(batch: &ChangeBatch, state: &State, moment: Moment) -> bool {
 
 /// Returns the place of the commit in `log` that leads to `found`. Those before it, which a crash
 /// may have lost, lead from `before` to the same.
-fn next_like(log: &[Logged], moment: Moment, (before, found): (Digests, Digests)) -> Option<usize> {
+fn next_like(log: &[Logged], moment: Moment, before: Digests, found: Digests) -> Option<usize> {
     let digests = |at: usize| log[at].after.digests(moment);
     let is_next = |at: &usize| {
         at.checked_sub(1).is_none_or(|last| digests(last) == before) && digests(*at) == found

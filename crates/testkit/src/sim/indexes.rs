@@ -229,12 +229,7 @@ impl Spec {
 }
 
 /// Returns what the index number `at` makes of a write of `changed`, after which there is `state`.
-fn fate_of(
-    (at, built): (usize, Built),
-    state: &State,
-    changed: &BTreeSet<Key>,
-    now: Moment,
-) -> Fate {
+fn fate_of(at: usize, built: Built, state: &State, changed: &BTreeSet<Key>, now: Moment) -> Fate {
     let spec = &SPECS[at];
     let is_changed = |(key, _): &(Key, _)| changed.contains(key);
     let refused = if built == Built::Ready { Fate::Refused } else { Fate::Either };
@@ -272,7 +267,7 @@ pub(super) fn fate(
     now: Moment,
 ) -> Fate {
     let there = indexes.iter().copied().enumerate().filter(|(_, built)| *built != Built::No);
-    let fates = there.map(|index| fate_of(index, state, changed, now));
+    let fates = there.map(|(at, built)| fate_of(at, built, state, changed, now));
     fates.fold(Fate::Accepted, |all, one| match (all, one) {
         (Fate::Refused, _) | (_, Fate::Refused) => Fate::Refused,
         (Fate::Either, _) | (_, Fate::Either) => Fate::Either,
@@ -284,7 +279,8 @@ pub(super) fn fate(
 /// leads from `before` to `after`, gives to others: the write removes them.
 pub(super) fn giving_way(
     indexes: &[Built; INDEXES],
-    (before, after): (&State, &State),
+    before: &State,
+    after: &State,
     changed: &BTreeSet<Key>,
     now: Moment,
 ) -> BTreeSet<Key> {
@@ -310,8 +306,10 @@ pub(super) fn giving_way(
 /// transaction gives to one of its own.
 pub(super) fn has_taken(
     indexes: &[Built; INDEXES],
-    (seen, ours): (&State, &BTreeSet<Key>),
-    (now, theirs): (&State, impl Iterator<Item = Key> + Clone),
+    seen: &State,
+    ours: &BTreeSet<Key>,
+    now: &State,
+    theirs: impl Iterator<Item = Key> + Clone,
 ) -> bool {
     SPECS.iter().zip(indexes).filter(|(spec, built)| spec.is_unique && **built == Built::Ready).any(
         |(spec, _)| {

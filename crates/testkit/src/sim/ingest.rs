@@ -37,7 +37,9 @@ impl Run {
     /// is half full.
     pub(super) fn ingest(
         &mut self,
-        (slot, seed, lasts): (usize, u32, Lasts),
+        slot: usize,
+        seed: u32,
+        lasts: Lasts,
         beside: &[Vec<Change>],
     ) -> Check {
         self.refuses_documents()?;

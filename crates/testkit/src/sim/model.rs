@@ -232,8 +232,10 @@ impl State {
 
     fn set(
         &mut self,
-        (slot, key): (usize, Key),
-        (value, expiry): (Option<Vec<u8>>, Option<Moment>),
+        slot: usize,
+        key: Key,
+        value: Option<Vec<u8>>,
+        expiry: Option<Moment>,
         event: u64,
     ) {
         let entry = value.map(|bytes| {
@@ -254,19 +256,19 @@ impl State {
         match *change {
             Change::Put(slot, key, value, lasts) => {
                 let value = Some(value_bytes(slot, value));
-                self.set((slot, key), (value, lasts.expiry()), event);
+                self.set(slot, key, value, lasts.expiry(), event);
             }
-            Change::Delete(slot, key) => self.set((slot, key), (None, None), event),
+            Change::Delete(slot, key) => self.set(slot, key, None, None, event),
             Change::DeleteRange(slot, from, to) => {
-                (from..to).for_each(|key| self.set((slot, key), (None, None), event));
+                (from..to).for_each(|key| self.set(slot, key, None, None, event));
             }
             Change::Document(slot, key, ref fields, lasts) => {
                 let fields: Fields = fields.iter().copied().collect();
                 let value = Some(document_bytes(&fields));
-                self.set((slot, key), (value, lasts.expiry()), event);
+                self.set(slot, key, value, lasts.expiry(), event);
             }
             Change::Made(slot, key, ref bytes, expiry) => {
-                self.set((slot, key), (bytes.clone(), expiry), event);
+                self.set(slot, key, bytes.clone(), expiry, event);
             }
             Change::Merge(..) | Change::Patch(..) => {
                 let made = self.resolved(change, Moment::ZERO);

@@ -150,8 +150,8 @@ impl Oracle {
         }
         let mut after = self.now.clone();
         apply_all(&mut after, &self.with_merges_resolved(changes.to_vec()), 0);
-        let (states, changed) = ((&self.now, &after), documents_of(changes));
-        let gone = indexes::giving_way(&self.indexes, states, &changed, self.moment);
+        let (before, changed) = (&self.now, documents_of(changes));
+        let gone = indexes::giving_way(&self.indexes, before, &after, &changed, self.moment);
         gone.into_iter().map(|key| Change::Delete(DOCUMENTS, key)).collect()
     }
 

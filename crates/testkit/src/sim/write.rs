@@ -31,10 +31,10 @@ impl Run {
             Step::Single(change) => self.single(change)?,
             Step::Remove(slot, key) => self.remove(*slot, *key)?,
             Step::Load(slot, seed, durability, lasts) => {
-                self.load(*slot, *seed, (*durability, *lasts))?;
+                self.load(*slot, *seed, *durability, *lasts)?;
             }
             Step::Ingest(slot, seed, lasts, beside) => {
-                self.ingest((*slot, *seed, *lasts), beside)?;
+                self.ingest(*slot, *seed, *lasts, beside)?;
             }
             Step::Wait(which) => self.wait(*which)?,
             Step::Drop(slot) => self.drop_slot(*slot)?,
@@ -296,7 +296,7 @@ impl Run {
         if let (Change::Patch(_, key, missing, edits), Some(collection)) =
             (change, handle.collection())
         {
-            return self.patch_at_once(change, (*key, *missing, edits), collection);
+            return self.patch_at_once(change, *key, *missing, edits, collection);
         }
         let done = write_one(&handle, change);
         self.written(std::slice::from_ref(change), durability, None, done)
@@ -306,7 +306,9 @@ impl Run {
     fn patch_at_once(
         &mut self,
         change: &Change,
-        (key, missing, edits): (Key, Missing, &[Edit]),
+        key: Key,
+        missing: Missing,
+        edits: &[Edit],
         collection: &Collection,
     ) -> Check {
         let slot = change.slot();
@@ -368,7 +370,7 @@ impl Run {
     }
 
     /// Writes every key of a slot in order, in a few batches, and flushes.
-    fn load(&mut self, slot: usize, seed: u32, (durability, lasts): (Durability, Lasts)) -> Check {
+    fn load(&mut self, slot: usize, seed: u32, durability: Durability, lasts: Lasts) -> Check {
         let mut rng = Rng::new(u64::from(seed));
         let mut from = 0;
         while from < KEYS as Key {

@@ -52,7 +52,7 @@ pub fn work(dir: &Path, setting: &Setting) -> Result<(), String> {
     teller.tell("fills", &told);
     let mut workers: Vec<Worker> =
         (0..setting.threads).map(|at| Worker::new(at, setting)).collect();
-    fill(dir, setting, &mut workers, (&told, &mut teller))?;
+    fill(dir, setting, &mut workers, &told, &mut teller)?;
     for third in 0..3 {
         for (at, part) in LIVES.iter().enumerate() {
             teller.opens += 1;
@@ -94,7 +94,8 @@ fn fill(
     dir: &Path,
     setting: &Setting,
     workers: &mut [Worker],
-    (told, teller): (&Told, &mut Teller),
+    told: &Told,
+    teller: &mut Teller,
 ) -> Checked {
     let (db, handles) = open(dir, setting.options()).map_err(failed)?;
     for worker in workers {

@@ -168,7 +168,9 @@ fn expiring(op: Op, created: Moment, rng: &mut Rng) -> Op {
 pub(super) fn fill(
     batch: &mut Batch,
     handles: &Handles,
-    (source, thread, n): (Source, usize, u64),
+    source: Source,
+    thread: usize,
+    n: u64,
 ) -> Result<()> {
     batch.merge(&handles.sums, count_key(thread), 1_i64.to_le_bytes())?;
     let late = |is_late: bool| if is_late { LATE } else { PAST };
@@ -275,9 +277,9 @@ impl Left {
                 Op::DeleteDocument { slot } => {
                     self.documents.remove(&slot);
                 }
-                Op::SetSum { slot, to, is_late } => set(&mut self.sums, slot, (to, is_late)),
+                Op::SetSum { slot, to, is_late } => set(&mut self.sums, slot, to, is_late),
                 Op::SetDocument { slot, to, is_late } => {
-                    set(&mut self.documents, slot, (to, is_late));
+                    set(&mut self.documents, slot, to, is_late);
                 }
             }
         }
@@ -289,7 +291,7 @@ impl Left {
 }
 
 /// Notes a put of a number. One that has expired is absent.
-fn set(numbers: &mut BTreeMap<u64, Number>, slot: u64, (n, is_late): (i64, bool)) {
+fn set(numbers: &mut BTreeMap<u64, Number>, slot: u64, n: i64, is_late: bool) {
     if is_late {
         numbers.insert(slot, Number { n, is_late })
     } else {

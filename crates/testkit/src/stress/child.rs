@@ -130,7 +130,7 @@ impl Child {
     ) -> flagstone::Result<()> {
         let n = left.batches + 1;
         let mut batch = self.db.batch();
-        fill(&mut batch, &self.handles, (self.source, thread, n))?;
+        fill(&mut batch, &self.handles, self.source, thread, n)?;
         let durability = match (self.unlogged, rng.below(100)) {
             (true, _) => Durability::None,
             (_, 0..=69) => Durability::Buffered,

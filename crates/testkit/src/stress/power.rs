@@ -115,7 +115,7 @@ pub fn powercut(
             if report.ends >= asked.ends || started.elapsed() >= asked.time {
                 break;
             }
-            let cut = cut(&image, &at, &place, (source, &mut rng));
+            let cut = cut(&image, &at, &place, source, &mut rng);
             let cut = cut.map_err(|what| format!("seed {seed}: {what}"))?;
             report.gone += u64::from(cut.is_gone);
             report.filled += u64::from(cut.is_filled);
@@ -149,7 +149,8 @@ fn cut(
     image: &Path,
     at: &Path,
     place: &Workplace,
-    (source, rng): (Source, &mut Rng),
+    source: Source,
+    rng: &mut Rng,
 ) -> Result<Cut, String> {
     let mounted = Mounted::mount(image, at)?;
     let mut child = place.start(source, rng.number());

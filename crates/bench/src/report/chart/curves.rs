@@ -60,8 +60,10 @@ const PANEL_TITLE: f64 = 22.0;
 /// Draws panels in this many columns, each with a frame of this height.
 pub(crate) fn draw_curves(
     id: &str,
-    (title, subtitle): (&str, &str),
-    (columns, height): (usize, f64),
+    title: &str,
+    subtitle: &str,
+    columns: usize,
+    height: f64,
     panels: &[CurvePanel],
 ) -> Figure {
     let columns = columns.clamp(1, panels.len().max(1));
@@ -88,8 +90,14 @@ pub(crate) fn draw_curves(
 
 impl CurvePanel {
     /// A panel without a title: what its axes count, and its curves.
-    pub(crate) fn new(across: (Across, &str), up: (Unit, &str), curves: Vec<Curve>) -> Self {
-        let (across, up) = ((across.0, across.1.to_owned()), (up.0, up.1.to_owned()));
+    pub(crate) fn new(
+        across: Across,
+        across_title: &str,
+        up: Unit,
+        up_title: &str,
+        curves: Vec<Curve>,
+    ) -> Self {
+        let (across, up) = ((across, across_title.to_owned()), (up, up_title.to_owned()));
         Self { title: String::new(), across, up, curves, notes: Vec::new() }
     }
 

@@ -31,7 +31,8 @@ const GROUP_GAP: f64 = 12.0;
 /// Draws bars of rates. All groups share a scale, unless each has its own and fills the width.
 pub(crate) fn draw_bars(
     id: &str,
-    (title, subtitle): (&str, &str),
+    title: &str,
+    subtitle: &str,
     groups: &[Group],
     own_scales: bool,
 ) -> Figure {
@@ -52,7 +53,7 @@ pub(crate) fn draw_bars(
         let count = group.bars.len() as f64;
         svg.line((left, y - 1.0), (left, y + count * STEP - 2.0), QUIET, 1.0);
         for bar in &group.bars {
-            bar.draw(&mut svg, &scale, (left, y));
+            bar.draw(&mut svg, &scale, left, y);
             y += STEP;
         }
         y += GROUP_GAP;
@@ -61,7 +62,7 @@ pub(crate) fn draw_bars(
 }
 
 impl Bar {
-    fn draw(&self, svg: &mut Svg, scale: &Scale, (left, y): (f64, f64)) {
+    fn draw(&self, svg: &mut Svg, scale: &Scale, left: f64, y: f64) {
         let middle = y + BAR / 2.0;
         let end = scale.at(self.value);
         let value = Unit::Rate.show(self.value);
@@ -106,7 +107,8 @@ const GROUP: f64 = 26.0;
 /// Draws rows of times, each with a mark for each of the names, on a logarithmic scale.
 pub(crate) fn draw_dumbbells(
     id: &str,
-    (title, subtitle): (&str, &str),
+    title: &str,
+    subtitle: &str,
     names: &[&str],
     rows: &[Dumbbell],
 ) -> Figure {
@@ -167,7 +169,8 @@ const HEIGHT: f64 = 340.0;
 /// Draws points; both axes begin at zero.
 pub(crate) fn draw_points(
     id: &str,
-    (title, subtitle): (&str, &str),
+    title: &str,
+    subtitle: &str,
     points: &[Point],
     legend: &[Vec<LegendEntry>],
 ) -> Figure {

@@ -16,7 +16,7 @@ const RATE: &str = "Documents a second";
 
 /// Rates over time of the middle trial of each cell: dots, and a smoothed line.
 fn rates_panel(title: &str, cells: &[Named<'_, '_>]) -> CurvePanel {
-    time_panel(title, (Unit::Count, RATE), cells, |cell| {
+    time_panel(title, Unit::Count, RATE, cells, |cell| {
         let dots = rates(&cell.middle().rows);
         let length = dots.last().map_or(0.0, |last| last.0);
         let gap = length / dots.len().max(1) as f64;
@@ -27,7 +27,7 @@ fn rates_panel(title: &str, cells: &[Named<'_, '_>]) -> CurvePanel {
 
 /// Bytes on disk over time of the middle trial of each cell.
 fn sizes_panel(title: &str, cells: &[Named<'_, '_>]) -> CurvePanel {
-    time_panel(title, (Unit::Bytes, "Size on disk"), cells, |cell| {
+    time_panel(title, Unit::Bytes, "Size on disk", cells, |cell| {
         (sizes_over_time(&cell.middle().rows), Vec::new())
     })
 }
@@ -35,7 +35,8 @@ fn sizes_panel(title: &str, cells: &[Named<'_, '_>]) -> CurvePanel {
 /// A panel of curves over time: of each cell the points of its line, and dots.
 fn time_panel(
     title: &str,
-    up: (Unit, &str),
+    up: Unit,
+    up_title: &str,
     cells: &[Named<'_, '_>],
     of: impl Fn(&Cell<'_>) -> (Vec<(f64, f64)>, Vec<(f64, f64)>),
 ) -> CurvePanel {
@@ -51,9 +52,10 @@ fn time_panel(
         }
     };
     let ends = cells.iter().filter_map(|(cell, _)| cell.middle().rows.last()).map(|row| row.t);
-    let across = (Across::Seconds(ends.fold(0.0, f64::max)), "Time");
+    let across = Across::Seconds(ends.fold(0.0, f64::max));
     let curves = cells.iter().enumerate().map(draw).collect();
-    CurvePanel { title: title.to_owned(), ..CurvePanel::new(across, up, curves) }
+    let panel = CurvePanel::new(across, "Time", up, up_title, curves);
+    CurvePanel { title: title.to_owned(), ..panel }
 }
 
 /// Returns whether the cell has enough rows for a curve.
@@ -80,8 +82,8 @@ fn partition_curves(
         let here = cells.iter().copied().filter(|cell| cell.partitions == *partitions);
         let here: Vec<_> = here.collect();
         if !here.is_empty() {
-            let style = (step(at, counts.len()), at);
-            curves.push(curve(&plural(*partitions, "partition"), style, &here, &across));
+            let (label, color) = (plural(*partitions, "partition"), step(at, counts.len()));
+            curves.push(curve(&label, color, at, &here, &across));
         }
     }
     curves
@@ -92,7 +94,7 @@ pub(super) fn documents(material: &Material<'_>, page: &mut Page) {
     let counts = distinct(cells.iter().map(|cell| cell.partitions));
     let panel = |(workload, cells): (&str, Vec<&Cell<'_>>)| {
         let curves = partition_curves(&counts, &cells, |cell| cell.lanes.threads as f64);
-        let panel = CurvePanel::new((Across::Measured, "Threads"), (Unit::Count, RATE), curves);
+        let panel = CurvePanel::new(Across::Measured, "Threads", Unit::Count, RATE, curves);
         CurvePanel { title: workload.to_owned(), ..panel }
     };
     let panels: Vec<_> = by_workload(&cells).into_iter().map(panel).collect();
@@ -101,8 +103,8 @@ pub(super) fn documents(material: &Material<'_>, page: &mut Page) {
     }
     let title = "Documents got and updated a second, by threads";
     let subtitle = format!("{}; a line for each number of partitions", material.engine);
-    let layout = (panels.len().min(2), 250.0);
-    page.figure(draw_curves("documents", (title, &subtitle), layout, &panels));
+    let columns = panels.len().min(2);
+    page.figure(draw_curves("documents", title, &subtitle, columns, 250.0, &panels));
     for line in starting_states(&cells) {
         page.note(&line);
     }
@@ -155,7 +157,7 @@ fn time_figure(engine: &str, workload: &str, cells: &[&Cell<'_>]) -> Figure {
     let title = format!("{workload} over time, by threads and by partitions");
     let subtitle = format!("{engine}; dots: intervals, lines: smoothed");
     let id = slug(&format!("time-{workload}"));
-    draw_curves(&id, (&title, &subtitle), (2, 190.0), &panels)
+    draw_curves(&id, &title, &subtitle, 2, 190.0, &panels)
 }
 
 /// Some of the cells, evenly, with the first and the last.
@@ -182,11 +184,11 @@ pub(super) fn load(material: &Material<'_>, page: &mut Page) {
     let axis = if split { "Readers + parsers" } else { "Threads" };
     let across = Across::Names(lanes.iter().map(Lanes::to_string).collect());
     let curves = partition_curves(&counts, &cells, place);
-    let panel = CurvePanel::new((across, axis), (Unit::Count, RATE), curves);
+    let panel = CurvePanel::new(across, axis, Unit::Count, RATE, curves);
     let (rate, place) = (Unit::Rate.show(best.rate()), best.place());
     let title = "Documents loaded a second, by threads and partitions";
     let subtitle = format!("{}; best {rate} with {place}", material.engine);
-    page.figure(draw_curves("load", (title, &subtitle), (1, 300.0), &[panel]));
+    page.figure(draw_curves("load", title, &subtitle, 1, 300.0, &[panel]));
     let mut table = Table::default();
     for cell in cells {
         let json = cell.median(|s| s.user_bytes as f64 / s.seconds.max(1e-9));
@@ -222,8 +224,8 @@ pub(super) fn load_over_time(material: &Material<'_>, page: &mut Page) {
             material.engine
         );
         let panels = [rates_panel("", &named), sizes_panel("", &named)];
-        let titles = ("Loading over time", subtitle.as_str());
-        page.figure(draw_curves("load-time", titles, (1, 200.0), &panels));
+        let title = "Loading over time";
+        page.figure(draw_curves("load-time", title, &subtitle, 1, 200.0, &panels));
     }
 }
 
@@ -237,8 +239,8 @@ pub(super) fn document_sizes(material: &Material<'_>, page: &mut Page) {
     }
     let (color, points) = (hue(0), sizes.curve());
     let curve = Curve { color, style: Style::Steps, points, ..Curve::default() };
-    let across = (Across::Bytes, "Bytes of a document as JSON");
-    let mut panel = CurvePanel::new(across, (Unit::Share, "Share of documents"), vec![curve]);
+    let (across, up) = ("Bytes of a document as JSON", "Share of documents");
+    let mut panel = CurvePanel::new(Across::Bytes, across, Unit::Share, up, vec![curve]);
     let mut table = Table::default();
     for (share, value) in &percentiles {
         let name = percentile_name(*share);
@@ -248,7 +250,7 @@ pub(super) fn document_sizes(material: &Material<'_>, page: &mut Page) {
         table.row([("Percentile", name), ("#Bytes", grouped(*value as u64))]);
     }
     let title = "Share of documents up to a size";
-    page.figure(draw_curves("document-sizes", (title, &subtitle), (1, 280.0), &[panel]));
+    page.figure(draw_curves("document-sizes", title, &subtitle, 1, 280.0, &[panel]));
     page.table(&table);
 }
 

@@ -95,7 +95,7 @@ fn draw(page: &mut Page, engines: &[&str], matches: &[Match<'_, '_>]) {
         let title = "Operations a second, engine by engine";
         let subtitle = "Medians; thin lines: lowest to highest of repeated trials; each group has \
                         a scale of its own";
-        page.figure(draw_bars("engines", (title, subtitle), &groups, true));
+        page.figure(draw_bars("engines", title, subtitle, &groups, true));
     }
 }
 
@@ -177,8 +177,8 @@ fn draw_latencies(page: &mut Page, cells: &[&Cell<'_>]) {
     let more = if left_out > 0 { format!("; {left_out} more in the table") } else { String::new() };
     let subtitle = format!("Of each workload and engine the cell with the highest rate{more}");
     let names = ["median", "p99", "p99.9", "slowest"];
-    let titles = ("Latency of single operations", subtitle.as_str());
-    page.figure(draw_dumbbells("latency", titles, &names, &rows));
+    let title = "Latency of single operations";
+    page.figure(draw_dumbbells("latency", title, &subtitle, &names, &rows));
 }
 
 fn latency_table(cells: &[&Cell<'_>]) -> Table {

@@ -58,7 +58,7 @@ pub(super) fn best(material: &Material<'_>, page: &mut Page) {
         highest.workload
     );
     let title = "Operations a second at the best number of threads";
-    page.figure(draw_bars("best", (title, &subtitle), &groups, false));
+    page.figure(draw_bars("best", title, &subtitle, &groups, false));
     page.table(&table);
 }
 
@@ -86,13 +86,13 @@ const THREADS: u64 = 32;
 type CountOf = fn(&Cell<'_>) -> u64;
 
 pub(super) fn by_threads(material: &Material<'_>, page: &mut Page) {
-    let held: (_, _, CountOf) = ("partition", PARTITIONS, |cell| cell.partitions);
-    scaling(material, page, ("Threads", |cell| cell.lanes.threads), held);
+    let threads: CountOf = |cell| cell.lanes.threads;
+    scaling(material, page, "Threads", threads, "partition", PARTITIONS, |cell| cell.partitions);
 }
 
 pub(super) fn by_partitions(material: &Material<'_>, page: &mut Page) {
-    let held: (_, _, CountOf) = ("thread", THREADS, |cell| cell.lanes.threads);
-    scaling(material, page, ("Partitions", |cell| cell.partitions), held);
+    let threads: CountOf = |cell| cell.lanes.threads;
+    scaling(material, page, "Partitions", |cell| cell.partitions, "thread", THREADS, threads);
 }
 
 /// Returns `wanted` if it was measured, else the largest value that was.
@@ -103,7 +103,8 @@ pub(super) fn prefer(wanted: u64, values: impl Iterator<Item = u64> + Clone) -> 
 /// A curve through cells, with their spread.
 pub(super) fn curve(
     label: &str,
-    (color, shape): (&'static str, usize),
+    color: &'static str,
+    shape: usize,
     cells: &[&Cell<'_>],
     across: impl Fn(&Cell<'_>) -> f64,
 ) -> Curve {
@@ -125,8 +126,11 @@ pub(super) fn curve(
 fn scaling(
     material: &Material<'_>,
     page: &mut Page,
-    (axis, across): (&str, CountOf),
-    (held, preferred, held_of): (&str, u64, CountOf),
+    axis: &str,
+    across: CountOf,
+    held: &str,
+    preferred: u64,
+    held_of: CountOf,
 ) {
     let mut cells = material.mixes();
     let fixed = prefer(preferred, cells.iter().map(|cell| held_of(cell)));
@@ -136,16 +140,16 @@ fn scaling(
     }
     let of = |(workload, cells): (&str, Vec<&Cell<'_>>)| {
         let order = mix_order(workload);
-        curve(workload, (hue(order), order), &cells, |cell| across(cell) as f64)
+        curve(workload, hue(order), order, &cells, |cell| across(cell) as f64)
     };
     let curves = by_workload(&cells).into_iter().map(of).collect();
-    let up = (Unit::Count, "Operations a second");
-    let panel = CurvePanel::new((Across::Measured, axis), up, curves);
+    let up = "Operations a second";
+    let panel = CurvePanel::new(Across::Measured, axis, Unit::Count, up, curves);
     let (id, axis) = (format!("by-{}", axis.to_lowercase()), axis.to_lowercase());
     let title = format!("Operations a second by {axis}, with {}", plural(fixed, held));
     let engine = material.engine;
     let subtitle = format!("{engine}; bars at the marks: lowest to highest of repeated trials");
-    page.figure(draw_curves(&id, (&title, &subtitle), (1, 320.0), &[panel]));
+    page.figure(draw_curves(&id, &title, &subtitle, 1, 320.0, &[panel]));
 }
 
 pub(super) fn size_rate(material: &Material<'_>, page: &mut Page) {
@@ -177,5 +181,5 @@ pub(super) fn size_rate(material: &Material<'_>, page: &mut Page) {
         "{}; each mark is a cell of the matrix; size: the maximum of the last sixth of the run",
         material.engine
     );
-    page.figure(draw_points("size-rate", (title, &subtitle), &points, &[colors, shapes]));
+    page.figure(draw_points("size-rate", title, &subtitle, &points, &[colors, shapes]));
 }

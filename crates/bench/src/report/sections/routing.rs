@@ -26,7 +26,7 @@ pub(super) fn routings(material: &Material<'_>, page: &mut Page) {
     let panels: Vec<CurvePanel> = sides.iter().map(panel).collect();
     let subtitle = format!("{}; bars at the marks: lowest to highest of repeats", material.engine);
     let title = "Operations a second by the routing of keys";
-    page.figure(draw_curves("routings", (title, &subtitle), (2, 220.0), &panels));
+    page.figure(draw_curves("routings", title, &subtitle, 2, 220.0, &panels));
     page.table(&table(&sides));
 }
 
@@ -65,11 +65,11 @@ fn label(at: usize, cells: &[Cell<'_>]) -> String {
 fn panel(side: &Side<'_>) -> CurvePanel {
     let of = |(at, cells): &(usize, Vec<Cell<'_>>)| {
         let cells: Vec<&Cell<'_>> = cells.iter().collect();
-        curve(ROUTINGS[*at], (hue(*at), *at), &cells, |cell| cell.lanes.threads as f64)
+        curve(ROUTINGS[*at], hue(*at), *at, &cells, |cell| cell.lanes.threads as f64)
     };
     let curves = side.routings.iter().map(of).collect();
-    let up = (Unit::Count, "Operations a second");
-    let panel = CurvePanel::new((Across::Measured, "Threads"), up, curves);
+    let up = "Operations a second";
+    let panel = CurvePanel::new(Across::Measured, "Threads", Unit::Count, up, curves);
     CurvePanel { title: side.workload.clone(), ..panel }
 }
 

@@ -166,6 +166,6 @@ pub(super) fn ycsb(material: &Material<'_>, page: &mut Page) {
 fn bars(page: &mut Page, id: &str, title: &str, groups: &[Group]) {
     if !groups.is_empty() {
         let subtitle = "Medians; thin lines: lowest to highest of repeated trials";
-        page.figure(draw_bars(id, (title, subtitle), groups, false));
+        page.figure(draw_bars(id, title, subtitle, groups, false));
     }
 }

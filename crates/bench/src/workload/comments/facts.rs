@@ -41,14 +41,14 @@ pub(super) struct Count {
 
 /// Counts over comments.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct CommentTally {
     authors: HashMap<String, u64>,
     subreddits: HashMap<String, Count>,
     /// The first and the last moment, in seconds.
     times: Option<(i64, i64)>,
 }
 
-impl Tally {
+impl CommentTally {
     /// Adds the comment in `json`.
     pub(super) fn add(&mut self, json: &str) -> Outcome<()> {
         let found = Fields::of(json)?;
@@ -102,7 +102,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn new(comments: u64, tally: Tally) -> Self {
+    pub(super) fn new(comments: u64, tally: CommentTally) -> Self {
         let rare = tally.authors.into_iter().filter(|(_, count)| *count <= RARE_MAX);
         let mut rare: Vec<_> = rare.collect();
         // The order of a hash map differs from run to run.
@@ -145,7 +145,7 @@ mod tests {
     fn counts_of_parts_are_the_counts_of_the_whole() {
         let comments = Comments::new(1);
         let tally = |numbers| {
-            let mut tally = Tally::default();
+            let mut tally = CommentTally::default();
             each_comment(&comments, numbers, &mut |_, json| tally.add(json)).unwrap();
             tally
         };

@@ -1,6 +1,6 @@
 //! A store filled with generated comments before anything is measured.
 
-use super::facts::{Facts, Tally, each_comment};
+use super::facts::{CommentTally, Facts, each_comment};
 use crate::engine::{Comment, CommentIndex, CommentStore, Engine, Outcome};
 use crate::workload::fill::check_free;
 use crate::workload::{Case, Opened};
@@ -42,10 +42,10 @@ pub(super) fn fill(case: &Case<'_>, comments: u64) -> Outcome<Filled> {
 }
 
 /// Inserts the comments of `numbers` with several threads.
-fn insert(store: &dyn CommentStore, made: &Comments, numbers: Range<u64>) -> Outcome<Tally> {
+fn insert(store: &dyn CommentStore, made: &Comments, numbers: Range<u64>) -> Outcome<CommentTally> {
     let next = AtomicU64::new(numbers.start);
     let filler = || {
-        let mut tally = Tally::default();
+        let mut tally = CommentTally::default();
         loop {
             let from = next.fetch_add(BATCH, Ordering::Relaxed);
             if from >= numbers.end {
@@ -56,9 +56,9 @@ fn insert(store: &dyn CommentStore, made: &Comments, numbers: Range<u64>) -> Out
     };
     std::thread::scope(|scope| {
         let fillers: Vec<_> = (0..FILLERS).map(|_| scope.spawn(filler)).collect();
-        let mut all = Tally::default();
+        let mut all = CommentTally::default();
         for filler in fillers {
-            let tally: Outcome<Tally> =
+            let tally: Outcome<CommentTally> =
                 filler.join().unwrap_or_else(|_panic| Err("a thread panicked".into()));
             all.unite(tally?);
         }
@@ -70,7 +70,7 @@ fn write_batch(
     store: &dyn CommentStore,
     made: &Comments,
     numbers: Range<u64>,
-    tally: &mut Tally,
+    tally: &mut CommentTally,
 ) -> Outcome<()> {
     let mut texts = Vec::new();
     each_comment(made, numbers, &mut |key, json| {

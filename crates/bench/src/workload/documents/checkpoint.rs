@@ -1,7 +1,7 @@
 //! The documents that are read and changed: those of a database, or generated ones. Each trial
 //! works on a checkpoint of its own.
 
-use super::load::{ENGINE, run_load};
+use super::load::{ENGINE, VERSION, run_load};
 use crate::engine::{EngineError, EventLog, Outcome, gauges_of, open_database};
 use crate::options::Pace;
 use crate::record::{Described, OpKind, Summary};
@@ -49,7 +49,7 @@ impl DocumentStore {
     }
 
     /// Opens a checkpoint of the documents in `place`.
-    fn checkpoint(&self, place: &StoreDir) -> Outcome<Opened> {
+    fn checkpoint(&self, place: &StoreDir) -> Outcome<OpenedCheckpoint> {
         let data = place.data();
         let original = Database::builder(&self.dir)
             .options(flagstone::Options::new().create_if_missing(false))
@@ -62,8 +62,8 @@ impl DocumentStore {
     }
 
     /// Closes the checkpoint, drops its files from the page cache and opens it again.
-    fn reopen_cold(&self, opened: Opened, place: &StoreDir) -> Outcome<Opened> {
-        let Opened { database, collection, took, .. } = opened;
+    fn reopen_cold(&self, opened: OpenedCheckpoint, place: &StoreDir) -> Outcome<OpenedCheckpoint> {
+        let OpenedCheckpoint { database, collection, took, .. } = opened;
         drop(collection);
         database.close()?;
         let data = place.data();
@@ -72,19 +72,19 @@ impl DocumentStore {
     }
 
     /// Opens a checkpoint that took `took` to create.
-    fn open(&self, data: &Path, took: Duration) -> Outcome<Opened> {
+    fn open(&self, data: &Path, took: Duration) -> Outcome<OpenedCheckpoint> {
         let options = flagstone::Options::new().memory_budget(self.memory_bytes);
         let (database, events) = open_database(data, options.create_if_missing(false))?;
         let found = database.space(&self.collection).existing().collection()?;
         let collection = found.ok_or_else(|| {
             format!("{}: no collection {:?}", self.dir.display(), self.collection)
         })?;
-        Ok(Opened { database, collection, events, took })
+        Ok(OpenedCheckpoint { database, collection, events, took })
     }
 }
 
 /// An open checkpoint.
-pub(super) struct Opened {
+pub(super) struct OpenedCheckpoint {
     database: Database,
     pub(super) collection: Collection,
     events: Arc<EventLog>,
@@ -126,17 +126,20 @@ fn read_keys(path: &Path, json: bool) -> Outcome<Vec<Value>> {
 }
 
 /// The function that runs a trial on documents of a store.
-type Run = fn(&DocumentStore, &Case<'_>) -> Outcome<Summary>;
+type RunDocuments = fn(&DocumentStore, &Case<'_>) -> Outcome<Summary>;
 
 /// Trials on checkpoints of the same documents.
 pub(in crate::workload) struct DocumentTrials {
     store: DocumentStore,
-    run: Run,
+    run: RunDocuments,
 }
 
 impl DocumentTrials {
     /// Finds or generates the documents.
-    pub(in crate::workload) fn begin(case: &Case<'_>, run: Run) -> Outcome<Box<dyn Trials>> {
+    pub(in crate::workload) fn begin(
+        case: &Case<'_>,
+        run: RunDocuments,
+    ) -> Outcome<Box<dyn Trials>> {
         Ok(Box::new(Self { store: DocumentStore::prepare(case)?, run }))
     }
 }
@@ -169,9 +172,9 @@ pub(super) fn describe(options: &Options, how: String, told: &mut Described) {
 pub(super) fn run_on_checkpoint<T>(
     store: &DocumentStore,
     case: &Case<'_>,
-    prepare: impl FnOnce(&Opened) -> Outcome<T>,
-    workers: impl FnOnce(&Opened, &T) -> Crew<'static>,
-    check: impl FnOnce(&Opened, &T, &mut Recorder<'_>) -> Outcome<()>,
+    prepare: impl FnOnce(&OpenedCheckpoint) -> Outcome<T>,
+    workers: impl FnOnce(&OpenedCheckpoint, &T) -> Crew<'static>,
+    check: impl FnOnce(&OpenedCheckpoint, &T, &mut Recorder<'_>) -> Outcome<()>,
 ) -> Outcome<Summary> {
     let place = StoreDir::fresh(case.stage.dir)?;
     let mut opened = store.checkpoint(&place)?;
@@ -191,14 +194,15 @@ pub(super) fn run_on_checkpoint<T>(
     told.insert("partitions".into(), partitions.into());
     told.insert("keys".into(), store.keys.len().into());
     told.insert("memory".into(), stats.memory_budget.into());
-    let mut recorder = case.record_of(ENGINE, told, &state(&stats, cache), &place.data())?;
+    let mut recorder =
+        case.record_of(ENGINE, VERSION, told, &state(&stats, cache), &place.data())?;
     let gauges = || gauges_of(&opened.database.stats());
     let events = || opened.events.take();
     let probe = Probe { gauges: &gauges, events: &events };
     recorder.run_probed(&probe, pace, workers(&opened, &prepared))?;
     recorder.figure("checkpoint_s", opened.took.as_secs_f64());
     check(&opened, &prepared, &mut recorder)?;
-    let Opened { database, collection, .. } = opened;
+    let OpenedCheckpoint { database, collection, .. } = opened;
     drop(collection);
     recorder.aside("close", &Probe::NONE, |_| Ok(database.close()?))?;
     place.remove()?;
@@ -206,7 +210,7 @@ pub(super) fn run_on_checkpoint<T>(
 }
 
 /// Workers that get every key once.
-fn each<'c>(opened: &'c Opened, keys: &'c [Value], threads: usize) -> Crew<'c> {
+fn each<'c>(opened: &'c OpenedCheckpoint, keys: &'c [Value], threads: usize) -> Crew<'c> {
     let share = keys.len().div_ceil(threads.max(1)).max(1);
     crew(threads, |thread| {
         let mut keys = keys.chunks(share).nth(thread as usize).unwrap_or_default().iter();

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// The name and the version of flagstone, for headers.
-pub(super) const ENGINE: (&str, &str) =
-    ("flagstone", concat!("flagstone ", env!("CARGO_PKG_VERSION")));
+/// The name of flagstone, for headers.
+pub(super) const ENGINE: &str = "flagstone";
+/// Its version.
+pub(super) const VERSION: &str = concat!("flagstone ", env!("CARGO_PKG_VERSION"));
 
 /// Adds facts to the header of a load that are not options.
 pub(in crate::workload) fn describe_load(options: &Options, told: &mut Described) {
@@ -57,7 +58,8 @@ pub(in crate::workload) fn run_load(case: &Case<'_>) -> Outcome<Summary> {
     let mut wanted = KeyspaceOptions::new().routing(store.chosen_routing());
     wanted.block_bytes = store.block_bytes;
     let collection = database.space(&options.documents.collection).options(wanted).collection()?;
-    let mut recorder = case.record_of(ENGINE, case.told.clone(), "an empty store", &data)?;
+    let mut recorder =
+        case.record_of(ENGINE, VERSION, case.told.clone(), "an empty store", &data)?;
     let gauges = || gauges_of(&database.stats());
     let take_events = || events.take();
     let probe = Probe { gauges: &gauges, events: &take_events };
@@ -66,7 +68,7 @@ pub(in crate::workload) fn run_load(case: &Case<'_>) -> Outcome<Summary> {
     let (mut inputs, mut json_bytes, mut load_s, mut flush_s) = (Some(inputs), 0, 0.0, 0.0);
     let loader = |meter: &mut Meter<'_>| -> Outcome<bool> {
         let Some(inputs) = inputs.take() else { return Ok(false) };
-        (json_bytes, load_s) = load((&database, &collection), options, inputs, meter)?;
+        (json_bytes, load_s) = load(&database, &collection, options, inputs, meter)?;
         let started = Instant::now();
         database.flush()?;
         flush_s = started.elapsed().as_secs_f64();
@@ -95,7 +97,8 @@ pub(in crate::workload) fn run_load(case: &Case<'_>) -> Outcome<Summary> {
 /// Loads inputs with the threads that the options say. Returns bytes of JSON, and the seconds to
 /// the last acknowledgement.
 fn load(
-    (database, collection): (&Database, &Collection),
+    database: &Database,
+    collection: &Collection,
     options: &Options,
     inputs: Vec<Input>,
     meter: &mut Meter<'_>,

@@ -1,7 +1,7 @@
 //! Work on documents by sampled keys: gets of whole documents, of one path, or decoded; and
 //! updates, each of which increments a score.
 
-use super::checkpoint::{DocumentStore, Opened, describe, missing, run_on_checkpoint};
+use super::checkpoint::{DocumentStore, OpenedCheckpoint, describe, missing, run_on_checkpoint};
 use crate::engine::Outcome;
 use crate::options::name_of;
 use crate::record::{Described, OpKind, Summary};
@@ -45,7 +45,7 @@ pub(in crate::workload) fn describe_get(options: &Options, told: &mut Described)
 
 /// Gets of documents by random keys of the sample.
 pub(in crate::workload) fn run_gets(store: &DocumentStore, case: &Case<'_>) -> Outcome<Summary> {
-    let workers = |opened: &Opened, (): &()| {
+    let workers = |opened: &OpenedCheckpoint, (): &()| {
         crew(case.options.pace.threads, |thread| {
             let (collection, keys) = (opened.collection.clone(), Arc::clone(&store.keys));
             let (how, mut random) = (GetHow::of(case.options), random(2, thread));
@@ -108,9 +108,10 @@ pub(in crate::workload) fn describe_update(options: &Options, told: &mut Describ
 /// operation increments.
 pub(in crate::workload) fn run_updates(store: &DocumentStore, case: &Case<'_>) -> Outcome<Summary> {
     let (keys, how) = (&store.keys, case.options.documents.how);
-    let prepare =
-        |opened: &Opened| Ok((scores(opened, keys)?, documents_to_put(opened, keys, how)?));
-    let workers = |opened: &Opened, (_, documents): &(i64, Arc<[Document]>)| {
+    let prepare = |opened: &OpenedCheckpoint| {
+        Ok((scores(opened, keys)?, documents_to_put(opened, keys, how)?))
+    };
+    let workers = |opened: &OpenedCheckpoint, (_, documents): &(i64, Arc<[Document]>)| {
         crew(case.options.pace.threads, |thread| {
             let (collection, keys) = (opened.collection.clone(), Arc::clone(keys));
             let (documents, patch) = (Arc::clone(documents), Patch::new().inc(PATH, 1));
@@ -155,7 +156,7 @@ pub(in crate::workload) fn run_updates(store: &DocumentStore, case: &Case<'_>) -
 }
 
 /// The sum of the scores of all different keys.
-fn scores(opened: &Opened, keys: &[Value]) -> Outcome<i64> {
+fn scores(opened: &OpenedCheckpoint, keys: &[Value]) -> Outcome<i64> {
     let mut sum = 0;
     for key in keys.iter().collect::<BTreeSet<_>>() {
         let found = opened.collection.get(key.clone())?.ok_or_else(|| missing(key))?;
@@ -164,7 +165,11 @@ fn scores(opened: &Opened, keys: &[Value]) -> Outcome<i64> {
     Ok(sum)
 }
 
-fn documents_to_put(opened: &Opened, keys: &[Value], how: UpdateHow) -> Outcome<Arc<[Document]>> {
+fn documents_to_put(
+    opened: &OpenedCheckpoint,
+    keys: &[Value],
+    how: UpdateHow,
+) -> Outcome<Arc<[Document]>> {
     let mut documents = Vec::new();
     if how == UpdateHow::Put {
         for key in keys.iter().take(PUTS) {

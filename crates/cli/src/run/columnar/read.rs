@@ -2,7 +2,7 @@
 
 use super::super::{load as json, source as sources};
 use super::ColumnarFormat;
-use super::source::Source;
+use super::source::ColumnarFile;
 use crate::args::{LoadArgs, ModeArg};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -23,7 +23,7 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
     // Everything that can be refused is refused before the database is created.
     check(args)?;
     let options = options(args)?;
-    let sources = args.files.iter().map(|path| Source::open(path, args, &options));
+    let sources = args.files.iter().map(|path| ColumnarFile::open(path, args, &options));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     for source in &sources {
         flagstone_arrow::check(&source.schema(), &options).map_err(|error| source.at(&error))?;
@@ -45,7 +45,7 @@ pub(in super::super) fn load(args: &LoadArgs) -> Result<(), Failure> {
             place.close(database)?;
             return Err(refused);
         }
-        collection = json::replaced(args, (&place, &database), collection)?;
+        collection = json::replaced(args, &place, &database, collection)?;
         is_new_collection = true;
     }
     let begin = || -> Result<Option<Marks>, LoadError> {
@@ -134,7 +134,7 @@ fn check_first_rows(
     // Merges would be committed one by one.
     let options = LoadOptions { mode: LoadMode::Upsert, ..options.clone() };
     for path in args.files.iter().filter(|path| path.as_os_str() != "-") {
-        let mut source = Source::open(path, args, &options)?;
+        let mut source = ColumnarFile::open(path, args, &options)?;
         let row = |batch: RecordBatch| batch.slice(0, batch.num_rows().min(1));
         let first = source.next().map(|batch| batch.map(row));
         let mut first = RecordBatchIterator::new(first, source.schema());
@@ -167,7 +167,7 @@ impl LoadWatcher for Trial<'_> {
 /// Opens the marks of the load that is continued, or removes those of an earlier one.
 fn marks(
     args: &LoadArgs,
-    sources: &[Source],
+    sources: &[ColumnarFile],
     database: &Database,
     collection: &Collection,
 ) -> Result<Option<Marks>, LoadError> {
@@ -272,7 +272,7 @@ impl Run<'_> {
     fn load(
         &mut self,
         input: usize,
-        mut source: Source,
+        mut source: ColumnarFile,
         options: &LoadOptions,
     ) -> Result<(), Failure> {
         let bytes = source.bytes.unwrap_or(0);

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 /// A file that is open.
-pub(super) struct Source {
+pub(super) struct ColumnarFile {
     pub(super) name: PathBuf,
     reader: Box<dyn RecordBatchReader>,
     /// The number of its rows, if it says so.
@@ -26,7 +26,7 @@ pub(super) struct Source {
     pub(super) identity: Option<String>,
 }
 
-impl Source {
+impl ColumnarFile {
     /// Opens a file for the columns that a load with these options reads.
     pub(super) fn open(
         path: &Path,
@@ -130,7 +130,7 @@ fn first<'a>(file: &mut File, bytes: &'a mut [u8]) -> std::io::Result<&'a [u8]> 
     Ok(&bytes[..length])
 }
 
-impl Iterator for Source {
+impl Iterator for ColumnarFile {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -139,7 +139,7 @@ impl Iterator for Source {
     }
 }
 
-impl RecordBatchReader for Source {
+impl RecordBatchReader for ColumnarFile {
     fn schema(&self) -> SchemaRef {
         self.reader.schema()
     }

@@ -3,7 +3,7 @@
 use super::covariance::Pairs;
 use crate::PipelineError;
 use crate::error::Result;
-use crate::expression::{Context, Node, type_name};
+use crate::expression::{EvalContext, Node, type_name};
 use crate::number::{add, divide, multiply, subtract};
 use crate::stage::accumulate::{Accumulator, AccumulatorState};
 use flagstone::Value;
@@ -12,7 +12,7 @@ use std::borrow::Cow;
 
 /// What is accumulated.
 #[derive(Clone)]
-pub(super) enum Aggregate {
+pub(super) enum WindowAggregate {
     Of(Accumulator),
     Covariance {
         input: Node,
@@ -35,15 +35,22 @@ pub(super) enum Running {
     Area(Option<Box<Area>>),
 }
 
-/// The area between two points, each a time and a number.
+/// The area between two points.
 #[derive(Clone)]
 pub(super) struct Area {
-    first: (Value, Value),
-    last: (Value, Value),
+    first: AreaPoint,
+    last: AreaPoint,
     area: Value,
 }
 
-impl Aggregate {
+/// A time, and the number at it.
+#[derive(Clone)]
+struct AreaPoint {
+    time: Value,
+    value: Value,
+}
+
+impl WindowAggregate {
     pub(super) fn begin(&self) -> Running {
         match self {
             Self::Of(accumulator) => Running::Of(accumulator.begin()),
@@ -65,7 +72,7 @@ impl Aggregate {
         &self,
         running: &mut Running,
         row: &Value,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<isize> {
         match (self, running) {
             (Self::Of(accumulator), Running::Of(state)) => {
@@ -78,8 +85,8 @@ impl Aggregate {
                 let of = |node: &Node| -> Result<Value> {
                     Ok(node.evaluate(row, context)?.map_or(Value::Null, Cow::into_owned))
                 };
-                let point = (of(time)?, of(input)?);
-                check(&point, millis.is_some(), place)?;
+                let point = AreaPoint { time: of(time)?, value: of(input)? };
+                point.check(millis.is_some(), place)?;
                 let one = Area { first: point.clone(), last: point, area: Value::Int(0) };
                 joined(area, Box::new(one));
             }
@@ -126,18 +133,23 @@ impl Aggregate {
     }
 }
 
-/// Refuses what is no point of an integral.
-fn check((time, value): &(Value, Value), has_unit: bool, place: &str) -> Result<()> {
-    let is_number = |value: &Value| NumberType::of(value).is_some();
-    let is_date = matches!(time, Value::DateTime(_));
-    let (code, expected, found) = match () {
-        () if !is_number(value) => (5423900, "numbers as input", value),
-        () if has_unit && !is_date => (5423901, "dates in the field of sortBy", time),
-        () if !has_unit && !is_number(time) => (5423902, "numbers in the field of sortBy", time),
-        () => return Ok(()),
-    };
-    let text = format!("expected {expected}, found {}", type_name(Some(found)));
-    Err(PipelineError::new(code, place, text))
+impl AreaPoint {
+    /// Refuses what is no point of an integral.
+    fn check(&self, has_unit: bool, place: &str) -> Result<()> {
+        let Self { time, value } = self;
+        let is_number = |value: &Value| NumberType::of(value).is_some();
+        let is_date = matches!(time, Value::DateTime(_));
+        let (code, expected, found) = match () {
+            () if !is_number(value) => (5423900, "numbers as input", value),
+            () if has_unit && !is_date => (5423901, "dates in the field of sortBy", time),
+            () if !has_unit && !is_number(time) => {
+                (5423902, "numbers in the field of sortBy", time)
+            }
+            () => return Ok(()),
+        };
+        let text = format!("expected {expected}, found {}", type_name(Some(found)));
+        Err(PipelineError::new(code, place, text))
+    }
 }
 
 /// Adds a later area, and that between the two.
@@ -152,8 +164,8 @@ fn joined(area: &mut Option<Box<Area>>, later: Box<Area>) {
 }
 
 /// Returns the area below the line between two points; `None` beside what is no number.
-fn trapezoid(a: &(Value, Value), b: &(Value, Value)) -> Option<Value> {
-    let product = multiply(&add(&a.1, &b.1)?, &difference(&b.0, &a.0)?)?;
+fn trapezoid(a: &AreaPoint, b: &AreaPoint) -> Option<Value> {
+    let product = multiply(&add(&a.value, &b.value)?, &difference(&b.time, &a.time)?)?;
     divide(&product, &Value::Float(2.0))
 }
 

@@ -1,7 +1,7 @@
 //! Which rows of a partition are in the window of a row.
 
 use super::buffer::Buffer;
-use super::stage::Order;
+use super::stage::WindowOrder;
 use crate::date::{Unit, Zone, stepped};
 use crate::error::{PipelineError, Place, Result, code};
 use crate::expression::{Names, as_object, path, path_names, type_name};
@@ -52,7 +52,7 @@ impl Bounds {
 
     pub(super) fn parse(
         value: &Value,
-        order: Order<'_>,
+        order: WindowOrder<'_>,
         place: &Place<'_>,
         names: &Names,
     ) -> Result<Self> {
@@ -81,15 +81,16 @@ impl Bounds {
             }
             (None, Some(edges), unit) if map.len() == 1 + usize::from(unit.is_some()) => {
                 let unit = unit.map(|unit| parse_unit(unit, &place.field("unit"))).transpose()?;
-                Self::parse_range((edges, unit), order, &place.field("range"), names)
+                Self::parse_range(edges, unit, order, &place.field("range"), names)
             }
             _ => refuse("expected documents, or range with or without unit"),
         }
     }
 
     fn parse_range(
-        (edges, unit): (&Value, Option<Unit>),
-        order: Order<'_>,
+        edges: &Value,
+        unit: Option<Unit>,
+        order: WindowOrder<'_>,
         at: &Place<'_>,
         names: &Names,
     ) -> Result<Self> {

@@ -18,7 +18,7 @@ pub(super) enum Input<R> {
 }
 
 /// A row, and the key of its order.
-struct Kept {
+struct BufferedRow {
     row: Value,
     order: Box<[u8]>,
     bytes: usize,
@@ -29,12 +29,12 @@ pub(super) struct Buffer<R> {
     input: Input<R>,
     /// The key of the partition.
     partition: Option<Vec<u8>>,
-    rows: VecDeque<Kept>,
+    rows: VecDeque<BufferedRow>,
     /// The number of the first row.
     first: usize,
     is_complete: bool,
     /// The first row of the next partition.
-    next: Option<Kept>,
+    next: Option<BufferedRow>,
     hold: Hold,
     place: Box<str>,
 }
@@ -97,7 +97,7 @@ impl<R: Rows> Buffer<R> {
         self.kept(at).map_or(&[], |kept| &kept.order)
     }
 
-    fn kept(&self, at: usize) -> Option<&Kept> {
+    fn kept(&self, at: usize) -> Option<&BufferedRow> {
         self.rows.get(at.checked_sub(self.first)?)
     }
 
@@ -119,7 +119,7 @@ impl<R: Rows> Buffer<R> {
         row
     }
 
-    fn keep(&mut self, kept: Kept) -> Result<()> {
+    fn keep(&mut self, kept: BufferedRow) -> Result<()> {
         self.hold.add(kept.bytes, &self.place)?;
         self.rows.push_back(kept);
         Ok(())
@@ -167,7 +167,7 @@ impl<R: Rows> Buffer<R> {
     }
 }
 
-fn kept(row: Value, order: &[u8]) -> Kept {
-    let bytes = weight(&row).saturating_add(size_of::<Kept>() + order.len());
-    Kept { row, order: order.into(), bytes }
+fn kept(row: Value, order: &[u8]) -> BufferedRow {
+    let bytes = weight(&row).saturating_add(size_of::<BufferedRow>() + order.len());
+    BufferedRow { row, order: order.into(), bytes }
 }

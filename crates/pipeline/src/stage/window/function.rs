@@ -1,12 +1,12 @@
 //! The functions of windows.
 
-use super::aggregate::{Aggregate, Running, difference};
+use super::aggregate::{Running, WindowAggregate, difference};
 use super::bounds::{Bounds, Frame, parse_unit};
 use super::buffer::Buffer;
-use super::stage::Order;
+use super::stage::WindowOrder;
 use crate::PipelineError;
 use crate::error::{Place, Result, code};
-use crate::expression::{Context, Names, Node, as_object, parse, type_name};
+use crate::expression::{EvalContext, Names, Node, as_object, parse, type_name};
 use crate::memory::{Hold, Memory};
 use crate::number::{add, as_double, as_whole, divide, multiply, subtract};
 use crate::stage::accumulate::Accumulator;
@@ -19,9 +19,9 @@ use std::borrow::Cow;
 
 /// What is computed for a row.
 #[derive(Clone)]
-pub(super) enum Function {
+pub(super) enum WindowFunction {
     Aggregate {
-        aggregate: Aggregate,
+        aggregate: WindowAggregate,
         bounds: Bounds,
     },
     Place(Ranking),
@@ -56,7 +56,7 @@ pub(super) enum Function {
     Scaled {
         input: Node,
         /// `$min` and `$max` over the window.
-        ends: Box<[Function; 2]>,
+        ends: Box<[WindowFunction; 2]>,
         range: [Value; 2],
         place: Box<str>,
     },
@@ -138,17 +138,17 @@ struct Spec<'v, 'p> {
     argument: &'v Value,
     /// The bounds and their place.
     window: Option<&'v Value>,
-    order: Order<'v>,
+    order: WindowOrder<'v>,
     /// The place of the field.
     place: &'p Place<'p>,
     /// What tells the form of values.
     forms: Names,
 }
 
-impl Function {
+impl WindowFunction {
     pub(super) fn parse(
         value: &Value,
-        order: Order<'_>,
+        order: WindowOrder<'_>,
         place: &Place<'_>,
         names: &mut Names,
     ) -> Result<Self> {
@@ -199,10 +199,10 @@ impl Function {
             "$covariancePop" | "$covarianceSamp" => {
                 let is_sample = operator == "$covarianceSamp";
                 let input = parse(argument, &at, names)?;
-                spec.over(Aggregate::Covariance { input, is_sample })
+                spec.over(WindowAggregate::Covariance { input, is_sample })
             }
             _ => match Accumulator::of_operator(operator, argument, &at, names)? {
-                Some(accumulator) => spec.over(Aggregate::Of(accumulator)),
+                Some(accumulator) => spec.over(WindowAggregate::Of(accumulator)),
                 None => {
                     let known = Accumulator::names().chain(OTHERS).collect::<Vec<_>>().join(" ");
                     let text = format!("expected one of {known}, found {operator}");
@@ -248,11 +248,11 @@ impl Function {
         live: &mut Live,
         buffer: &mut Buffer<R>,
         at: usize,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<Value> {
         match (self, live) {
             (Self::Aggregate { aggregate, bounds }, Live::Growing(growing)) => {
-                growing.value((aggregate, bounds), buffer, at, context)
+                growing.value(aggregate, bounds, buffer, at, context)
             }
             (Self::Aggregate { aggregate, bounds }, Live::Sliding(sliding)) => {
                 bounds.advance(&mut sliding.frame, buffer, at)?;
@@ -262,7 +262,7 @@ impl Function {
                 }
                 let (mut running, mut hold) = (aggregate.begin(), context.memory.hold());
                 let frame = sliding.frame;
-                accumulate(aggregate, &mut running, &mut hold, (frame, buffer), context)?;
+                accumulate(aggregate, &mut running, &mut hold, frame, buffer, context)?;
                 Ok(aggregate.result(&running, true))
             }
             (Self::Place(ranking), Live::Ranks { order, rank, dense }) => {
@@ -406,9 +406,9 @@ impl Spec<'_, '_> {
         self.window.map(|window| Bounds::parse(window, self.order, &place, &self.forms)).transpose()
     }
 
-    fn over(&self, aggregate: Aggregate) -> Result<Function> {
+    fn over(&self, aggregate: WindowAggregate) -> Result<WindowFunction> {
         let bounds = self.bounds()?.unwrap_or(Bounds::ALL);
-        Ok(Function::Aggregate { aggregate, bounds })
+        Ok(WindowFunction::Aggregate { aggregate, bounds })
     }
 
     fn no_window(&self) -> Result<()> {
@@ -435,7 +435,7 @@ impl Spec<'_, '_> {
         parse(value, &self.place.field(self.operator).field(name), names)
     }
 
-    fn shift(&self, at: &Place<'_>, names: &mut Names) -> Result<Function> {
+    fn shift(&self, at: &Place<'_>, names: &mut Names) -> Result<WindowFunction> {
         self.no_window()?;
         let map = self.arguments(&["output", "by", "default"])?;
         if !self.order.is_given() {
@@ -449,10 +449,10 @@ impl Spec<'_, '_> {
         let default = default
             .map(|value| constant(value, &place, names, code::FAILED_TO_PARSE))
             .transpose()?;
-        Ok(Function::Shift { output, by, default: default.unwrap_or_default() })
+        Ok(WindowFunction::Shift { output, by, default: default.unwrap_or_default() })
     }
 
-    fn moving_average(&self, at: &Place<'_>, names: &mut Names) -> Result<Function> {
+    fn moving_average(&self, at: &Place<'_>, names: &mut Names) -> Result<WindowFunction> {
         self.no_window()?;
         let map = self.arguments(&["input", "N", "alpha"])?;
         if !self.order.is_given() {
@@ -477,7 +477,7 @@ impl Spec<'_, '_> {
             }
             _ => return Err(refuse("expected input, and either N or alpha")),
         };
-        Ok(Function::MovingAverage { input, alpha })
+        Ok(WindowFunction::MovingAverage { input, alpha })
     }
 
     /// Returns the arguments of functions of time: input, the sorted field, and the milliseconds of
@@ -498,25 +498,27 @@ impl Spec<'_, '_> {
         Ok((input, time, millis.transpose()?))
     }
 
-    fn derivative(&self, at: &Place<'_>, names: &mut Names) -> Result<Function> {
+    fn derivative(&self, at: &Place<'_>, names: &mut Names) -> Result<WindowFunction> {
         let (input, time, millis) = self.of_time(at, names)?;
         let bounds = self.bounds()?;
         let bounds = bounds.ok_or_else(|| self.refuse("$derivative expected a window"))?;
-        Ok(Function::Derivative { input, time, millis, bounds, place: at.to_string().into() })
+        Ok(WindowFunction::Derivative { input, time, millis, bounds, place: at.to_string().into() })
     }
 
-    fn integral(&self, at: &Place<'_>, names: &mut Names) -> Result<Function> {
+    fn integral(&self, at: &Place<'_>, names: &mut Names) -> Result<WindowFunction> {
         let (input, time, millis) = self.of_time(at, names)?;
-        self.over(Aggregate::Integral { input, time, millis, place: at.to_string().into() })
+        self.over(WindowAggregate::Integral { input, time, millis, place: at.to_string().into() })
     }
 
-    fn scaled(&self, at: &Place<'_>, names: &mut Names) -> Result<Function> {
+    fn scaled(&self, at: &Place<'_>, names: &mut Names) -> Result<WindowFunction> {
         let map = self.arguments(&["input", "min", "max"])?;
         let input = self.argument(map, "input", names)?;
-        let mut end = |operator: &str| -> Result<Function> {
+        let mut end = |operator: &str| -> Result<WindowFunction> {
             let of = map.get("input").unwrap_or(&Value::Null);
             let accumulator = Accumulator::of_operator(operator, of, at, names)?;
-            self.over(Aggregate::Of(accumulator.ok_or_else(|| self.refuse("expected input"))?))
+            self.over(WindowAggregate::Of(
+                accumulator.ok_or_else(|| self.refuse("expected input"))?,
+            ))
         };
         let ends = Box::new([end("$min")?, end("$max")?]);
         let number = |name: &str, default: i64| {
@@ -530,7 +532,7 @@ impl Spec<'_, '_> {
         if range[0] >= range[1] {
             return Err(at.refuse(code::FAILED_TO_PARSE, "expected a min that is less than max"));
         }
-        Ok(Function::Scaled { input, ends, range, place: at.to_string().into() })
+        Ok(WindowFunction::Scaled { input, ends, range, place: at.to_string().into() })
     }
 }
 
@@ -540,28 +542,29 @@ fn field_node(field: &str, at: &Place<'_>, names: &mut Names) -> Result<Node> {
 }
 
 /// Evaluates an expression for a row, which errors name.
-fn of(node: &Node, row: &Value, context: &Context) -> Result<Value> {
+fn of(node: &Node, row: &Value, context: &EvalContext) -> Result<Value> {
     let value = node.evaluate(row, context).map_err(|error| error.of_row(row))?;
     Ok(value.map_or(Value::Null, Cow::into_owned))
 }
 
 /// Adds a row, which errors name. Returns by how many bytes `running` has grown.
 fn added(
-    aggregate: &Aggregate,
+    aggregate: &WindowAggregate,
     running: &mut Running,
     row: &Value,
-    context: &Context,
+    context: &EvalContext,
 ) -> Result<isize> {
     aggregate.add(running, row, context).map_err(|error| error.of_row(row))
 }
 
 /// Adds the rows of a frame.
 fn accumulate<R: Rows>(
-    aggregate: &Aggregate,
+    aggregate: &WindowAggregate,
     running: &mut Running,
     hold: &mut Hold,
-    (frame, buffer): (Frame, &Buffer<R>),
-    context: &Context,
+    frame: Frame,
+    buffer: &Buffer<R>,
+    context: &EvalContext,
 ) -> Result<()> {
     for at in frame.start..frame.end {
         let grown = added(aggregate, running, buffer.row(at), context)?;
@@ -574,10 +577,11 @@ fn accumulate<R: Rows>(
 impl Growing {
     fn value<R: Rows>(
         &mut self,
-        (aggregate, bounds): (&Aggregate, &Bounds),
+        aggregate: &WindowAggregate,
+        bounds: &Bounds,
         buffer: &mut Buffer<R>,
         at: usize,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<Value> {
         let before = self.frame.end;
         bounds.advance(&mut self.frame, buffer, at)?;
@@ -585,7 +589,7 @@ impl Growing {
             return Ok(result.clone());
         }
         let new = Frame { start: before, end: self.frame.end };
-        accumulate(aggregate, &mut self.running, &mut self.hold, (new, buffer), context)?;
+        accumulate(aggregate, &mut self.running, &mut self.hold, new, buffer, context)?;
         let result = aggregate.result(&self.running, !bounds.grows_by_rows());
         self.result = Some(result.clone());
         Ok(result)
@@ -596,9 +600,9 @@ impl Sliding {
     /// Adds the rows that are new in the frame, and leaves out those that are no longer in it.
     fn advance<R: Rows>(
         &mut self,
-        aggregate: &Aggregate,
+        aggregate: &WindowAggregate,
         buffer: &Buffer<R>,
-        context: &Context,
+        context: &EvalContext,
     ) -> Result<()> {
         let Frame { start, end } = self.frame;
         if start >= self.added {
@@ -608,7 +612,7 @@ impl Sliding {
             self.hold.release(usize::MAX);
         }
         let new = Frame { start: self.added, end };
-        accumulate(aggregate, &mut self.late, &mut self.hold, (new, buffer), context)?;
+        accumulate(aggregate, &mut self.late, &mut self.hold, new, buffer, context)?;
         self.added = end;
         while self.early.last().is_some_and(|(at, _)| *at < start) {
             self.early.pop();
@@ -631,7 +635,7 @@ impl Sliding {
         Ok(())
     }
 
-    fn result(&self, aggregate: &Aggregate) -> Value {
+    fn result(&self, aggregate: &WindowAggregate) -> Value {
         match self.early.last() {
             None => aggregate.result(&self.late, true),
             Some((_, early)) => {

@@ -5,7 +5,7 @@ use super::function::Live;
 use super::stage::Window;
 use crate::PipelineError;
 use crate::error::{Result, code};
-use crate::expression::Context;
+use crate::expression::EvalContext;
 use crate::same::put_identity;
 use crate::stage::row::{RowBytes, Rows, set};
 use crate::stage::sort::Spill;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The rows of a `$setWindowFields`.
 pub(in crate::stage) struct Windowed<R> {
     window: Arc<Window>,
-    context: Arc<Context>,
+    context: Arc<EvalContext>,
     state: WindowState<R>,
 }
 
@@ -31,7 +31,7 @@ impl<R: Rows> Windowed<R> {
     pub(in crate::stage) const fn new(
         rows: R,
         window: Arc<Window>,
-        context: Arc<Context>,
+        context: Arc<EvalContext>,
         database: Database,
         spill: Spill,
     ) -> Self {

@@ -1,6 +1,6 @@
 //! A `$setWindowFields`, parsed.
 
-use super::function::Function;
+use super::function::WindowFunction;
 use crate::error::{Place, Result, code};
 use crate::expression::{Names, Node, as_object, parse, path_names};
 use crate::stage::sort::Sort;
@@ -21,14 +21,14 @@ pub(crate) struct Window {
 /// A field and what is computed for it.
 pub(super) struct Output {
     pub(super) into: Box<[Box<str>]>,
-    pub(super) function: Function,
+    pub(super) function: WindowFunction,
 }
 
 /// The order that a stage asks for, as functions see it.
 #[derive(Clone, Copy)]
-pub(super) struct Order<'v>(Option<&'v Map>);
+pub(super) struct WindowOrder<'v>(Option<&'v Map>);
 
-impl<'v> Order<'v> {
+impl<'v> WindowOrder<'v> {
     /// Whether an order is given, be it one of no fields.
     pub(super) const fn is_given(self) -> bool {
         self.0.is_some()
@@ -67,7 +67,7 @@ impl Window {
             }
         }
         let outputs = outputs.ok_or_else(|| place.refuse(40414, "expected output"))?;
-        let order = Order(sort.map(|(map, _)| map));
+        let order = WindowOrder(sort.map(|(map, _)| map));
         let sort = sort.filter(|(map, _)| !map.is_empty());
         let sorted = sort.iter().flat_map(|(map, _)| map.iter());
         let sorted = sorted.filter_map(|(name, _)| name.as_str()?.split('.').next());
@@ -77,7 +77,7 @@ impl Window {
         let outputs = outputs.iter().map(|(key, value)| {
             let name = key.as_str().unwrap_or_default();
             let at = at.field(name);
-            let function = Function::parse(value, order, &at, names)?;
+            let function = WindowFunction::parse(value, order, &at, names)?;
             Ok(Output { into: path_names(name, &at)?, function })
         });
         let outputs = outputs.collect::<Result<_>>()?;

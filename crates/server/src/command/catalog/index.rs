@@ -40,7 +40,7 @@ pub(in crate::command) fn create_indexes(run: &mut Run<'_, '_>) -> Outcome {
     let before = there.len() as u64 + 1;
     for definition in definitions {
         let building = run.service.builds.begin(&namespace, &definition.name);
-        definition.create((&namespace, &collection), |progress| building.report(progress))?;
+        definition.create(&namespace, &collection, |progress| building.report(progress))?;
     }
     let indexes = collection.indexes();
     let is_created = |index: &&IndexInfo| there.iter().all(|other| other.name != index.name);
@@ -125,7 +125,7 @@ pub(in crate::command) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {
         collection.keep_old_documents(keeps)?;
     }
     if let Some(asked) = args.map("index")? {
-        modify(run, (&namespace, &collection), asked)?;
+        modify(run, &namespace, &collection, asked)?;
     }
     notes::note_changed(run.service, &namespace)
 }
@@ -133,7 +133,8 @@ pub(in crate::command) fn coll_mod(run: &mut Run<'_, '_>) -> Outcome {
 /// Changes how long after the dates in the field of an index documents expire.
 fn modify(
     run: &mut Run<'_, '_>,
-    (namespace, collection): (&Namespace, &Collection),
+    namespace: &Namespace,
+    collection: &Collection,
     asked: View<'_>,
 ) -> Outcome {
     const SECONDS: &str = "expireAfterSeconds";
@@ -180,7 +181,7 @@ fn modify(
     let time = Duration::from_secs(number);
     if info.expires_after != Some(time) {
         let building = run.service.builds.begin(namespace, &info.name);
-        index::set_expiry(collection, &info, (time, &mut |progress| building.report(progress)))?;
+        index::set_expiry(collection, &info, time, &mut |progress| building.report(progress))?;
     }
     if let Some(old) = info.expires_after {
         put_long(&mut run.reply, "expireAfterSeconds_old", old.as_secs())?;

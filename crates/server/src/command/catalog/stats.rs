@@ -18,13 +18,15 @@ pub(in crate::command) fn coll_stats(run: &mut Run<'_, '_>) -> Outcome {
     run.look_again(&namespace);
     let (collection, service) = (run.existing(&namespace)?, run.service);
     run.reply.text("ns", &namespace.to_string())?;
-    put_stats(&mut run.reply, (service, &namespace, collection.as_ref()), scale(&args)?)
+    put_stats(&mut run.reply, service, &namespace, collection.as_ref(), scale(&args)?)
 }
 
 /// Appends sizes and counts of a collection to the document that is open.
 fn put_stats(
     reply: &mut BsonWriter<'_>,
-    (service, namespace, collection): (&Service, &Namespace, Option<&Collection>),
+    service: &Service,
+    namespace: &Namespace,
+    collection: Option<&Collection>,
     scale: u64,
 ) -> Outcome {
     let sizes = sizes(service).get(&namespace.keyspace()).copied().unwrap_or_default();
@@ -158,7 +160,7 @@ pub(in crate::command) fn stats_row(
     if let Some(options) = &asked.storage {
         out.begin_document("storageStats")?;
         let scale = scale_of_stage(options)?;
-        put_stats(&mut out, (run.service, namespace, collection.as_ref()), scale)?;
+        put_stats(&mut out, run.service, namespace, collection.as_ref(), scale)?;
         out.end()?;
     }
     if asked.has_count {

@@ -5,7 +5,7 @@ use super::super::dropped::as_seen;
 use super::super::read::{FEED, FirstBatch};
 use super::super::run::Run;
 use super::asked::{IsReadable, put_number, put_stored};
-use super::refused::{Done, Refused};
+use super::refused::{Done, OperationError};
 use crate::access::Need;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
@@ -18,17 +18,17 @@ use flagstone::internal::{change_at, interrupt_check};
 use std::time::{Duration, Instant};
 
 /// A delivery that was not dealt with.
-struct Ahead {
+struct PendingDelivery {
     delivery: Delivery,
     /// How many of its changes were looked at.
     done: usize,
 }
 
 /// The events of a feed that a client may see.
-struct Feed {
+struct ReadableFeed {
     changes: Changes,
     is_seen: IsReadable,
-    ahead: Option<Ahead>,
+    ahead: Option<PendingDelivery>,
     current: Option<(Event, IsLast)>,
     token: String,
     /// Until when a call waits for events, if the client follows.
@@ -65,7 +65,7 @@ pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
     let is_seen = run.readable()?;
     let token = changes.token().to_string();
     let follows = args.is("follow")?;
-    let feed = Feed {
+    let feed = ReadableFeed {
         changes,
         is_seen,
         ahead: None,
@@ -76,7 +76,7 @@ pub(super) fn watch(run: &mut Run<'_, '_>) -> Done {
     Ok(FirstBatch::of(Some(FIRST_BATCH)).put(run, name, Box::new(feed))?)
 }
 
-impl Feed {
+impl ReadableFeed {
     /// Reads the next delivery. Returns false if there was none in time.
     fn read(&mut self, wait: Duration) -> Done<bool> {
         interrupt_check()?;
@@ -84,14 +84,14 @@ impl Feed {
         let delivery =
             if wait.is_zero() { self.changes.poll()? } else { self.changes.wait(wait)? };
         watch::note_waited(began.elapsed());
-        self.ahead = delivery.map(|delivery| Ahead { delivery, done: 0 });
+        self.ahead = delivery.map(|delivery| PendingDelivery { delivery, done: 0 });
         Ok(self.ahead.is_some())
     }
 
     /// Makes the next event of the delivery that is ahead. `None` if it has no more that the client
     /// may see.
     fn step(&mut self) -> Done<Option<(Event, IsLast)>> {
-        let Some(Ahead { delivery, done }) = self.ahead.take() else { return Ok(None) };
+        let Some(PendingDelivery { delivery, done }) = self.ahead.take() else { return Ok(None) };
         let token = delivery.token.to_string();
         let Happened::Commit(batch) = &delivery.happened else {
             self.token.clone_from(&token);
@@ -103,7 +103,7 @@ impl Feed {
                 let event = Event::of_change(&change)?;
                 if let Some((next, _)) = self.seen(batch, at + 1)? {
                     // Within a commit there is no place to continue.
-                    self.ahead = Some(Ahead { delivery, done: next });
+                    self.ahead = Some(PendingDelivery { delivery, done: next });
                     return Ok(Some((event, false)));
                 }
                 Some((Event { token: Some(token.clone()), ..event }, true))
@@ -128,7 +128,7 @@ impl Feed {
     }
 }
 
-impl Rows for Feed {
+impl Rows for ReadableFeed {
     fn row_bytes_max(&self) -> usize {
         // The tool takes whole messages.
         usize::MAX
@@ -136,14 +136,14 @@ impl Rows for Feed {
 
     fn advance(&mut self) -> Outcome<bool> {
         loop {
-            self.current = self.step().map_err(Refused::into_failure)?;
+            self.current = self.step().map_err(OperationError::into_failure)?;
             if self.current.is_some() {
                 return Ok(true);
             }
             let left = self.deadline.map_or(Duration::ZERO, |deadline| {
                 deadline.saturating_duration_since(Instant::now())
             });
-            let is_read = self.read(left).map_err(Refused::into_failure)?;
+            let is_read = self.read(left).map_err(OperationError::into_failure)?;
             if !is_read && left.is_zero() {
                 return Ok(false);
             }
@@ -153,7 +153,7 @@ impl Rows for Feed {
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
         match &self.current {
             Some((event, is_last)) => {
-                put_event(out, event, *is_last).map_err(Refused::into_failure)
+                put_event(out, event, *is_last).map_err(OperationError::into_failure)
             }
             None => Ok(()),
         }

@@ -26,10 +26,10 @@ use crate::failure::{Code, Failure, Outcome};
 use refused::Done;
 
 /// What an operation does.
-type Operation = fn(&mut Run<'_, '_>) -> Done;
+type ToolOperation = fn(&mut Run<'_, '_>) -> Done;
 
 /// The operations, and what they need on the database of the collection.
-static OPERATIONS: &[(&str, Need, Operation)] = &[
+static OPERATIONS: &[(&str, Need, ToolOperation)] = &[
     ("open", Need::Read, catalog::open),
     ("create", Need::Write, catalog::create),
     ("collections", Need::Login, catalog::collections),
@@ -78,5 +78,5 @@ pub(super) fn run(run: &mut Run<'_, '_>) -> Outcome {
         return Err(Failure::new(Code::CommandNotFound, text));
     };
     run.require(*need, &run.command.database)?;
-    operation(run).map_err(refused::Refused::into_failure)
+    operation(run).map_err(refused::OperationError::into_failure)
 }

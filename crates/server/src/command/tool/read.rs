@@ -4,9 +4,9 @@ use super::super::id::key_bytes;
 use super::super::name::Namespace;
 use super::super::read::FirstBatch;
 use super::super::run::Run;
-use super::super::service::Counters;
+use super::super::service::ServiceCounters;
 use super::asked::{put_number, put_stored, put_value};
-use super::refused::{Done, Refused};
+use super::refused::{Done, OperationError};
 use crate::bson::BsonWriter;
 use crate::failure::{Failure, Outcome};
 use crate::session::cursors::{FIRST_BATCH, Rows};
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Returns the query of the arguments.
 fn asked(run: &Run<'_, '_>) -> Done<Find<'static>> {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let args = run.args();
     let collection = run.asked_collection()?;
     let mut find = collection.find(args.filter()?).skip(args.count("skip")?.unwrap_or(0));
@@ -83,7 +83,7 @@ impl<S: Send, N: FnMut(&mut S) -> Option<Done<Row>> + Send> Rows for KeyedRows<S
 
     fn advance(&mut self) -> Outcome<bool> {
         let next = (self.next)(&mut self.source);
-        self.current = next.transpose().map_err(Refused::into_failure)?;
+        self.current = next.transpose().map_err(OperationError::into_failure)?;
         Ok(self.current.is_some())
     }
 
@@ -93,7 +93,7 @@ impl<S: Send, N: FnMut(&mut S) -> Option<Done<Row>> + Send> Rows for KeyedRows<S
             out.bytes("k", key)?;
         }
         match &row.document {
-            Some(document) => put_stored(out, "d", document).map_err(Refused::into_failure),
+            Some(document) => put_stored(out, "d", document).map_err(OperationError::into_failure),
             None => Ok(()),
         }
     }
@@ -119,9 +119,9 @@ where
 }
 
 /// The documents of a query.
-struct Found(Cursor<'static>);
+struct QueryRows(Cursor<'static>);
 
-impl Rows for Found {
+impl Rows for QueryRows {
     fn row_bytes_max(&self) -> usize {
         // The tool takes whole messages.
         usize::MAX
@@ -138,7 +138,7 @@ impl Rows for Found {
     fn write(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
         out.bytes("k", self.0.key_bytes())?;
         let document = self.0.document().map_err(Failure::of_database)?;
-        put_stored(out, "d", &document).map_err(Refused::into_failure)
+        put_stored(out, "d", &document).map_err(OperationError::into_failure)
     }
 
     fn park(&mut self) {
@@ -147,13 +147,13 @@ impl Rows for Found {
 }
 
 pub(super) fn find(run: &mut Run<'_, '_>) -> Done {
-    let rows = Found(asked(run)?.run()?);
+    let rows = QueryRows(asked(run)?.run()?);
     answer(run, rows)
 }
 
 pub(super) fn page(run: &mut Run<'_, '_>) -> Done {
     let documents = run.args().count("size")?.unwrap_or(FIRST_BATCH);
-    let too_large = || -> Refused {
+    let too_large = || -> OperationError {
         let text = format!("a page of {documents} documents takes more than 16 MiB: ask for fewer");
         Error::invalid(text).into()
     };
@@ -227,7 +227,7 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Done {
 }
 
 pub(super) fn scan(run: &mut Run<'_, '_>) -> Done {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let (args, collection) = (run.args(), run.asked_collection()?);
     let scan = match args.text("prefix")? {
         Some(prefix) => collection.scan(Prefix(prefix)),
@@ -246,7 +246,7 @@ pub(super) fn scan(run: &mut Run<'_, '_>) -> Done {
         if !keys_only {
             let row =
                 |(key, document)| Row { key: Some(key_bytes(&key)), document: Some(document) };
-            return scan.next().map(|entry| entry.map(row).map_err(Refused::from));
+            return scan.next().map(|entry| entry.map(row).map_err(OperationError::from));
         }
         match scan.advance() {
             Ok(true) => Some(Ok(Row { key: Some(scan.key().to_vec()), document: None })),
@@ -258,7 +258,7 @@ pub(super) fn scan(run: &mut Run<'_, '_>) -> Done {
 }
 
 pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Done {
-    Counters::add(&run.service.counters.queries, 1);
+    ServiceCounters::add(&run.service.counters.queries, 1);
     let (args, collection) = (run.args(), run.asked_collection()?);
     let database = &run.service.db;
     let pipeline = args.required_text("pipeline")?;

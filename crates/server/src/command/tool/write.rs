@@ -2,9 +2,9 @@
 
 use super::super::args::Args;
 use super::super::run::Run;
-use super::super::service::Counters;
+use super::super::service::ServiceCounters;
 use super::asked::{put_number, put_value, stored};
-use super::refused::{Done, Refused};
+use super::refused::{Done, OperationError};
 use crate::bson::{elements, kind};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::internal::{drop_unwritten, put_in, remote_of, stored_form};
@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(super) fn put(run: &mut Run<'_, '_>) -> Done {
-    Counters::add(&run.service.counters.inserts, 1);
+    ServiceCounters::add(&run.service.counters.inserts, 1);
     let (args, database) = (run.args(), &run.service.db);
     let key = args.key()?;
     let document = args.stored("document")?.ok_or_else(|| args.missing("document"))?;
@@ -67,7 +67,7 @@ impl DocumentPatch {
 }
 
 pub(super) fn patch(run: &mut Run<'_, '_>) -> Done {
-    Counters::add(&run.service.counters.updates, 1);
+    ServiceCounters::add(&run.service.counters.updates, 1);
     let (args, collection) = (run.args(), run.asked_collection()?);
     let (key, change) = (args.key()?, DocumentPatch::asked(run)?);
     let patched = match &change {
@@ -96,7 +96,7 @@ pub(super) fn patch(run: &mut Run<'_, '_>) -> Done {
 }
 
 pub(super) fn delete(run: &mut Run<'_, '_>) -> Done {
-    Counters::add(&run.service.counters.deletes, 1);
+    ServiceCounters::add(&run.service.counters.deletes, 1);
     let is_removed = run.asked_collection()?.remove(run.args().key()?)?;
     put_number(&mut run.reply, "n", u64::from(is_removed))
 }
@@ -146,7 +146,7 @@ pub(super) fn many(run: &mut Run<'_, '_>) -> Done {
     let Changed { matched, modified, refused, first_refusal, next, .. } = done;
     let counter =
         if patch.is_some() { &run.service.counters.updates } else { &run.service.counters.deletes };
-    Counters::add(counter, modified);
+    ServiceCounters::add(counter, modified);
     put_number(&mut run.reply, "matched", matched)?;
     put_number(&mut run.reply, "modified", modified)?;
     put_number(&mut run.reply, "refused", refused)?;
@@ -210,7 +210,7 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
     let statements = run.statements("documents")?;
     let documents = statements.iter().map(|bson| loaded(bson)).collect::<Outcome<Vec<_>>>()?;
     let resumed = Resumed::asked(&args)?;
-    Counters::add(&run.service.counters.inserts, documents.len() as u64);
+    ServiceCounters::add(&run.service.counters.inserts, documents.len() as u64);
     // Not before there are documents: a load that has none to put leaves no collection.
     in_created(run, |run, collection| {
         let marks = resumed.map(|resumed| resumed.marks(&run.service.db, &collection));
@@ -396,7 +396,7 @@ impl Resumed {
     }
 }
 
-fn of_load(error: LoadError) -> Refused {
+fn of_load(error: LoadError) -> OperationError {
     match error {
         LoadError::Engine(error) => error.into(),
         LoadError::Usage(text) => Failure::new(Code::BadValue, text).into(),
