@@ -351,11 +351,16 @@ impl Find {
                 Ok(collection.update_many(filter, patch).run()?.modified)
             }
             (Through::Live, Change::Update(update)) => {
-                let done = collection.update_many(filter, update.change(filter)?).run()?;
-                if done.matched > 0 || !update.is_upsert() {
-                    return Ok(done.modified);
+                loop {
+                    let done = collection.update_many(filter, update.change(filter)?).run()?;
+                    if done.matched > 0 || !update.is_upsert() {
+                        return Ok(done.modified);
+                    }
+                    // If another write has come first, there is something to change.
+                    if update.insert(collection, filter)?.is_some() {
+                        return Ok(1);
+                    }
                 }
-                update.insert(collection, filter).map(|_key| 1)
             }
             (Through::Transaction(tx), Change::Patch(patch)) => {
                 tx.with(|tx| Ok(tx.update_many(collection, filter, patch)?.modified))

@@ -465,6 +465,8 @@ def test_update_documents_that_are_wrong_are_refused(
     for changes, text in wrong:
         with pytest.raises(flagstone.InvalidInput, match=text):
             c.update("a", **changes)
+    with pytest.raises(flagstone.InvalidInput, match="expected operators or stages"):
+        c.find({}).update(update={"a": 1})
     mistyped: list[tuple[dict[str, Any], str]] = [
         ({"update": {"$set": {"a": object()}}}, r"update\[.*object"),
         ({"update": {}, "array_filters": {"x": 1}}, "array_filters: expected a list of filters"),

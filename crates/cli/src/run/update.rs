@@ -70,6 +70,11 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
 fn action<'a>(args: &UpdateArgs, change: &'a Change) -> Result<Action<'a>, Failure> {
     match change {
         Change::Patch(patch) if !args.blind && !patch.is_upsert() => Ok(Action::Patch(patch)),
+        Change::Update(asked) if asked.update.is_replacement() => {
+            let text = "--update: a document without operators replaces the document of a KEY; with \
+                        --where, expected operators, as in {\"$set\":{..}}, or stages";
+            Err(Failure::Usage(text.to_owned()))
+        }
         Change::Update(asked) => Ok(Action::Update(asked)),
         _ => {
             let text = "--where changes documents that are there, without --default, --blind, \

@@ -93,22 +93,30 @@ impl Update {
     /// // Nothing matches: what an upsert inserts gets the values that the filter requires.
     /// let filter = Filter::parse(r#"{"by":"ada"}"#)?;
     /// let update = Update::parse(&doc!({ "$inc": { "n": 1 } }), &[])?;
-    /// if posts.update_many(&filter, update.change(&filter)?).run()?.matched == 0 {
-    ///     update.insert(&posts, &filter)?;
+    /// while posts.update_many(&filter, update.change(&filter)?).run()?.matched == 0 {
+    ///     // `None`: another write has come first, so there is something to change.
+    ///     if update.insert(&posts, &filter)?.is_some() {
+    ///         break;
+    ///     }
     /// }
     /// assert_eq!(posts.find(r#"{"by":"ada","n":1}"#).count()?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// InvalidInput for a malformed filter. The change returns it for a document that the update
-    /// does not fit.
+    /// InvalidInput for a malformed filter, and for an update that replaces documents: it is for
+    /// the document of one key. The change returns it for a document that the update does not fit.
     pub fn change<'u>(
         &'u self,
         filter: &Filter,
     ) -> flagstone::Result<
         impl Fn(&Value, &mut DocumentMut) -> flagstone::Result<()> + Send + Sync + use<'u>,
     > {
+        if self.is_replacement() {
+            let text = "an update of all documents that match: expected operators or stages, found \
+                        a document that replaces them";
+            return Err(Error::invalid(text));
+        }
         let matched = match self.matched_array() {
             Some(path) => {
                 let path = FieldPath::parse(path);
@@ -133,16 +141,35 @@ impl Update {
     }
 
     /// Inserts what an upsert makes of a filter that no document matches, as
-    /// [`Update::upserted`] does, and returns its key: the `_id`, or a new ObjectId.
+    /// [`Update::upserted`] does, and returns its key: the one that the filter requires, the `_id`
+    /// that the update sets, or a new ObjectId. Returns `None` if a document matches now, because
+    /// another write has come first: it is to be changed.
     ///
     /// # Errors
-    /// InvalidInput if the update does not fit what the filter requires; Duplicate if there is a
+    /// InvalidInput if the update does not fit what the filter requires, and for a filter with the
+    /// field `_id`, which the update takes for the key: there it is `$key`. Duplicate if there is a
     /// document of the key, or one with a value of a unique index; else those of the database.
-    pub fn insert(&self, collection: &Collection, filter: &Filter) -> flagstone::Result<Value> {
-        self.insert_at(WriteTarget::Now(collection), filter)
+    pub fn insert(
+        &self,
+        collection: &Collection,
+        filter: &Filter,
+    ) -> flagstone::Result<Option<Value>> {
+        let mut target = WriteTarget::Now(collection);
+        loop {
+            let refused = match self.insert_at(&mut target, filter) {
+                Ok(key) => return Ok(Some(key)),
+                Err(error) => error,
+            };
+            match refused.kind() {
+                _ if collection.find(filter).limit(1).count()? > 0 => return Ok(None),
+                // Of the indexes, not of a document.
+                ErrorKind::Conflict => {}
+                _ => return Err(refused),
+            }
+        }
     }
 
-    /// As [`Update::insert`], as a part of a transaction.
+    /// As [`Update::insert`], as a part of a transaction, which sees all that matches.
     ///
     /// # Errors
     /// As [`Update::insert`].
@@ -152,7 +179,7 @@ impl Update {
         collection: &Collection,
         filter: &Filter,
     ) -> flagstone::Result<Value> {
-        self.insert_at(WriteTarget::In(transaction, collection), filter)
+        self.insert_at(&mut WriteTarget::In(transaction, collection), filter)
     }
 
     fn run_at(&self, mut place: WriteTarget<'_>, key: &Value) -> flagstone::Result<Patched> {
@@ -181,8 +208,10 @@ impl Update {
                 Err(error) => return not_applied(error),
             };
             // Another write may have come first: then there is a document to change.
-            if place.insert(key, &new)? {
-                return Ok(Patched::Changed);
+            match place.insert(key, &new) {
+                Ok(true) => return Ok(Patched::Changed),
+                Err(error) if error.kind() != ErrorKind::Conflict => return Err(error),
+                Ok(false) | Err(_) => {}
             }
         }
     }
@@ -197,15 +226,24 @@ impl Update {
         Document::from_value(&new)
     }
 
-    fn insert_at(&self, mut place: WriteTarget<'_>, filter: &Filter) -> flagstone::Result<Value> {
-        let mut new = self.upserted(filter, &Context { now: now(), ..Context::default() })?;
-        let mut key = None;
-        if let Value::Map(map) = &mut new {
-            // A filter of the field is to find it.
-            let is_field = |path: &FieldPath| !path.is_primary_key() && path.names() == ["_id"];
-            let is_stored = filter.equalities().any(|(path, _)| is_field(path));
-            key = if is_stored { map.get("_id").cloned() } else { map.remove("_id") };
+    /// Inserts what an upsert makes of a filter.
+    ///
+    /// # Errors
+    /// As [`Update::insert`]; Conflict if another commit has come between.
+    fn insert_at(&self, place: &mut WriteTarget<'_>, filter: &Filter) -> flagstone::Result<Value> {
+        let names_id =
+            |path: &FieldPath| path.names().first().is_some_and(|name| name.as_str() == "_id");
+        let is_field = |path: &FieldPath| !path.is_primary_key() && names_id(path);
+        if filter.equalities().any(|(path, _)| is_field(path)) {
+            let text = "the filter of an upsert: expected $key for the key, found the field _id";
+            return Err(Error::invalid(text));
         }
+        let mut new =
+            self.upserted_fields(filter, &Context { now: now(), ..Context::default() })?;
+        let key = match &mut new {
+            Value::Map(map) => map.remove("_id"),
+            _ => None,
+        };
         let key = key.unwrap_or_else(|| Value::ObjectId(ObjectId::new(now())));
         if place.insert(&key, &Document::from_value(&new)?)? {
             return Ok(key);
@@ -259,6 +297,9 @@ impl WriteTarget<'_> {
     }
 
     /// Inserts a document. Returns false if there is one of the key.
+    ///
+    /// # Errors
+    /// Conflict if another commit has come between, and there is none.
     fn insert(&mut self, key: &Value, document: &Document) -> flagstone::Result<bool> {
         match self {
             Self::Now(collection) => {
@@ -267,8 +308,9 @@ impl WriteTarget<'_> {
                 insert_in(&mut batch, collection, key.clone(), document)?;
                 match database.commit(batch) {
                     Ok(()) => Ok(true),
-                    Err(error) if error.kind() == ErrorKind::Conflict => Ok(false),
-                    Err(error) => Err(error),
+                    Err(error) if error.kind() != ErrorKind::Conflict => Err(error),
+                    Err(_conflict) if collection.get(key)?.is_some() => Ok(false),
+                    Err(conflict) => Err(conflict),
                 }
             }
             Self::In(tx, collection) => {

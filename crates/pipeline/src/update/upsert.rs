@@ -25,6 +25,11 @@ impl Update {
     /// # Errors
     /// As [`Update::apply`]; also if the filter gives a field two values.
     pub fn upserted(&self, filter: &Filter, context: &Context) -> Result<Value> {
+        first_id(self.upserted_fields(filter, context)?)
+    }
+
+    /// As [`Update::upserted`], with an `_id` of any type at any place.
+    pub(super) fn upserted_fields(&self, filter: &Filter, context: &Context) -> Result<Value> {
         let mut document = Map::new();
         let mut taken: Vec<Vec<String>> = Vec::new();
         for (path, value) in filter.equalities() {
@@ -46,7 +51,7 @@ impl Update {
         }
         let mut document = Value::Map(document);
         let _is_changed = self.apply(&mut document, &Context { is_insert: true, ..*context })?;
-        first_id(document)
+        Ok(document)
     }
 }
 

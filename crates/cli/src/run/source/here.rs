@@ -288,7 +288,11 @@ impl Documents for InHere {
         failure.map_or(Ok(()), Err)?;
         match action {
             Action::Update(asked) if done.matched == 0 && asked.update.is_upsert() => {
-                Ok(Some(asked.update.insert(&self.collection, filter)?))
+                match asked.update.insert(&self.collection, filter)? {
+                    Some(key) => Ok(Some(key)),
+                    // Another write has come first: there is something to change.
+                    None => self.write_some(written, limit, done),
+                }
             }
             _ => Ok(None),
         }

@@ -65,7 +65,6 @@ const CASES: &[Case] = &[
         r#"{"a":1,"b":2}"#,
         r#"{"b":2,"sum":3,"key":"k"}"#,
     ),
-    (r#"{"x":1}"#, "[]", "{}", r#"{"a":1}"#, r#"{"x":1}"#),
 ];
 
 #[test]
@@ -150,17 +149,44 @@ fn an_upsert_inserts_the_document_of_a_key_once() {
     ));
 }
 
+/// A `$set` that was forgotten replaced all documents.
+#[test]
+fn a_replacement_is_for_the_document_of_one_key() {
+    let (_dir, db, c) = opened();
+    c.put(1, doc!({ "a": 1 })).unwrap();
+    for change in [r#"{"a":2}"#, "{}"] {
+        let change = update(change, "[]").unwrap();
+        let refused = change.change(&filter("{}")).err().unwrap();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains("expected operators"), "{refused}");
+    }
+    let change = update(r#"{"a":2}"#, "[]").unwrap();
+    assert!(change.run(&c, 1).unwrap().is_applied());
+    assert_eq!(text(&c, 1).unwrap(), r#"{"a":2}"#);
+    let mut tx = db.begin().unwrap();
+    let change = update("{}", "[]").unwrap();
+    assert!(change.run_in(&mut tx, &c, 1).unwrap().is_applied());
+    tx.commit().unwrap();
+    assert_eq!(text(&c, 1).unwrap(), "{}");
+}
+
 #[test]
 fn an_upsert_by_a_filter_takes_the_key_and_the_fields_from_it() {
     let (_dir, db, c) = opened();
     let change = update(r#"{"$set":{"b":2}}"#, "[]").unwrap();
     let insert = |by: &str| change.insert(&c, &filter(by));
-    assert_eq!(insert(r#"{"$key":5,"a":{"$eq":1}}"#).unwrap(), Value::from(5));
+    assert_eq!(insert(r#"{"$key":5,"a":{"$eq":1}}"#).unwrap(), Some(Value::from(5)));
     assert_eq!(text(&c, 5).unwrap(), r#"{"a":1,"b":2}"#);
-    // A filter of the field finds what it has made.
-    assert_eq!(insert(r#"{"_id":6}"#).unwrap(), Value::from(6));
-    assert_eq!(text(&c, 6).unwrap(), r#"{"_id":6,"b":2}"#);
-    let made = insert(r#"{"a":3}"#).unwrap();
+    assert_eq!(insert(r#"{"$key":5}"#).unwrap(), None, "it matches now");
+    assert_eq!(insert(r#"{"$key":[1,"a"]}"#).unwrap(), Some(doc!([1, "a"])));
+    assert_eq!(text(&c, doc!([1, "a"])).unwrap(), r#"{"b":2}"#);
+    // The update takes it for the key, and the filter for a field.
+    for by in [r#"{"_id":6}"#, r#"{"_id.a":6}"#, r#"{"$key":6,"_id":6}"#] {
+        let refused = insert(by).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert!(refused.to_string().contains("expected $key"), "{refused}");
+    }
+    let made = insert(r#"{"a":3}"#).unwrap().unwrap();
     assert!(matches!(made, Value::ObjectId(_)), "{made}");
     assert_eq!(text(&c, made).unwrap(), r#"{"a":3,"b":2}"#);
     let error = insert(r#"{"$key":5,"a":4}"#).unwrap_err();
@@ -172,6 +198,34 @@ fn an_upsert_by_a_filter_takes_the_key_and_the_fields_from_it() {
     assert_eq!(change.insert_in(&mut tx, &c, &by).unwrap_err().kind(), ErrorKind::Duplicate);
     tx.commit().unwrap();
     assert_eq!(text(&c, 8).unwrap(), r#"{"a":1,"b":2}"#);
+}
+
+/// Of several that found nothing, those that came second failed.
+#[test]
+fn upserts_of_one_value_at_once_make_one_document_and_lose_nothing() {
+    let (_dir, _db, c) = opened();
+    c.create_index("u", Index::on("u").unique()).unwrap();
+    let change = update(r#"{"$inc":{"n":1}}"#, "[]").unwrap().upsert();
+    let (values, threads) = (20, 4);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                for value in 0..values {
+                    let by = filter(&format!(r#"{{"u":{value}}}"#));
+                    while c.update_many(&by, change.change(&by).unwrap()).run().unwrap().matched
+                        == 0
+                    {
+                        if change.insert(&c, &by).unwrap().is_some() {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let all = format!(r#"{{"n":{threads}}}"#);
+    assert_eq!(c.find(&all).count().unwrap(), values);
+    assert_eq!(c.count().unwrap(), values);
 }
 
 #[test]

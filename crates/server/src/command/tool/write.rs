@@ -51,8 +51,11 @@ impl DocumentPatch {
             return Ok(Self::Json(JsonPatch::from_value(&patch)?));
         }
         if let Some(update) = args.value("update")? {
-            let filters = args.value("arrayFilters")?;
-            let filters = filters.as_ref().and_then(Value::as_array).unwrap_or_default();
+            let filters = args.value("arrayFilters")?.unwrap_or_else(|| Value::Array(Vec::new()));
+            let Some(filters) = filters.as_array() else {
+                let text = "arrayFilters: expected an array of filters";
+                return Err(Failure::new(Code::BadValue, text).into());
+            };
             let update = Update::parse(&update, filters)?;
             return Ok(Self::Update(if args.is("upsert")? { update.upsert() } else { update }));
         }
@@ -112,37 +115,45 @@ pub(super) fn many(run: &mut Run<'_, '_>) -> Done {
         None if !is_update => None,
         _ => Some(DocumentPatch::asked(run)?),
     };
-    let mut write: WriteMany<'_> = match &patch {
-        Some(DocumentPatch::Patch(patch)) => collection.update_many(&filter, patch),
-        Some(DocumentPatch::Update(update)) => {
-            collection.update_many(&filter, update.change(&filter)?)
-        }
-        Some(_) => return Err(args.missing("patch").into()),
-        None => collection.delete_many(&filter),
-    };
-    if let Some(limit) = args.count("limit")? {
-        write = write.limit(limit);
-    }
-    if args.is("keepGoing")? {
-        write = write.keep_going();
-    }
     let after = args.text("after")?;
-    if let Some(after) = after {
-        write = write.after(&after.parse::<PageToken>()?);
-    }
-    let (done, error) = match write.run() {
-        Ok(done) => (done, None),
-        Err(interrupted) => (*interrupted.done, Some(interrupted.error)),
+    let (done, error) = loop {
+        let mut write: WriteMany<'_> = match &patch {
+            Some(DocumentPatch::Patch(patch)) => collection.update_many(&filter, patch),
+            Some(DocumentPatch::Update(update)) => {
+                collection.update_many(&filter, update.change(&filter)?)
+            }
+            Some(_) => return Err(args.missing("patch").into()),
+            None => collection.delete_many(&filter),
+        };
+        if let Some(limit) = args.count("limit")? {
+            write = write.limit(limit);
+        }
+        if args.is("keepGoing")? {
+            write = write.keep_going();
+        }
+        if let Some(after) = after {
+            write = write.after(&after.parse::<PageToken>()?);
+        }
+        let (done, error) = match write.run() {
+            Ok(done) => (done, None),
+            Err(interrupted) => (*interrupted.done, Some(interrupted.error)),
+        };
+        match &patch {
+            Some(DocumentPatch::Update(update))
+                if update.is_upsert()
+                    && after.is_none()
+                    && error.is_none()
+                    && done.matched == 0 =>
+            {
+                // If another write has come first, there is something to change.
+                let Some(key) = update.insert(&collection, &filter)? else { continue };
+                put_value(&mut run.reply, "inserted", &key)?;
+                ServiceCounters::add(&run.service.counters.updates, 1);
+            }
+            _ => {}
+        }
+        break (done, error);
     };
-    if let Some(DocumentPatch::Update(update)) = &patch
-        && update.is_upsert()
-        && after.is_none()
-        && error.is_none()
-        && done.matched == 0
-    {
-        let key = update.insert(&collection, &filter)?;
-        put_value(&mut run.reply, "inserted", &key)?;
-    }
     let Changed { matched, modified, refused, first_refusal, next, .. } = done;
     let counter =
         if patch.is_some() { &run.service.counters.updates } else { &run.service.counters.deletes };

@@ -575,7 +575,7 @@ fn update_documents_of_the_tool_change_documents_of_a_cluster() {
     assert_eq!(push.run(&c, 2).unwrap(), Patched::Changed);
     assert_eq!(text(2), r#"{"tags":["c","c"]}"#);
     let filter = Filter::parse(r#"{"$key":3,"at.city":"Oslo"}"#).unwrap();
-    assert_eq!(push.insert(&c, &filter).unwrap(), Value::from(3));
+    assert_eq!(push.insert(&c, &filter).unwrap(), Some(Value::from(3)));
     assert_eq!(text(3), r#"{"at":{"city":"Oslo"},"tags":["c"]}"#);
     assert_eq!(push.insert(&c, &filter).unwrap_err().kind(), ErrorKind::Duplicate);
 }
