@@ -29,10 +29,12 @@ pub(super) const FORMS: [&str; 9] = [
 
 /// The types of arguments of statements that change documents, as a statement is checked by. Null
 /// and undefined count as no argument.
-const TYPES: [(&[&str], &[u8], &str); 4] = [
+const TYPES: [(&[&str], &[u8], &str); 6] = [
     (&["q", "c", "sort", "collation"], &[kind::DOCUMENT], "a document"),
     (&["u"], &[kind::DOCUMENT, kind::ARRAY], "a document or an array"),
     (&["arrayFilters"], &[kind::ARRAY], "an array"),
+    (&["limit"], &[kind::DOUBLE, kind::INT32, kind::INT64, kind::DECIMAL], "a number"),
+    (&["hint"], &[kind::DOCUMENT, kind::STRING], "the name or the keys of an index"),
     (
         &["multi", "upsert"],
         &[kind::BOOL, kind::DOUBLE, kind::INT32, kind::INT64, kind::DECIMAL],
@@ -47,9 +49,20 @@ fn check_type(what: &str, element: &Element<'_>) -> Outcome {
     }
     match TYPES.iter().find(|(names, ..)| names.contains(&element.name)) {
         Some((_, kinds, expected)) if !kinds.contains(&element.kind) => {
-            let code = if element.name == "u" { Code::FailedToParse } else { Code::TypeMismatch };
+            let is_parsed = matches!(element.name, "u" | "hint");
+            let code = if is_parsed { Code::FailedToParse } else { Code::TypeMismatch };
             let text = format!("{what}.{}: expected {expected}", element.name);
             Err(Failure::new(code, text))
+        }
+        Some(_) if element.name == "arrayFilters" => {
+            for filter in elements(element.value)? {
+                let filter = filter?;
+                if filter.kind != kind::DOCUMENT {
+                    let text = format!("{what}.arrayFilters.{}: expected a document", filter.name);
+                    return Err(Failure::new(Code::TypeMismatch, text));
+                }
+            }
+            Ok(())
         }
         _ => Ok(()),
     }
@@ -72,14 +85,18 @@ pub(super) fn check_statements(
                 return Err(unknown(what, name));
             }
             check_type(what, &element)?;
-            found += usize::from(needed.contains(&name));
+            let is_null = matches!(element.kind, kind::NULL | kind::UNDEFINED);
+            found += usize::from(needed.contains(&name) && !is_null);
         }
         if found < needed.len() {
-            let has = |name| {
-                elements(bson)
-                    .is_ok_and(|mut all| all.any(|one| one.is_ok_and(|one| one.name == name)))
+            let is_given = |one: &Element<'_>, name: &str| {
+                one.name == name && !matches!(one.kind, kind::NULL | kind::UNDEFINED)
             };
-            if let Some(name) = needed.iter().find(|name| !has(**name)) {
+            let has = |name: &str| {
+                elements(bson)
+                    .is_ok_and(|mut all| all.any(|one| one.is_ok_and(|one| is_given(&one, name))))
+            };
+            if let Some(name) = needed.iter().find(|name| !has(name)) {
                 return Err(missing(what, name));
             }
         }

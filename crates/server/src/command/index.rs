@@ -414,11 +414,9 @@ impl Definition {
 fn refused_document(collection: &Collection, message: &str) -> Option<Document> {
     let (_, key) = message.rsplit_once(": key ")?;
     let key = key.strip_suffix(" cannot have it")?;
-    let key = match key.parse() {
-        Ok(id) => Value::ObjectId(id),
-        Err(_other) => json::parse(key).ok()?,
-    };
-    collection.get(key).ok().flatten()
+    // What has digits alone is a number, or an ObjectId.
+    let keys = [json::parse(key).ok(), key.parse().ok().map(Value::ObjectId)];
+    keys.into_iter().flatten().find_map(|key| collection.get(key).ok().flatten())
 }
 
 /// Builds an index, and tells `watch` how far it is.
