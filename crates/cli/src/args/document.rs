@@ -164,9 +164,10 @@ pub(crate) struct UpdateArgs {
     #[arg(long, value_name = "JSON", conflicts_with = "blind")]
     pub(crate) merge_patch: Option<String>,
     /// Change by an update document of MongoDB, '{"$push":{"tags":{"$each":[1],"$slice":-9}}}', by
-    /// with a KEY a document that replaces it, or by stages of a pipeline, an array; `-` reads it
-    /// from stdin. _id is the key, $key in FILTER. There `$` is the element that matches; --upsert
-    /// inserts a document with the fields that FILTER requires, if none matches
+    /// stages of a pipeline, an array, or with KEY by a document that replaces the old one; `-`
+    /// reads it from stdin. _id is the key, which is $key in FILTER. With --where, `$` is the
+    /// element that matches, and --upsert inserts a document with the fields that FILTER requires,
+    /// if none matches
     #[arg(
         long,
         value_name = "JSON",

@@ -71,8 +71,8 @@ fn action<'a>(args: &UpdateArgs, change: &'a Change) -> Result<Action<'a>, Failu
     match change {
         Change::Patch(patch) if !args.blind && !patch.is_upsert() => Ok(Action::Patch(patch)),
         Change::Update(asked) if asked.update.is_replacement() => {
-            let text = "--update: a document without operators replaces the document of a KEY; with \
-                        --where, expected operators, as in {\"$set\":{..}}, or stages";
+            let text = "--update: a document without operators replaces the document of a KEY; \
+                        with --where, expected operators, as in {\"$set\":{..}}, or stages";
             Err(Failure::Usage(text.to_owned()))
         }
         Change::Update(asked) => Ok(Action::Update(asked)),
