@@ -70,7 +70,7 @@ enum Writer {
     /// It has locked the value and looked. It will write this, unless it was refused.
     Looked {
         gives: bool,
-        entry: Entry,
+        entry: EntryChange,
         /// It has looked before the entries of the build were there.
         is_early: bool,
     },
@@ -78,14 +78,14 @@ enum Writer {
 
 /// What a commit does to the entry of the value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Entry {
+enum EntryChange {
     Stays,
     Is(Option<usize>),
 }
 
 /// What the build does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Build {
+enum BuildStep {
     Floor,
     Snapshot {
         floor: u8,
@@ -113,7 +113,7 @@ enum Build {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct State {
+struct BuildState {
     seqno: u8,
     /// Whether each document has the value.
     documents: [Versions<bool>; DOCUMENTS],
@@ -121,7 +121,7 @@ struct State {
     entry: Versions<Option<usize>>,
     writers: [Writer; DOCUMENTS],
     turns: [u8; DOCUMENTS],
-    build: Build,
+    build: BuildStep,
 }
 
 /// A history that ends wrong.
@@ -144,13 +144,13 @@ impl fmt::Display for Wrong {
 /// # Errors
 /// The first history that ends wrong.
 pub fn explore(rules: Rules) -> Result<usize, Wrong> {
-    let mut begun = State {
+    let mut begun = BuildState {
         seqno: 1,
         documents: Default::default(),
         entry: Versions::default(),
         writers: [Writer::Idle; DOCUMENTS],
         turns: TURNS,
-        build: Build::Floor,
+        build: BuildStep::Floor,
     };
     begun.documents[0].add(1, true);
     let (mut seen, mut open) = (HashSet::from([begun.clone()]), vec![(begun, Vec::new())]);
@@ -171,7 +171,7 @@ pub fn explore(rules: Rules) -> Result<usize, Wrong> {
     Ok(seen.len())
 }
 
-impl State {
+impl BuildState {
     /// Returns all states that may come next, and how.
     fn nexts(&self, rules: Rules) -> Vec<(String, Self)> {
         let mut nexts = Vec::new();
@@ -203,20 +203,20 @@ impl State {
         let holder = self.entry.at(self.seqno);
         let entry = match (gives, holder) {
             (true, Some(other)) if other != at => return next,
-            (true, _) => Entry::Is(Some(at)),
+            (true, _) => EntryChange::Is(Some(at)),
             // An entry of another document is left alone.
-            (false, Some(other)) if other != at => Entry::Stays,
-            (false, _) => Entry::Is(None),
+            (false, Some(other)) if other != at => EntryChange::Stays,
+            (false, _) => EntryChange::Is(None),
         };
         next.writers[at] = Writer::Looked { gives, entry, is_early: false };
         next
     }
 
-    fn committed(&self, at: usize, gives: bool, entry: Entry) -> Self {
+    fn committed(&self, at: usize, gives: bool, entry: EntryChange) -> Self {
         let mut next = self.clone();
         next.seqno += 1;
         next.documents[at].add(next.seqno, gives);
-        if let Entry::Is(holder) = entry {
+        if let EntryChange::Is(holder) = entry {
             next.entry.add(next.seqno, holder);
         }
         next.writers[at] = Writer::Idle;
@@ -226,20 +226,20 @@ impl State {
     /// The next step of the build. Returns false if there is none now.
     fn advance(&mut self, rules: Rules) -> bool {
         self.build = match self.build {
-            Build::Floor => {
+            BuildStep::Floor => {
                 self.seqno += 1;
                 let floor = self.seqno;
                 if rules.holds_for_snapshot {
-                    Build::Install { floor, snapshot: floor }
+                    BuildStep::Install { floor, snapshot: floor }
                 } else {
-                    Build::Snapshot { floor }
+                    BuildStep::Snapshot { floor }
                 }
             }
-            Build::Snapshot { floor } => Build::Install { floor, snapshot: self.seqno },
-            Build::Install { floor, snapshot } => {
+            BuildStep::Snapshot { floor } => BuildStep::Install { floor, snapshot: self.seqno },
+            BuildStep::Install { floor, snapshot } => {
                 let mut holders = self.holders(snapshot);
                 match (holders.next(), holders.next()) {
-                    (Some(_), Some(_)) => Build::Refused,
+                    (Some(_), Some(_)) => BuildStep::Refused,
                     (holder, _) => {
                         drop(holders);
                         if holder.is_some() {
@@ -250,59 +250,59 @@ impl State {
                                 *is_early = true;
                             }
                         }
-                        Build::Wait { snapshot }
+                        BuildStep::Wait { snapshot }
                     }
                 }
             }
-            Build::Wait { snapshot } => {
+            BuildStep::Wait { snapshot } => {
                 let is_early =
                     |writer: &Writer| matches!(writer, Writer::Looked { is_early: true, .. });
                 if rules.waits_for_writers && self.writers.iter().any(is_early) {
                     return false;
                 }
-                Build::Check { snapshot }
+                BuildStep::Check { snapshot }
             }
-            Build::Check { snapshot } => self.check(rules, snapshot),
-            Build::Repair { holder } => {
+            BuildStep::Check { snapshot } => self.check(rules, snapshot),
+            BuildStep::Repair { holder } => {
                 let is_locked = self.writers.iter().any(|writer| *writer != Writer::Idle);
                 if rules.locks_for_repair && is_locked {
                     return false;
                 }
                 self.repair(holder)
             }
-            Build::Done { .. } | Build::Refused => return false,
+            BuildStep::Done { .. } | BuildStep::Refused => return false,
         };
         true
     }
 
-    fn check(&mut self, rules: Rules, snapshot: u8) -> Build {
+    fn check(&mut self, rules: Rules, snapshot: u8) -> BuildStep {
         let now = self.seqno;
         let usable_from = if rules.is_usable_from_check { now } else { snapshot };
         let (before, after) = (self.entry.at(snapshot), self.entry.at(now));
         let has_it = |holder: Option<usize>| holder.is_some_and(|at| self.documents[at].at(now));
         if !rules.checks || before.is_none() || before == after || !has_it(before) {
-            return Build::Done { usable_from };
+            return BuildStep::Done { usable_from };
         }
         if has_it(after) {
-            return Build::Refused;
+            return BuildStep::Refused;
         }
         // The second document has given it up: its removal hides the entry.
-        before.map_or(Build::Done { usable_from }, |holder| Build::Repair { holder })
+        before.map_or(BuildStep::Done { usable_from }, |holder| BuildStep::Repair { holder })
     }
 
     /// Puts the entry of a document again, if it still has the value and no other one has it.
-    fn repair(&mut self, holder: usize) -> Build {
+    fn repair(&mut self, holder: usize) -> BuildStep {
         let now = self.seqno;
         if self.documents[holder].at(now) {
             match self.entry.at(now) {
-                Some(other) if other != holder => return Build::Refused,
+                Some(other) if other != holder => return BuildStep::Refused,
                 _ => {
                     self.seqno += 1;
                     self.entry.add(self.seqno, Some(holder));
                 }
             }
         }
-        Build::Done { usable_from: self.seqno }
+        BuildStep::Done { usable_from: self.seqno }
     }
 
     /// The documents that have the value.
@@ -313,7 +313,7 @@ impl State {
     /// Judges a history that has ended.
     fn judge(&self) -> Result<(), String> {
         match self.build {
-            Build::Done { usable_from } => {
+            BuildStep::Done { usable_from } => {
                 for seqno in usable_from..=self.seqno {
                     let holders: Vec<usize> = self.holders(seqno).collect();
                     let entry: Vec<usize> = self.entry.at(seqno).into_iter().collect();
@@ -326,7 +326,7 @@ impl State {
                 }
                 Ok(())
             }
-            Build::Refused if (1..=self.seqno).all(|at| self.holders(at).count() < 2) => {
+            BuildStep::Refused if (1..=self.seqno).all(|at| self.holders(at).count() < 2) => {
                 Err("the build is refused, and no two documents had the value".into())
             }
             _ => Ok(()),

@@ -15,7 +15,7 @@ use flagstone_doc::sort_key::{self, Direction};
 use std::collections::BTreeMap;
 
 /// The entries of one keyspace by their stored keys. A document is its JSON.
-type Entries = BTreeMap<Vec<u8>, (Vec<u8>, Option<Moment>)>;
+type EntryMap = BTreeMap<Vec<u8>, (Vec<u8>, Option<Moment>)>;
 
 /// A copy of a database, and the position up to which it is one.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct Copy {
     /// then is not in the copy, though a later open may find it alive: its clock may have been set
     /// back.
     judged: Moment,
-    entries: BTreeMap<String, Entries>,
+    entries: BTreeMap<String, EntryMap>,
     /// The gaps that were delivered.
     pub gaps: u64,
     /// How often the copy was begun from the start.
@@ -147,7 +147,7 @@ impl Copy {
     pub fn check(&self, db: &Database) -> std::result::Result<(), String> {
         let found = contents(db).map_err(|error| error.to_string())?;
         let now = db.now().max(self.judged);
-        let left = |all: &BTreeMap<String, Entries>| -> BTreeMap<String, Entries> {
+        let left = |all: &BTreeMap<String, EntryMap>| -> BTreeMap<String, EntryMap> {
             let is_there = |expiry: &Option<Moment>| expiry.is_none_or(|moment| moment > now);
             let mut all = all.clone();
             all.values_mut().for_each(|entries| entries.retain(|_, (_, e)| is_there(e)));
@@ -161,7 +161,7 @@ impl Copy {
         let names: std::collections::BTreeSet<_> = copy.keys().chain(found.keys()).collect();
         let name = names.into_iter().find(|name| copy.get(*name) != found.get(*name)).unwrap();
         let (of_copy, of_db) = (copy.get(name), found.get(name));
-        let empty = Entries::new();
+        let empty = EntryMap::new();
         let (a, b) = (of_copy.unwrap_or(&empty), of_db.unwrap_or(&empty));
         let keys: std::collections::BTreeSet<_> = a.keys().chain(b.keys()).collect();
         let key = keys.into_iter().find(|key| a.get(*key) != b.get(*key)).unwrap();
@@ -185,7 +185,7 @@ impl Copy {
 }
 
 /// Returns everything in a database.
-fn contents(db: &Database) -> Result<BTreeMap<String, Entries>> {
+fn contents(db: &Database) -> Result<BTreeMap<String, EntryMap>> {
     let mut all = BTreeMap::new();
     for info in db.keyspaces().iter().filter(|info| info.owner.is_none()) {
         all.insert(info.name.clone(), read_keyspace(db, info)?);
@@ -193,7 +193,7 @@ fn contents(db: &Database) -> Result<BTreeMap<String, Entries>> {
     Ok(all)
 }
 
-fn read_keyspace(db: &Database, info: &KeyspaceInfo) -> Result<Entries> {
+fn read_keyspace(db: &Database, info: &KeyspaceInfo) -> Result<EntryMap> {
     if info.content != "documents" {
         let keyspace = db.keyspace(&info.name)?;
         let entry = |entry: Result<(flagstone::Slice, flagstone::Slice)>| {

@@ -21,9 +21,9 @@ pub struct Driver {
     snapshots: Vec<(Snapshot, Model)>,
 }
 
-type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+type EntryList = Vec<(Vec<u8>, Vec<u8>)>;
 
-fn entries(scan: Scan<'_, Keyspace>) -> Entries {
+fn entries(scan: Scan<'_, Keyspace>) -> EntryList {
     scan.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec())))
         .collect::<Result<_>>()
         .unwrap()
@@ -42,11 +42,11 @@ pub(crate) fn owned(found: Option<Slice>) -> Option<Vec<u8>> {
     found.map(|value| value.to_vec())
 }
 
-fn assert_same(found: &Entries, expected: &Entries, what: &str) {
+fn assert_same(found: &EntryList, expected: &EntryList, what: &str) {
     if found == expected {
         return;
     }
-    let text = |entries: &Entries| {
+    let text = |entries: &EntryList| {
         let keys = entries.iter().map(|(k, v)| format!("{}={}b", k.escape_ascii(), v.len()));
         keys.collect::<Vec<_>>().join(" ")
     };
@@ -100,8 +100,8 @@ impl Driver {
     /// Asserts that the whole database equals the model.
     pub fn check_all(&self) {
         for (at, keyspace) in self.keyspaces.iter().enumerate() {
-            let found: Entries = dump(keyspace).unwrap().into_iter().collect();
-            let expected: Entries =
+            let found: EntryList = dump(keyspace).unwrap().into_iter().collect();
+            let expected: EntryList =
                 self.model.table(at).iter().map(|(k, v)| (k.clone(), v.clone())).collect();
             assert_same(&found, &expected, &format!("keyspace {at}"));
             for (key, value) in &expected {

@@ -46,7 +46,7 @@ pub fn check(calls: &[Call]) -> Result<(), String> {
     }
     for (key, mut calls) in keys {
         calls.sort_by_key(|call| call.time);
-        let mut search = Search { calls: &calls, tried: HashSet::new() };
+        let mut search = OrderSearch { calls: &calls, tried: HashSet::new() };
         if !search.fits(&mut vec![false; calls.len()], 0, None) {
             return Err(format!("the calls of key {key} fit no order: {calls:#?}"));
         }
@@ -54,13 +54,13 @@ pub fn check(calls: &[Call]) -> Result<(), String> {
     Ok(())
 }
 
-struct Search<'a> {
+struct OrderSearch<'a> {
     calls: &'a [Call],
     /// States from which no order was found: the calls already placed, and the value.
     tried: HashSet<(Vec<bool>, Option<u64>)>,
 }
 
-impl Search<'_> {
+impl OrderSearch<'_> {
     /// Returns whether the remaining calls have a valid order after those already placed. All
     /// before `first` are placed.
     fn fits(&mut self, done: &mut Vec<bool>, mut first: usize, value: Option<u64>) -> bool {

@@ -2,12 +2,12 @@
 
 use super::anomaly::{Anomaly, Found, Level};
 use super::graph::{Graph, Why, show};
-use super::history::{History, Transaction};
+use super::history::{IndexedHistory, Transaction};
 
 /// Returns the anomalies of a history. Its last transaction must have read all keys, after all
 /// others had ended.
 pub fn find(transactions: &[Transaction]) -> Vec<Found> {
-    let mut history = History::new(transactions);
+    let mut history = IndexedHistory::new(transactions);
     history.check_writes();
     let graph = Graph::of(&history);
     let is_ww = |why| matches!(why, Why::Ww(_));

@@ -1,6 +1,6 @@
 //! The graph of what depends on what, and circles in it.
 
-use super::history::{History, Op};
+use super::history::{IndexedHistory, Op};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub(super) struct Graph(Vec<Vec<(usize, Why)>>);
 pub(super) type Circle = Vec<(Why, usize)>;
 
 impl Graph {
-    pub(super) fn of(history: &History) -> Self {
+    pub(super) fn of(history: &IndexedHistory) -> Self {
         let mut graph = Self(vec![Vec::new(); history.transactions.len()]);
         for (key, list) in &history.lists {
             for pair in list.windows(2) {
@@ -66,7 +66,7 @@ impl Graph {
     }
 
     /// Adds the order of time, without what follows from other steps of it.
-    fn add_times(&mut self, history: &History) {
+    fn add_times(&mut self, history: &IndexedHistory) {
         let all = history.transactions.iter().enumerate();
         let committed = all.filter(|(_, transaction)| transaction.is_committed);
         let mut by_begin: Vec<(u64, u64, usize)> = committed
@@ -184,7 +184,7 @@ fn steps_to(came: &[Option<(usize, Why)>], start: usize, end: usize) -> Circle {
 }
 
 /// Returns a text of a circle: its steps, and the operations of its transactions.
-pub(super) fn show(history: &History, circle: &Circle) -> String {
+pub(super) fn show(history: &IndexedHistory, circle: &Circle) -> String {
     let mut text = String::new();
     let mut last = circle.last().map_or(0, |(_, at)| *at);
     for (why, to) in circle {

@@ -24,7 +24,7 @@ pub struct Transaction {
 }
 
 /// A history with what its reads say.
-pub(super) struct History {
+pub(super) struct IndexedHistory {
     pub(super) transactions: Vec<Transaction>,
     /// The transaction that appended a value to a key.
     writers: BTreeMap<(u64, u64), usize>,
@@ -35,7 +35,7 @@ pub(super) struct History {
     pub(super) found: Vec<Found>,
 }
 
-impl History {
+impl IndexedHistory {
     /// Reads a history.
     pub(super) fn new(transactions: &[Transaction]) -> Self {
         let mut writers = BTreeMap::new();

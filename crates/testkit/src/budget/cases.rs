@@ -1,21 +1,21 @@
 //! The cases by name.
 
 use super::meter::Meter;
-use super::work::{BUDGET, Place};
+use super::work::{BUDGET, ChildPlace};
 use super::{documents, large, recovery, snapshots};
 use std::path::Path;
 
 /// The work of a child.
-type Part = fn(&Place, &mut Meter);
+type ChildWork = fn(&ChildPlace, &mut Meter);
 
 /// A case, the work of each of its children, and its budget.
 pub(super) struct Case {
     pub(super) name: &'static str,
-    pub(super) parts: &'static [(&'static str, Part)],
+    pub(super) parts: &'static [(&'static str, ChildWork)],
     pub(super) budget: u64,
 }
 
-const fn case(name: &'static str, parts: &'static [(&'static str, Part)]) -> Case {
+const fn case(name: &'static str, parts: &'static [(&'static str, ChildWork)]) -> Case {
     Case { name, parts, budget: BUDGET }
 }
 
@@ -42,7 +42,7 @@ pub const NAMES: &str =
 pub fn run_child(name: &str, dir: &Path, scale: f64) -> bool {
     for case in &CASES {
         if let Some((_, part)) = case.parts.iter().find(|(part, _)| *part == name) {
-            let place = Place { dir: dir.to_owned(), scale, budget: case.budget };
+            let place = ChildPlace { dir: dir.to_owned(), scale, budget: case.budget };
             let mut meter = Meter::new();
             part(&place, &mut meter);
             return true;

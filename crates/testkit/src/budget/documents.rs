@@ -2,7 +2,7 @@
 //! no longer ones in a batch.
 
 use super::meter::Meter;
-use super::work::{Place, entries, noise};
+use super::work::{ChildPlace, entries, noise};
 use flagstone::{Document, Json, KeyspaceOptions, Patch, Routing, Space};
 
 /// The length of a document's text.
@@ -10,7 +10,7 @@ const TEXT: usize = (16 << 20) - (64 << 10);
 /// The number of threads that put.
 const THREADS: u64 = 2;
 
-pub(super) fn documents(place: &Place, meter: &mut Meter) {
+pub(super) fn documents(place: &ChildPlace, meter: &mut Meter) {
     let count = place.sized(200, 8);
     let db = place.open();
     let options = KeyspaceOptions::new().routing(Routing::Hash(4));

@@ -2,11 +2,13 @@
 //! ranges; many keyspaces; a transaction of many writes.
 
 use super::meter::Meter;
-use super::work::{Place, VALUE, entries, get_some, hashed, key, noise, number, put_all, share};
+use super::work::{
+    ChildPlace, VALUE, entries, get_some, hashed, key, noise, number, put_all, share,
+};
 use flagstone::{Keyspace, Space};
 
 /// 20 GB of 1 KB values are loaded, read, scanned, overwritten, compacted and opened again.
-pub(super) fn large(place: &Place, meter: &mut Meter) {
+pub(super) fn large(place: &ChildPlace, meter: &mut Meter) {
     let count = place.sized(20_000_000, 20_000);
     let db = place.open();
     let kv = hashed(&db, "kv", 4);
@@ -59,7 +61,7 @@ fn scan(kv: &Keyspace, from: u64, entries: u64) {
 }
 
 /// 32 threads put into 16 partitions; one operation in ten is a get.
-pub(super) fn writers(place: &Place, meter: &mut Meter) {
+pub(super) fn writers(place: &ChildPlace, meter: &mut Meter) {
     let count = place.sized(4_000_000, 20_000);
     let db = place.open();
     let kv = hashed(&db, "kv", 16);
@@ -82,7 +84,7 @@ pub(super) fn writers(place: &Place, meter: &mut Meter) {
 }
 
 /// 100,000 ranges are deleted among the keys.
-pub(super) fn ranges(place: &Place, meter: &mut Meter) {
+pub(super) fn ranges(place: &ChildPlace, meter: &mut Meter) {
     let ranges = place.sized(100_000, 1_000);
     let db = place.open();
     let kv = hashed(&db, "kv", 4);
@@ -119,7 +121,7 @@ pub(super) fn ranges(place: &Place, meter: &mut Meter) {
 }
 
 /// 1,000 keyspaces of four partitions each have some entries in tables.
-pub(super) fn keyspaces(place: &Place, meter: &mut Meter) {
+pub(super) fn keyspaces(place: &ChildPlace, meter: &mut Meter) {
     let count = place.sized(1_000, 20);
     let db = place.open();
     let name = |n: u64| format!("keyspace{n:05}");
@@ -146,7 +148,7 @@ pub(super) fn keyspaces(place: &Place, meter: &mut Meter) {
 const BYTES_PER_WRITE: u64 = 180;
 
 /// A transaction takes as many writes as it can, and commits them.
-pub(super) fn transaction(place: &Place, meter: &mut Meter) {
+pub(super) fn transaction(place: &ChildPlace, meter: &mut Meter) {
     let db = place.open();
     let kv = hashed(&db, "kv", 4);
     // A quarter of the budget, in which each counts as 32 bytes and its key.

@@ -2,7 +2,7 @@
 //! writing.
 
 use super::meter::Meter;
-use super::work::{Place, get_some, hashed, put_all, share};
+use super::work::{ChildPlace, get_some, hashed, put_all, share};
 use flagstone::Space;
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use std::io::Write;
 const DONE: &str = "put-for-certain";
 
 /// Fills the log up to its bound, reports it, and continues until it is killed.
-pub(super) fn fill(place: &Place, _: &mut Meter) {
+pub(super) fn fill(place: &ChildPlace, _: &mut Meter) {
     let db = place.open();
     let small = hashed(&db, "small", 1);
     let kv = hashed(&db, "kv", 16);
@@ -42,13 +42,13 @@ pub(super) fn fill(place: &Place, _: &mut Meter) {
     });
 }
 
-fn certain(place: &Place) -> u64 {
+fn certain(place: &ChildPlace) -> u64 {
     let text = std::fs::read_to_string(place.path().with_extension(DONE)).expect("a marker");
     text.parse().expect("a number")
 }
 
 /// Opens the database of the killed process without changing it.
-pub(super) fn read_only(place: &Place, meter: &mut Meter) {
+pub(super) fn read_only(place: &ChildPlace, meter: &mut Meter) {
     let count = certain(place);
     let db = meter.phase("open for reading only", || {
         place.builder().open_read_only().expect("an open database")
@@ -60,7 +60,7 @@ pub(super) fn read_only(place: &Place, meter: &mut Meter) {
 }
 
 /// Opens the database of the killed process and writes again.
-pub(super) fn write(place: &Place, meter: &mut Meter) {
+pub(super) fn write(place: &ChildPlace, meter: &mut Meter) {
     let count = certain(place);
     let db = meter.phase("open for writing", || place.open());
     let kv = hashed(&db, "kv", 16);

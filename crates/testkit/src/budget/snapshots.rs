@@ -2,7 +2,7 @@
 //! during writes.
 
 use super::meter::Meter;
-use super::work::{Place, VALUE, get_some, hashed, key, noise, number, put_all, share};
+use super::work::{ChildPlace, VALUE, get_some, hashed, key, noise, number, put_all, share};
 use flagstone::{Keyspace, Scan, Snapshot};
 
 /// A paused scan and its last key.
@@ -18,7 +18,7 @@ const STEPS: u64 = 10;
 /// The number of puts between the starts of two scans.
 const PUTS: u64 = 1_000;
 
-pub(super) fn snapshots(place: &Place, meter: &mut Meter) {
+pub(super) fn snapshots(place: &ChildPlace, meter: &mut Meter) {
     let keys = place.sized(1_000_000, 20_000);
     let scans = place.sized(1_000, 20);
     let db = place.open();

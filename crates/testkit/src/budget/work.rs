@@ -12,7 +12,7 @@ pub(super) const BUDGET: u64 = 64 << 20;
 pub(super) const VALUE: usize = 1000;
 
 /// The directory of a child and the amount of its work.
-pub(super) struct Place {
+pub(super) struct ChildPlace {
     /// The directory of the child.
     pub dir: PathBuf,
     /// The scale of the data. 1 gives the sizes for which the bound is promised.
@@ -21,7 +21,7 @@ pub(super) struct Place {
     pub budget: u64,
 }
 
-impl Place {
+impl ChildPlace {
     pub(super) fn open(&self) -> Database {
         self.builder().open().expect("an open database")
     }

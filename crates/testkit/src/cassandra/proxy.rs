@@ -47,11 +47,11 @@ pub type Rule = Box<dyn FnMut(Ask, u64) -> Fate + Send>;
 
 /// A proxy in front of each node of a cluster.
 pub struct Proxy {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyShared>,
     addresses: Vec<SocketAddr>,
 }
 
-struct Shared {
+struct ProxyShared {
     rule: Mutex<Option<(Rule, HashMap<Ask, u64>)>>,
     is_closed: AtomicBool,
 }
@@ -60,7 +60,7 @@ impl Proxy {
     /// Listens where [`Nodes::announced`] says. Everything passes, until there is a rule.
     pub fn new(nodes: &Nodes) -> Self {
         let is_closed = AtomicBool::new(false);
-        let shared = Arc::new(Shared { rule: Mutex::new(None), is_closed });
+        let shared = Arc::new(ProxyShared { rule: Mutex::new(None), is_closed });
         let mut addresses = Vec::new();
         for n in 0..nodes.addresses.nodes {
             let (address, node) = (nodes.announced(n), nodes.address(n));
@@ -105,7 +105,7 @@ impl Drop for Proxy {
     }
 }
 
-impl Shared {
+impl ProxyShared {
     fn decide(&self, ask: Ask) -> Fate {
         match self.rule.lock().unwrap().as_mut() {
             None => Fate::Pass,
@@ -122,7 +122,7 @@ impl Shared {
 type Held = Mutex<HashMap<[u8; 2], Fate>>;
 
 /// Starts the two threads of a connection.
-fn connect(shared: &Arc<Shared>, driver: TcpStream, node: TcpStream) -> io::Result<()> {
+fn connect(shared: &Arc<ProxyShared>, driver: TcpStream, node: TcpStream) -> io::Result<()> {
     driver.set_nodelay(true)?;
     node.set_nodelay(true)?;
     let held = Arc::new(Held::default());
@@ -217,7 +217,8 @@ mod tests {
         };
         let ((driver, near), (far, node)) = (pair(), pair());
         let rule = Mutex::new(Some((Box::new(rule) as Rule, HashMap::new())));
-        connect(&Arc::new(Shared { rule, is_closed: AtomicBool::new(false) }), near, far).unwrap();
+        connect(&Arc::new(ProxyShared { rule, is_closed: AtomicBool::new(false) }), near, far)
+            .unwrap();
         (driver, node)
     }
 

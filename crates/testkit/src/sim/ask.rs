@@ -23,7 +23,7 @@ enum Test {
 
 /// A filter: all or any of some conditions. Without conditions it matches everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Ask {
+pub(super) struct FilterSpec {
     tests: Vec<Test>,
     is_any: bool,
 }
@@ -57,7 +57,7 @@ pub(super) fn draw_order(rng: &mut Rng) -> Order {
 
 /// A query whose pages are read, over lives.
 pub(super) struct Pages {
-    pub(super) ask: Ask,
+    pub(super) ask: FilterSpec,
     pub(super) order: Order,
     /// The text of the token.
     pub(super) token: String,
@@ -136,7 +136,7 @@ impl Test {
     }
 }
 
-impl Ask {
+impl FilterSpec {
     pub(super) fn draw(rng: &mut Rng) -> Self {
         let tests = (0..rng.below(4)).map(|_| Test::draw(rng)).collect();
         Self { tests, is_any: rng.percent(30) }

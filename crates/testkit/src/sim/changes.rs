@@ -6,11 +6,11 @@ use super::document::{
 };
 use super::life::Handle;
 use super::model::{SLOTS, key_bytes, operand_bytes, value_bytes};
-use super::step::Change;
+use super::step::SlotChange;
 use flagstone::{Batch, Document, Expires, Json, Patch, Result, Space, Value, doc};
 
 /// The handles of the slots that are written.
-pub(super) type Handles = [Option<Handle>; SLOTS];
+pub(super) type SlotHandles = [Option<Handle>; SLOTS];
 
 pub(super) fn patch_of(missing: Missing, edits: &[Edit]) -> Patch {
     let patch = match missing {
@@ -54,31 +54,31 @@ pub(super) fn value_of(fields: &Fields) -> Value {
 }
 
 /// Fills a batch with changes.
-pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> Result<()> {
+pub(super) fn fill(batch: &mut Batch, handles: &SlotHandles, changes: &[SlotChange]) -> Result<()> {
     for change in changes {
         let Some(handle) = &handles[change.slot()] else { continue };
         match (handle, change) {
-            (Handle::Bytes(keyspace), Change::Put(slot, key, value, lasts)) => {
+            (Handle::Bytes(keyspace), SlotChange::Put(slot, key, value, lasts)) => {
                 let (key, value) = (key_bytes(*key), value_bytes(*slot, *value));
                 batch.put(keyspace, key, value.expires(lasts.expiry()))?;
             }
-            (Handle::Bytes(keyspace), Change::Delete(_, key)) => {
+            (Handle::Bytes(keyspace), SlotChange::Delete(_, key)) => {
                 batch.delete(keyspace, key_bytes(*key))?;
             }
-            (Handle::Bytes(keyspace), Change::Merge(slot, key, seed)) => {
+            (Handle::Bytes(keyspace), SlotChange::Merge(slot, key, seed)) => {
                 batch.merge(keyspace, key_bytes(*key), operand_bytes(*slot, *seed))?;
             }
-            (Handle::Bytes(keyspace), Change::DeleteRange(_, from, to)) => {
+            (Handle::Bytes(keyspace), SlotChange::DeleteRange(_, from, to)) => {
                 batch.delete_range(keyspace, key_bytes(*from)..key_bytes(*to))?;
             }
-            (Handle::Documents(collection), Change::Document(_, key, fields, lasts)) => {
+            (Handle::Documents(collection), SlotChange::Document(_, key, fields, lasts)) => {
                 let (key, document) = (i64::from(*key), document_of(fields)?);
                 batch.put(collection, key, (&document).expires(lasts.expiry()))?;
             }
-            (Handle::Documents(collection), Change::Delete(_, key)) => {
+            (Handle::Documents(collection), SlotChange::Delete(_, key)) => {
                 batch.delete(collection, i64::from(*key))?;
             }
-            (Handle::Documents(collection), Change::Patch(_, key, missing, edits)) => {
+            (Handle::Documents(collection), SlotChange::Patch(_, key, missing, edits)) => {
                 batch.patch(collection, i64::from(*key), &patch_of(*missing, edits))?;
             }
             _ => {}
@@ -88,20 +88,20 @@ pub(super) fn fill(batch: &mut Batch, handles: &Handles, changes: &[Change]) -> 
 }
 
 /// Writes one change by the method of its keyspace.
-pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
+pub(super) fn write_one(handle: &Handle, change: &SlotChange) -> Result<()> {
     match (handle, change) {
-        (Handle::Bytes(keyspace), Change::Put(slot, key, value, lasts)) => {
+        (Handle::Bytes(keyspace), SlotChange::Put(slot, key, value, lasts)) => {
             let (key, value) = (key_bytes(*key), value_bytes(*slot, *value));
             keyspace.put(key, value.expires(lasts.expiry()))
         }
-        (Handle::Bytes(keyspace), Change::Delete(_, key)) => keyspace.delete(key_bytes(*key)),
-        (Handle::Bytes(keyspace), Change::Merge(slot, key, seed)) => {
+        (Handle::Bytes(keyspace), SlotChange::Delete(_, key)) => keyspace.delete(key_bytes(*key)),
+        (Handle::Bytes(keyspace), SlotChange::Merge(slot, key, seed)) => {
             keyspace.merge(key_bytes(*key), operand_bytes(*slot, *seed))
         }
-        (Handle::Bytes(keyspace), Change::DeleteRange(_, from, to)) => {
+        (Handle::Bytes(keyspace), SlotChange::DeleteRange(_, from, to)) => {
             keyspace.delete_range(key_bytes(*from)..key_bytes(*to))
         }
-        (Handle::Documents(collection), Change::Document(_, key, fields, lasts)) => {
+        (Handle::Documents(collection), SlotChange::Document(_, key, fields, lasts)) => {
             let has_no_text =
                 |(name, value): &(u16, i64)| *name == STRANGE && text_of_strange(*value).is_none();
             if fields.iter().any(has_no_text) {
@@ -126,10 +126,10 @@ pub(super) fn write_one(handle: &Handle, change: &Change) -> Result<()> {
             }
             collection.put(key, Json(json).expires(lasts.expiry()))
         }
-        (Handle::Documents(collection), Change::Delete(_, key)) => {
+        (Handle::Documents(collection), SlotChange::Delete(_, key)) => {
             collection.delete(i64::from(*key))
         }
-        (Handle::Documents(collection), Change::Patch(_, key, missing, edits)) => {
+        (Handle::Documents(collection), SlotChange::Patch(_, key, missing, edits)) => {
             collection.patch(i64::from(*key), &patch_of(*missing, edits))
         }
         _ => Ok(()),

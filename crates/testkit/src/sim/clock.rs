@@ -11,11 +11,11 @@
 
 use super::model::Key;
 use super::oracle::Oracle;
-use super::place::Place;
-use super::step::{Step, Which, place_of};
+use super::place::SimWorld;
+use super::step::{SimStep, Which, place_of};
 use flagstone::Moment;
 
-/// [`Step::ClockTo`] advances the clock by at most this many milliseconds.
+/// [`SimStep::ClockTo`] advances the clock by at most this many milliseconds.
 const NEAR: u64 = 8 * 3600 * 1000;
 
 /// The moments of the clocks of all lives, as far as they are known.
@@ -52,7 +52,7 @@ impl Clocks {
     ///
     /// # Errors
     /// What is wrong.
-    pub(super) fn judge(&self, place: &Place, now: Moment) -> Result<(), String> {
+    pub(super) fn judge(&self, place: &SimWorld, now: Moment) -> Result<(), String> {
         let wall = place.wall();
         let (first, last) = (wall.max(self.recorded), wall.max(self.latest));
         if (first..=last).contains(&now) {
@@ -66,17 +66,17 @@ impl Clocks {
 /// Moves the clock of `place` if the step says so; else returns `None`. Returns the key that the
 /// step reads then, if it reads one.
 pub(super) fn move_clock(
-    step: &Step,
-    place: &Place,
+    step: &SimStep,
+    place: &SimWorld,
     oracle: &Oracle,
 ) -> Option<Option<(usize, Key)>> {
     match *step {
-        Step::Clock(millis) => place.advance(millis),
-        Step::ClockTo(which, is_before) => {
+        SimStep::Clock(millis) => place.advance(millis),
+        SimStep::ClockTo(which, is_before) => {
             return Some(advance_to(place, oracle, which, is_before));
         }
-        Step::ClockBack(millis) => place.set_back(millis),
-        Step::ClockJump(millis) => place.jump(millis),
+        SimStep::ClockBack(millis) => place.set_back(millis),
+        SimStep::ClockJump(millis) => place.jump(millis),
         _ => return None,
     }
     Some(None)
@@ -85,7 +85,7 @@ pub(super) fn move_clock(
 /// Advances the clock to the expiry of an entry, or to the millisecond before. Returns the key of
 /// the entry.
 fn advance_to(
-    place: &Place,
+    place: &SimWorld,
     oracle: &Oracle,
     which: Which,
     is_before: bool,

@@ -1,6 +1,6 @@
 //! Conditions of batches, and what is expected of them.
 
-use super::changes::Handles;
+use super::changes::SlotHandles;
 use super::life::{Handle, Life};
 use super::model::{Key, key_bytes};
 use super::oracle::Oracle;
@@ -52,7 +52,7 @@ impl Judge<'_> {
     pub(super) fn expect(
         &self,
         batch: &mut Batch,
-        handles: &Handles,
+        handles: &SlotHandles,
         expect: Condition,
     ) -> Verdict {
         let Some(Judged { slot, key, expected, verdict }) = self.judge(expect) else {

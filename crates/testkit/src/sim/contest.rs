@@ -11,14 +11,14 @@
 //! if the collection that it has written has other indexes; and if a unique value that it gives has
 //! another document, alive or not.
 
-use super::ask::Ask;
+use super::ask::FilterSpec;
 use super::conditions::{Judge, Judged, Verdict};
 use super::find::{compare, matching};
 use super::indexes::{Built, SPECS, has_taken};
 use super::life::{Check, Handle};
 use super::model::{DOCUMENTS, KEYS, Key, SLOTS, State, key_bytes};
 use super::run::Run;
-use super::step::{Build, Change, Condition, Contest, How, Passes, Step};
+use super::step::{Build, Condition, Contest, How, Passes, SimStep, SlotChange};
 use crate::driver::owned;
 use flagstone::internal::keys_written;
 use flagstone::{ErrorKind, Expect, Isolation, Moment, Transaction, TransactionOptions};
@@ -27,12 +27,12 @@ use std::collections::BTreeSet;
 /// What a transaction has done before others come between.
 struct Ours<'a> {
     contest: &'a Contest,
-    made: Vec<Change>,
+    made: Vec<SlotChange>,
     /// The state that it sees.
     seen: State,
     /// The moment of its snapshot.
     moment: Moment,
-    asks: Vec<Ask>,
+    asks: Vec<FilterSpec>,
     /// The last event before it.
     since: u64,
     /// The keys that it has read and that are guarded: those that are as it expects, and those of
@@ -77,7 +77,7 @@ impl Run {
         let begun = TransactionOptions::new().isolation(isolation).begin(&life.db);
         let Some(mut transaction) = self.excused(begun)? else { return Ok(()) };
         let before = self.oracle.now.clone();
-        let ranges = ours.iter().filter(|change| matches!(change, Change::DeleteRange(..)));
+        let ranges = ours.iter().filter(|change| matches!(change, SlotChange::DeleteRange(..)));
         let deleted = ranges.flat_map(|range| range.keys().map(|key| (range.slot(), key)));
         let deleted: BTreeSet<(usize, Key)> = deleted.collect();
         let Some(made) = self.make_in(&mut transaction, &handles, ours)? else { return Ok(()) };
@@ -137,11 +137,11 @@ impl Run {
     /// Moves the clock, unless that would change what the patches of the transaction mean.
     fn pass(&mut self, ours: &Ours<'_>) -> Check {
         let step = match ours.contest.passes {
-            Passes::Time(millis) => Step::Clock(millis),
-            Passes::Jump(millis) => Step::ClockJump(millis),
+            Passes::Time(millis) => SimStep::Clock(millis),
+            Passes::Jump(millis) => SimStep::ClockJump(millis),
             Passes::Nothing => return Ok(()),
         };
-        if !ours.made.iter().any(Change::is_folded) {
+        if !ours.made.iter().any(SlotChange::is_folded) {
             self.clock_step(&step)?;
         }
         Ok(())
@@ -149,8 +149,8 @@ impl Run {
 
     /// Returns whether a transaction may not write this change: a patch of an indexed document that
     /// changes nothing, unless it stays an operand, which would change what theirs writes.
-    fn may_be_left_out(&self, change: &Change, before: &State, after: &State) -> bool {
-        let Change::Patch(slot, key, ..) = *change else { return false };
+    fn may_be_left_out(&self, change: &SlotChange, before: &State, after: &State) -> bool {
+        let SlotChange::Patch(slot, key, ..) = *change else { return false };
         let bytes = |state: &State| state.bytes(slot, key, self.oracle.moment);
         let is_same = bytes(before) == bytes(after);
         is_same && self.oracle.is_indexed(std::slice::from_ref(change))
@@ -164,7 +164,7 @@ impl Run {
     fn expect_in(
         &mut self,
         transaction: &mut Transaction,
-        handles: &super::changes::Handles,
+        handles: &super::changes::SlotHandles,
         ours: &mut Ours<'_>,
     ) -> Check {
         for expect in &ours.contest.expects {
@@ -184,7 +184,7 @@ impl Run {
                 (_, Expect::Absent) => Verdict::Conflict,
                 (None, _) => verdict,
                 // A patch of nothing may write nothing.
-                (Some(Change::Patch(..)), _) => Verdict::Unknown,
+                (Some(SlotChange::Patch(..)), _) => Verdict::Unknown,
                 (Some(_), _) => Verdict::Conflict,
             };
             let done = match &handles[slot] {
@@ -216,7 +216,7 @@ impl Run {
     fn read_in(
         &mut self,
         transaction: &Transaction,
-        handles: &super::changes::Handles,
+        handles: &super::changes::SlotHandles,
         ours: &Ours<'_>,
     ) -> Check<bool> {
         let (moment, mut is_answered) = (ours.moment, true);
@@ -263,7 +263,7 @@ impl Run {
     fn ask_in(
         &mut self,
         transaction: &Transaction,
-        handles: &super::changes::Handles,
+        handles: &super::changes::SlotHandles,
         ours: &Ours<'_>,
     ) -> Check<bool> {
         let Some(Handle::Documents(collection)) = &handles[DOCUMENTS] else { return Ok(true) };

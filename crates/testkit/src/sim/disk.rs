@@ -23,7 +23,7 @@ pub(super) struct FailureRates {
     pub(super) loses_dirty: bool,
 }
 
-struct State {
+struct DiskState {
     rates: FailureRates,
     rng: Rng,
     hits: u64,
@@ -36,12 +36,12 @@ pub(super) struct FailingDisk {
     mem: MemDisk,
     /// The same disk, perhaps with directories that are held.
     inner: Arc<dyn Disk>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 impl FailingDisk {
     pub(super) fn new(mem: MemDisk) -> Self {
-        let state = State {
+        let state = DiskState {
             rates: FailureRates::default(),
             rng: Rng::new(0),
             hits: 0,

@@ -1,14 +1,14 @@
 //! The steps that write documents by a filter, or in a transaction.
 
-use super::ask::Ask;
-use super::changes::{Handles, patch_of};
+use super::ask::FilterSpec;
+use super::changes::{SlotHandles, patch_of};
 use super::conditions::Verdict;
 use super::document::{Edit, Missing, document_bytes, fields_of, patched};
-use super::indexes::Fate;
+use super::indexes::WriteFate;
 use super::life::{self, Check, Handle};
 use super::model::{DOCUMENTS, Key, key_bytes, operand_bytes, value_bytes};
 use super::run::Run;
-use super::step::{Change, DocumentStep};
+use super::step::{DocumentStep, SlotChange};
 use flagstone::internal::keys_written;
 use flagstone::query::Returning;
 use flagstone::{Collection, Document, Durability, ErrorKind, Expires, Result, Space, Transaction};
@@ -38,7 +38,7 @@ impl Run {
     }
 
     /// Patches or removes documents that match, each by itself.
-    fn write_many(&mut self, ask: &Ask, edits: Option<&[Edit]>, limit: u64) -> Check {
+    fn write_many(&mut self, ask: &FilterSpec, edits: Option<&[Edit]>, limit: u64) -> Check {
         if self.oracle.has_doubt() || !self.settle_indexes()? {
             return Ok(());
         }
@@ -74,11 +74,11 @@ impl Run {
                 continue;
             };
             let is_same =
-                matches!(&change, Change::Made(_, _, made, _) if made.as_ref() == Some(&bytes));
+                matches!(&change, SlotChange::Made(_, _, made, _) if made.as_ref() == Some(&bytes));
             let fate = self.oracle.fate(std::slice::from_ref(&change));
             if let Some(error) = ended {
                 // If the index is in doubt, the error may be that of a write all the same.
-                let may_be_written = !is_same && fate != Fate::Refused;
+                let may_be_written = !is_same && fate != WriteFate::Refused;
                 return if may_be_written {
                     self.refused(&[change], None, error)
                 } else {
@@ -90,9 +90,9 @@ impl Run {
                 continue;
             }
             let is_refused = match fate {
-                Fate::Accepted => false,
-                Fate::Refused => true,
-                Fate::Either => !self.is_written(&collection, key, &bytes)?,
+                WriteFate::Accepted => false,
+                WriteFate::Refused => true,
+                WriteFate::Either => !self.is_written(&collection, key, &bytes)?,
             };
             if is_refused {
                 refused += 1;
@@ -131,10 +131,10 @@ impl Run {
     }
 
     /// Returns what is written to a document; `None` if the edits do not apply.
-    fn change_of(&self, key: Key, bytes: &[u8], edits: Option<&[Edit]>) -> Option<Change> {
-        let Some(edits) = edits else { return Some(Change::Delete(DOCUMENTS, key)) };
+    fn change_of(&self, key: Key, bytes: &[u8], edits: Option<&[Edit]>) -> Option<SlotChange> {
+        let Some(edits) = edits else { return Some(SlotChange::Delete(DOCUMENTS, key)) };
         patched(Some(fields_of(bytes)), Missing::Nothing, edits)?;
-        let patch = Change::Patch(DOCUMENTS, key, Missing::Nothing, edits.to_vec());
+        let patch = SlotChange::Patch(DOCUMENTS, key, Missing::Nothing, edits.to_vec());
         Some(self.oracle.now.resolved(&patch, self.oracle.moment))
     }
 
@@ -147,12 +147,12 @@ impl Run {
     }
 
     /// Makes changes in a transaction. Each is judged by itself.
-    fn transact(&mut self, changes: &[Change], commits: bool) -> Check {
+    fn transact(&mut self, changes: &[SlotChange], commits: bool) -> Check {
         if self.oracle.has_doubt() || !self.settle_indexes()? {
             return Ok(());
         }
         let changes = self.dated(changes);
-        let Some(handles) = self.handles(changes.iter().map(Change::slot))? else {
+        let Some(handles) = self.handles(changes.iter().map(SlotChange::slot))? else {
             return Ok(());
         };
         let Some(life) = &self.life else { return Ok(()) };
@@ -176,10 +176,10 @@ impl Run {
     pub(super) fn make_in(
         &mut self,
         transaction: &mut Transaction,
-        handles: &Handles,
-        changes: Vec<Change>,
-    ) -> Check<Option<Vec<Change>>> {
-        let mut made: Vec<Change> = Vec::new();
+        handles: &SlotHandles,
+        changes: Vec<SlotChange>,
+    ) -> Check<Option<Vec<SlotChange>>> {
+        let mut made: Vec<SlotChange> = Vec::new();
         for change in changes {
             if self.may_be_nothing(&change) {
                 continue;
@@ -196,18 +196,18 @@ impl Run {
             }
             let fate = self.oracle.fate(&made);
             let done = write_in(transaction, handles, &change);
-            if let (Err(error), Change::DeleteRange(..)) = (&done, &change) {
+            if let (Err(error), SlotChange::DeleteRange(..)) = (&done, &change) {
                 // Some of the documents may be removed, and some of the keys be read.
                 self.excuse(error)?;
                 return Ok(None);
             }
             match (done, fate) {
-                (Ok(()), Fate::Refused) => {
+                (Ok(()), WriteFate::Refused) => {
                     return Err("a transaction wrote what an index refuses".into());
                 }
                 // It is removed at once, and stays so if the transaction deletes the other again.
                 (Ok(()), _) => made.extend(self.oracle.giving_way(&made)),
-                (Err(error), Fate::Refused | Fate::Either)
+                (Err(error), WriteFate::Refused | WriteFate::Either)
                     if matches!(error.kind(), ErrorKind::Duplicate | ErrorKind::InvalidInput) =>
                 {
                     made = before;
@@ -222,10 +222,10 @@ impl Run {
     }
 
     /// Returns what a transaction that has made `made` writes for a change.
-    fn one_by_one(&self, change: &Change, made: &[Change]) -> Vec<Change> {
-        let Change::DeleteRange(slot, from, to) = *change else { return vec![change.clone()] };
+    fn one_by_one(&self, change: &SlotChange, made: &[SlotChange]) -> Vec<SlotChange> {
+        let SlotChange::DeleteRange(slot, from, to) = *change else { return vec![change.clone()] };
         let entries = self.oracle.after(made).range(slot, (from, to), self.oracle.moment);
-        entries.into_iter().map(|(key, _)| Change::Delete(slot, key)).collect()
+        entries.into_iter().map(|(key, _)| SlotChange::Delete(slot, key)).collect()
     }
 
     /// Commits a transaction in which no patch has changed anything. A poisoned database can still
@@ -241,7 +241,7 @@ impl Run {
     /// Handles the commit of a transaction that has made `changes`, in which it writes `keys` keys.
     pub(super) fn written_by_transaction(
         &mut self,
-        changes: &[Change],
+        changes: &[SlotChange],
         keys: usize,
         durability: Durability,
         verdict: Option<Verdict>,
@@ -258,13 +258,13 @@ impl Run {
 
     /// Returns the documents of an indexed collection that `changes` patch and do not write
     /// otherwise, with their bytes.
-    fn only_patched(&self, changes: &[Change]) -> Vec<(Key, Option<Vec<u8>>)> {
+    fn only_patched(&self, changes: &[SlotChange]) -> Vec<(Key, Option<Vec<u8>>)> {
         if !self.oracle.is_indexed(changes) {
             return Vec::new();
         }
         let of_documents = changes.iter().filter(|change| change.slot() == DOCUMENTS);
-        let (patches, others): (Vec<&Change>, Vec<&Change>) =
-            of_documents.partition(|change| matches!(change, Change::Patch(..)));
+        let (patches, others): (Vec<&SlotChange>, Vec<&SlotChange>) =
+            of_documents.partition(|change| matches!(change, SlotChange::Patch(..)));
         let keys = patches.iter().flat_map(|change| change.keys());
         keys.filter(|key| others.iter().all(|change| !change.keys().contains(key)))
             .map(|key| (key, self.bytes_of(key)))
@@ -287,7 +287,7 @@ impl Run {
     }
 
     /// Returns the keys that these changes only patch, and that hold an expired document.
-    pub(super) fn patched_in_vain(&self, changes: &[Change]) -> Vec<(usize, Key)> {
+    pub(super) fn patched_in_vain(&self, changes: &[SlotChange]) -> Vec<(usize, Key)> {
         let is_only_in_vain = |(slot, key): (usize, Key)| {
             let mut of = changes.iter().filter(|it| it.slot() == slot && it.keys().contains(&key));
             of.all(|change| self.may_be_nothing(change))
@@ -298,40 +298,44 @@ impl Run {
     }
 
     /// Returns whether a patch finds no document, and may or may not remove one that has expired.
-    fn may_be_nothing(&self, change: &Change) -> bool {
-        let Change::Patch(slot, key, Missing::Nothing, _) = *change else { return false };
+    fn may_be_nothing(&self, change: &SlotChange) -> bool {
+        let SlotChange::Patch(slot, key, Missing::Nothing, _) = *change else { return false };
         let is_stored = self.oracle.now.stored(slot).any(|(known, _)| known == key);
         is_stored && self.oracle.get(slot, key).is_none()
     }
 }
 
-fn write_in(transaction: &mut Transaction, handles: &Handles, change: &Change) -> Result<()> {
+fn write_in(
+    transaction: &mut Transaction,
+    handles: &SlotHandles,
+    change: &SlotChange,
+) -> Result<()> {
     match (&handles[change.slot()], change) {
-        (Some(Handle::Documents(collection)), Change::Document(_, key, fields, lasts)) => {
+        (Some(Handle::Documents(collection)), SlotChange::Document(_, key, fields, lasts)) => {
             let document: Document = super::changes::document_of(fields)?;
             let document = (&document).expires(lasts.expiry());
             transaction.put(collection, i64::from(*key), document)
         }
-        (Some(Handle::Documents(collection)), Change::Delete(_, key)) => {
+        (Some(Handle::Documents(collection)), SlotChange::Delete(_, key)) => {
             transaction.delete(collection, i64::from(*key))
         }
-        (Some(Handle::Documents(collection)), Change::Patch(_, key, missing, edits)) => {
+        (Some(Handle::Documents(collection)), SlotChange::Patch(_, key, missing, edits)) => {
             transaction.patch(collection, i64::from(*key), &patch_of(*missing, edits))
         }
-        (Some(Handle::Bytes(keyspace)), Change::Put(slot, key, value, lasts)) => {
+        (Some(Handle::Bytes(keyspace)), SlotChange::Put(slot, key, value, lasts)) => {
             let value = value_bytes(*slot, *value).expires(lasts.expiry());
             transaction.put(keyspace, key_bytes(*key), value)
         }
-        (Some(Handle::Bytes(keyspace)), Change::Merge(slot, key, seed)) => {
+        (Some(Handle::Bytes(keyspace)), SlotChange::Merge(slot, key, seed)) => {
             transaction.merge(keyspace, key_bytes(*key), operand_bytes(*slot, *seed))
         }
-        (Some(Handle::Bytes(keyspace)), Change::Delete(_, key)) => {
+        (Some(Handle::Bytes(keyspace)), SlotChange::Delete(_, key)) => {
             transaction.delete(keyspace, key_bytes(*key))
         }
-        (Some(Handle::Bytes(keyspace)), Change::DeleteRange(_, from, to)) => {
+        (Some(Handle::Bytes(keyspace)), SlotChange::DeleteRange(_, from, to)) => {
             transaction.delete_range(keyspace, key_bytes(*from)..key_bytes(*to))
         }
-        (Some(Handle::Documents(collection)), Change::DeleteRange(_, from, to)) => {
+        (Some(Handle::Documents(collection)), SlotChange::DeleteRange(_, from, to)) => {
             transaction.delete_range(collection, i64::from(*from)..i64::from(*to))
         }
         _ => Ok(()),

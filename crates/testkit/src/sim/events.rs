@@ -1,12 +1,12 @@
 //! The events of a history, and states after them.
 
 use super::model::{SLOTS, State};
-use super::step::Change;
+use super::step::SlotChange;
 
 /// A commit.
 #[derive(Clone)]
 pub(super) struct Event {
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<SlotChange>,
     pub(super) id: u64,
     pub(super) is_logged: bool,
     /// The state after the event.
@@ -16,12 +16,12 @@ pub(super) struct Event {
 /// An ingest that the disk has refused.
 pub(super) struct Refused {
     pub(super) slot: usize,
-    pub(super) changes: Vec<Change>,
+    pub(super) changes: Vec<SlotChange>,
     pub(super) id: u64,
 }
 
 /// Applies the changes of the event `id`.
-pub(super) fn apply_all(state: &mut State, changes: &[Change], id: u64) {
+pub(super) fn apply_all(state: &mut State, changes: &[SlotChange], id: u64) {
     changes.iter().for_each(|change| state.apply(change, id));
 }
 

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 /// An executor without threads. A waiting caller, and [`Shuffled::work`], run a step of any job.
 pub(super) struct Shuffled {
-    state: Mutex<State>,
+    state: Mutex<ExecutorState>,
     compaction_workers: usize,
 }
 
-struct State {
+struct ExecutorState {
     jobs: Vec<(Lane, Job)>,
     timers: Vec<(Lane, Job)>,
     rng: Rng,
@@ -24,8 +24,12 @@ const TIMER_PERCENT: u64 = 3;
 
 impl Shuffled {
     pub(super) const fn new(compaction_workers: usize) -> Self {
-        let state =
-            State { jobs: Vec::new(), timers: Vec::new(), rng: Rng::new(0), is_closed: false };
+        let state = ExecutorState {
+            jobs: Vec::new(),
+            timers: Vec::new(),
+            rng: Rng::new(0),
+            is_closed: false,
+        };
         Self { state: Mutex::new(state), compaction_workers }
     }
 
@@ -44,11 +48,11 @@ impl Shuffled {
     }
 
     /// Locks the state. A panic in a job must not be hidden by a poisoned lock.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ExecutorState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, lane: Lane, job: Job, to: fn(&mut State) -> &mut Vec<(Lane, Job)>) {
+    fn add(&self, lane: Lane, job: Job, to: fn(&mut ExecutorState) -> &mut Vec<(Lane, Job)>) {
         let mut state = self.lock();
         if state.is_closed {
             drop(state);
@@ -60,7 +64,7 @@ impl Shuffled {
     }
 }
 
-impl State {
+impl ExecutorState {
     fn take(&mut self) -> Option<(Lane, Job)> {
         if self.jobs.is_empty() && self.timers.is_empty() {
             return None;

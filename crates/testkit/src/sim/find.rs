@@ -1,6 +1,6 @@
 //! The steps that query the collection. Every plan must find what the filter means.
 
-use super::ask::{Ask, Order, Pages, Rank};
+use super::ask::{FilterSpec, Order, Pages, Rank};
 use super::document::{Fields, fields_of};
 use super::indexes::{Built, SPECS};
 use super::life::{self, Check};
@@ -31,7 +31,7 @@ fn is_unfit(error: &Error) -> bool {
 }
 
 /// Returns the documents among `entries` that match.
-pub(super) fn matching(entries: Entries, ask: &Ask) -> Vec<(Key, Fields)> {
+pub(super) fn matching(entries: Entries, ask: &FilterSpec) -> Vec<(Key, Fields)> {
     let entries = entries.into_iter().map(|(key, bytes)| (key, fields_of(&bytes)));
     entries.filter(|(_, fields)| ask.holds(fields)).collect()
 }
@@ -48,7 +48,7 @@ impl Run {
     /// Runs a query by every plan.
     pub(super) fn find(
         &mut self,
-        ask: &Ask,
+        ask: &FilterSpec,
         order: Option<Order>,
         limit: u64,
         snapshot: Option<Which>,
@@ -62,7 +62,7 @@ impl Run {
     /// Sums up what a query finds by every plan.
     pub(super) fn summarize(
         &mut self,
-        ask: &Ask,
+        ask: &FilterSpec,
         summary: &Summary,
         snapshot: Option<Which>,
     ) -> Check {
@@ -75,7 +75,7 @@ impl Run {
     /// Compares a query of now, or of a snapshot, by every plan with the documents that match.
     fn by_every_plan(
         &mut self,
-        ask: &Ask,
+        ask: &FilterSpec,
         snapshot: Option<Which>,
         compare: impl Fn(Find<'_>, &[(Key, Fields)]) -> Result<Check>,
     ) -> Check {
@@ -114,7 +114,7 @@ impl Run {
     }
 
     /// Reads the first page of a query.
-    pub(super) fn page(&mut self, ask: &Ask, order: Order, length: u64) -> Check {
+    pub(super) fn page(&mut self, ask: &FilterSpec, order: Order, length: u64) -> Check {
         if self.oracle.has_doubt() {
             return Ok(());
         }
@@ -131,7 +131,13 @@ impl Run {
         self.read_page(pages.ask.clone(), pages.order, Some(pages), length)
     }
 
-    fn read_page(&mut self, ask: Ask, order: Order, before: Option<Pages>, length: u64) -> Check {
+    fn read_page(
+        &mut self,
+        ask: FilterSpec,
+        order: Order,
+        before: Option<Pages>,
+        length: u64,
+    ) -> Check {
         let Some(collection) = self.collection()? else { return Ok(()) };
         let find = collection.find(ask.filter()).sort(&order.text());
         let find = match &before {

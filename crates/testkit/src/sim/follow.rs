@@ -5,7 +5,7 @@ use super::life::{Check, slot_named};
 use super::model::{DOCUMENTS, Digests, State};
 use super::old_documents;
 use super::oracle::Logged;
-use super::place::Place;
+use super::place::SimWorld;
 use super::replica::{Replica, apply, key_in};
 use super::run::Run;
 use crate::rng::Rng;
@@ -102,11 +102,11 @@ impl Run {
             return;
         }
         let mem = &self.place.mem;
-        let names = mem.list(Place::dir()).unwrap_or_default();
+        let names = mem.list(SimWorld::dir()).unwrap_or_default();
         let kept: Vec<_> = names
             .into_iter()
             .filter(|name| matches!(parse(name), Name::Kept(_)))
-            .map(|name| Place::dir().join(name))
+            .map(|name| SimWorld::dir().join(name))
             .collect();
         let Some(newest) = kept.last() else { return };
         let other = &kept[rng.index(kept.len())];

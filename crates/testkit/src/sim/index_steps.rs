@@ -1,10 +1,10 @@
 //! The steps that create and drop indexes.
 
-use super::indexes::{BY_DATE, Built, Outcome, SPECS, lasting, rewritten};
+use super::indexes::{BY_DATE, BuildOutcome, Built, SPECS, lasting, rewritten};
 use super::life::{Check, Handle, built};
 use super::model::DOCUMENTS;
 use super::run::Run;
-use super::step::{Build, Change, How};
+use super::step::{Build, How, SlotChange};
 use flagstone::{Collection, Durability, Error, ErrorKind, internal};
 use std::ops::ControlFlow;
 
@@ -29,18 +29,18 @@ impl Run {
         }
         let was_ready = self.oracle.indexes[at] == Built::Ready;
         let outcome = if was_ready {
-            Outcome::Complete(Vec::new())
+            BuildOutcome::Complete(Vec::new())
         } else {
             spec.build(&self.oracle.now, self.oracle.moment)
         };
         // What the build writes again, or removes, since it has expired.
         let mut changes = if at == BY_DATE && !was_ready { self.rewrites() } else { Vec::new() };
         let outcome = match outcome {
-            Outcome::Complete(removed) => {
-                changes.extend(removed.into_iter().map(|key| Change::Delete(DOCUMENTS, key)));
+            BuildOutcome::Complete(removed) => {
+                changes.extend(removed.into_iter().map(|key| SlotChange::Delete(DOCUMENTS, key)));
                 Some(changes)
             }
-            Outcome::Refused => None,
+            BuildOutcome::Refused => None,
         };
         if let Some(nth) = build.power_at {
             self.place.faults.cut_power_at(nth);
@@ -80,16 +80,16 @@ impl Run {
     fn created(
         &mut self,
         at: usize,
-        changes: Option<Vec<Change>>,
+        changes: Option<Vec<SlotChange>>,
         wrote: bool,
         done: flagstone::Result<ControlFlow<()>>,
     ) -> Check {
         let is = self.oracle.indexes[at];
         let state = (&self.oracle.now, self.oracle.moment);
-        let is_refused_now = matches!(SPECS[at].build(state.0, state.1), Outcome::Refused);
+        let is_refused_now = matches!(SPECS[at].build(state.0, state.1), BuildOutcome::Refused);
         match (done, changes) {
             (Ok(ControlFlow::Break(())), changes) if is == Built::No => {
-                let is_rewrite = |it: &Change| matches!(it, Change::Made(..));
+                let is_rewrite = |it: &SlotChange| matches!(it, SlotChange::Made(..));
                 let (rewrites, removals) =
                     changes.unwrap_or_default().into_iter().partition::<Vec<_>, _>(is_rewrite);
                 // Documents are written again before the first report.
@@ -138,38 +138,40 @@ impl Run {
 
     /// Returns the documents that the index by date writes again, since they expire at another
     /// moment by it.
-    fn rewrites(&self) -> Vec<Change> {
+    fn rewrites(&self) -> Vec<SlotChange> {
         let rewritten = rewritten(&self.oracle.now, self.oracle.moment).into_iter();
-        rewritten.map(|(key, bytes, at)| Change::Made(DOCUMENTS, key, Some(bytes), at)).collect()
+        rewritten
+            .map(|(key, bytes, at)| SlotChange::Made(DOCUMENTS, key, Some(bytes), at))
+            .collect()
     }
 
     /// Returns the documents that are written again when the index is dropped: their moments came
     /// from it.
-    fn lasting_without(&self, at: usize) -> Vec<Change> {
+    fn lasting_without(&self, at: usize) -> Vec<SlotChange> {
         if at != BY_DATE {
             return Vec::new();
         }
         let lasting = lasting(&self.oracle.now, self.oracle.moment).into_iter();
-        lasting.map(|(key, bytes)| Change::Made(DOCUMENTS, key, Some(bytes), None)).collect()
+        lasting.map(|(key, bytes)| SlotChange::Made(DOCUMENTS, key, Some(bytes), None)).collect()
     }
 
     /// Notes that a build has made these changes of documents, one by one. The index logs them. To
     /// write a document again is a write, which a condition or a transaction meets. The removal of
     /// one that has expired need not be.
-    fn changed(&mut self, changes: Vec<Change>) {
+    fn changed(&mut self, changes: Vec<SlotChange>) {
         changes.into_iter().for_each(|change| self.changed_one(change, true));
     }
 
     /// Notes that the drop of an index has made these changes, as [`Self::changed`]. It is there no
     /// more, and logs nothing.
-    fn changed_by_drop(&mut self, changes: Vec<Change>) {
+    fn changed_by_drop(&mut self, changes: Vec<SlotChange>) {
         let is_logged =
             self.setting.options.durability != Durability::None || self.oracle.is_indexed(&changes);
         changes.into_iter().for_each(|change| self.changed_one(change, is_logged));
     }
 
-    fn changed_one(&mut self, change: Change, is_logged: bool) {
-        let written = matches!(change, Change::Made(..)).then(|| change.clone());
+    fn changed_one(&mut self, change: SlotChange, is_logged: bool) {
+        let written = matches!(change, SlotChange::Made(..)).then(|| change.clone());
         let id = self.oracle.happened(vec![change], is_logged);
         if let Some(life) = &mut self.life {
             life.note_written(written.as_slice(), id);
@@ -178,7 +180,7 @@ impl Run {
 
     /// Notes that a build of index `at` that makes these changes, or its drop, has failed. It may
     /// have made some of these changes, and some of those of a drop.
-    fn may_have_changed(&mut self, at: usize, changes: Vec<Change>) {
+    fn may_have_changed(&mut self, at: usize, changes: Vec<SlotChange>) {
         let (is_sure, expires) = (changes.is_empty(), self.oracle.expires);
         self.changed(changes);
         let lasting = self.lasting_without(at);

@@ -17,7 +17,7 @@ const EXPIRE_AFTER: Duration = Duration::from_secs(30);
 
 /// The part of a document that a field of an index reads.
 #[derive(Clone, Copy)]
-enum Part {
+enum FieldPart {
     Field(u16),
     List(u16),
 }
@@ -26,16 +26,16 @@ enum Part {
 pub(super) struct Spec {
     pub(super) name: &'static str,
     /// The parts, and whether each is descending.
-    parts: &'static [(Part, bool)],
+    parts: &'static [(FieldPart, bool)],
     pub(super) is_unique: bool,
     is_sparse: bool,
     /// Holds only documents whose field 0 is at least this.
     least: Option<i64>,
 }
 
-use Part::{Field, List};
+use FieldPart::{Field, List};
 
-const fn plain(name: &'static str, parts: &'static [(Part, bool)]) -> Spec {
+const fn plain(name: &'static str, parts: &'static [(FieldPart, bool)]) -> Spec {
     Spec { name, parts, is_unique: false, is_sparse: false, least: None }
 }
 
@@ -102,7 +102,7 @@ pub(super) enum Built {
 
 /// What the indexes make of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum WriteFate {
     Accepted,
     /// It depends on what an unfinished build has seen.
     Either,
@@ -110,7 +110,7 @@ pub(super) enum Fate {
 }
 
 /// A build of an index, as far as it is known before.
-pub(super) enum Outcome {
+pub(super) enum BuildOutcome {
     /// It succeeds, and removes these documents, which have expired.
     Complete(Vec<Key>),
     Refused,
@@ -118,7 +118,7 @@ pub(super) enum Outcome {
 
 impl Spec {
     pub(super) fn index(&self) -> Index {
-        let text = |(part, is_descending): &(Part, bool)| {
+        let text = |(part, is_descending): &(FieldPart, bool)| {
             let sign = if *is_descending { "-" } else { "" };
             match part {
                 Field(n) => format!("{sign}{}", path_of(*n)),
@@ -199,12 +199,12 @@ impl Spec {
     }
 
     /// Returns what a build of the index does with these documents.
-    pub(super) fn build(&self, state: &State, now: Moment) -> Outcome {
+    pub(super) fn build(&self, state: &State, now: Moment) -> BuildOutcome {
         let mut removed = BTreeSet::new();
         let mut holders: BTreeMap<Vec<Component>, Vec<(Moment, Key)>> = BTreeMap::new();
         for (key, entry) in state.stored(DOCUMENTS) {
             match self.entries(&fields_of(&entry.bytes)) {
-                None if entry.is_alive(now) => return Outcome::Refused,
+                None if entry.is_alive(now) => return BuildOutcome::Refused,
                 None => drop(removed.insert(key)),
                 Some(entries) => {
                     let end = entry.expiry.unwrap_or(Moment::MAX);
@@ -219,21 +219,27 @@ impl Spec {
                 of_one.sort_unstable();
                 of_one.pop();
                 if of_one.iter().any(|(end, _)| *end > now) {
-                    return Outcome::Refused;
+                    return BuildOutcome::Refused;
                 }
                 removed.extend(of_one.into_iter().map(|(_, key)| key));
             }
         }
-        Outcome::Complete(removed.into_iter().collect())
+        BuildOutcome::Complete(removed.into_iter().collect())
     }
 }
 
 /// Returns what the index number `at` makes of a write of `changed`, after which there is `state`.
-fn fate_of(at: usize, built: Built, state: &State, changed: &BTreeSet<Key>, now: Moment) -> Fate {
+fn fate_of(
+    at: usize,
+    built: Built,
+    state: &State,
+    changed: &BTreeSet<Key>,
+    now: Moment,
+) -> WriteFate {
     let spec = &SPECS[at];
     let is_changed = |(key, _): &(Key, _)| changed.contains(key);
-    let refused = if built == Built::Ready { Fate::Refused } else { Fate::Either };
-    let mut fate = Fate::Accepted;
+    let refused = if built == Built::Ready { WriteFate::Refused } else { WriteFate::Either };
+    let mut fate = WriteFate::Accepted;
     for (key, entry) in state.stored(DOCUMENTS).filter(is_changed) {
         let Some(entries) = spec.entries(&fields_of(&entry.bytes)) else { return refused };
         if !spec.is_unique || entries.is_empty() {
@@ -250,9 +256,9 @@ fn fate_of(at: usize, built: Built, state: &State, changed: &BTreeSet<Key>, now:
             }
             // Both may be written with a moment in the past.
             if !has_expired && built == Built::Ready {
-                return Fate::Refused;
+                return WriteFate::Refused;
             }
-            fate = Fate::Either;
+            fate = WriteFate::Either;
         }
     }
     fate
@@ -265,13 +271,13 @@ pub(super) fn fate(
     state: &State,
     changed: &BTreeSet<Key>,
     now: Moment,
-) -> Fate {
+) -> WriteFate {
     let there = indexes.iter().copied().enumerate().filter(|(_, built)| *built != Built::No);
     let fates = there.map(|(at, built)| fate_of(at, built, state, changed, now));
-    fates.fold(Fate::Accepted, |all, one| match (all, one) {
-        (Fate::Refused, _) | (_, Fate::Refused) => Fate::Refused,
-        (Fate::Either, _) | (_, Fate::Either) => Fate::Either,
-        _ => Fate::Accepted,
+    fates.fold(WriteFate::Accepted, |all, one| match (all, one) {
+        (WriteFate::Refused, _) | (_, WriteFate::Refused) => WriteFate::Refused,
+        (WriteFate::Either, _) | (_, WriteFate::Either) => WriteFate::Either,
+        _ => WriteFate::Accepted,
     })
 }
 

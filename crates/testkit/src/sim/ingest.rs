@@ -3,26 +3,26 @@
 use super::life::{Check, present_name};
 use super::model::{DOCUMENTS, KEYS, Key, key_bytes, value_bytes};
 use super::run::Run;
-use super::step::{Change, How, Lasts, ValueOf};
+use super::step::{How, Lasts, SlotChange, ValueOf};
 use crate::rng::Rng;
 use flagstone::{Durability, ErrorKind, Expires, Ingest, Result};
 
 /// Returns the puts of an ingest, in the order of their keys.
-fn ingested(slot: usize, seed: u32, lasts: Lasts) -> Vec<Change> {
+fn ingested(slot: usize, seed: u32, lasts: Lasts) -> Vec<SlotChange> {
     let mut rng = Rng::new(u64::from(seed));
     let (percent, len) = (*rng.pick(&[4, 40, 100]), rng.below(500) as u32);
     let keys = (0..KEYS as Key).filter(|_| rng.percent(percent));
     let put = |key: Key| {
         let seed = seed.wrapping_mul(31).wrapping_add(u32::from(key));
-        Change::Put(slot, key, ValueOf { len, seed }, lasts)
+        SlotChange::Put(slot, key, ValueOf { len, seed }, lasts)
     };
     keys.map(put).collect()
 }
 
 /// Adds these puts to an ingest.
-fn fill(ingest: &mut Ingest, changes: &[Change]) -> Result<()> {
+fn fill(ingest: &mut Ingest, changes: &[SlotChange]) -> Result<()> {
     for change in changes {
-        let Change::Put(slot, key, value, _) = *change else { continue };
+        let SlotChange::Put(slot, key, value, _) = *change else { continue };
         let (key, value) = (key_bytes(key), value_bytes(slot, value));
         match change.expiry() {
             Some(moment) => ingest.put(key, value.expires(moment))?,
@@ -40,7 +40,7 @@ impl Run {
         slot: usize,
         seed: u32,
         lasts: Lasts,
-        beside: &[Vec<Change>],
+        beside: &[Vec<SlotChange>],
     ) -> Check {
         self.refuses_documents()?;
         let Some(handle) = self.handle(slot)? else { return Ok(()) };

@@ -8,7 +8,7 @@ use super::indexes::{Built, INDEXES, SPECS};
 use super::model::{Digests, Entries, KEYS, KINDS, Key, Kind, SLOTS, State, digest_of};
 use super::model::{key_bytes, key_of};
 use super::search::Shown;
-use super::step::Change;
+use super::step::SlotChange;
 use flagstone::admin::Ticket;
 use flagstone::internal::note_wait;
 use flagstone::{
@@ -213,7 +213,7 @@ impl Life {
     }
 
     /// Notes the keys that the event `id` has written.
-    pub(super) fn note_written(&mut self, changes: &[Change], id: u64) {
+    pub(super) fn note_written(&mut self, changes: &[SlotChange], id: u64) {
         for change in changes {
             for key in change.keys() {
                 self.written[change.slot()][usize::from(key)] = id;

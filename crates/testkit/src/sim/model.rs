@@ -2,7 +2,7 @@
 //! meet. A digest follows each change, so that states are compared quickly.
 
 use super::document::{Fields, document_bytes, fields_of, patched};
-use super::step::{Change, ValueOf};
+use super::step::{SlotChange, ValueOf};
 use crate::rng::Rng;
 use crate::workload::Workload;
 use flagstone::Moment;
@@ -252,25 +252,25 @@ impl State {
 
     /// Applies a change of the event `event`. What a merge or patch is folded into has no expiry:
     /// [`State::resolved`] does others.
-    pub(super) fn apply(&mut self, change: &Change, event: u64) {
+    pub(super) fn apply(&mut self, change: &SlotChange, event: u64) {
         match *change {
-            Change::Put(slot, key, value, lasts) => {
+            SlotChange::Put(slot, key, value, lasts) => {
                 let value = Some(value_bytes(slot, value));
                 self.set(slot, key, value, lasts.expiry(), event);
             }
-            Change::Delete(slot, key) => self.set(slot, key, None, None, event),
-            Change::DeleteRange(slot, from, to) => {
+            SlotChange::Delete(slot, key) => self.set(slot, key, None, None, event),
+            SlotChange::DeleteRange(slot, from, to) => {
                 (from..to).for_each(|key| self.set(slot, key, None, None, event));
             }
-            Change::Document(slot, key, ref fields, lasts) => {
+            SlotChange::Document(slot, key, ref fields, lasts) => {
                 let fields: Fields = fields.iter().copied().collect();
                 let value = Some(document_bytes(&fields));
                 self.set(slot, key, value, lasts.expiry(), event);
             }
-            Change::Made(slot, key, ref bytes, expiry) => {
+            SlotChange::Made(slot, key, ref bytes, expiry) => {
                 self.set(slot, key, bytes.clone(), expiry, event);
             }
-            Change::Merge(..) | Change::Patch(..) => {
+            SlotChange::Merge(..) | SlotChange::Patch(..) => {
                 let made = self.resolved(change, Moment::ZERO);
                 self.apply(&made, event);
             }
@@ -279,9 +279,9 @@ impl State {
 
     /// Returns what a write makes of a merge or patch that it resolves at `at`. A value that is
     /// alive keeps its expiry.
-    pub(super) fn resolved(&self, change: &Change, at: Moment) -> Change {
+    pub(super) fn resolved(&self, change: &SlotChange, at: Moment) -> SlotChange {
         let (slot, key, value) = match *change {
-            Change::Merge(slot, key, seed) => {
+            SlotChange::Merge(slot, key, seed) => {
                 let old = self.get(slot, key, at).map(|entry| &*entry.bytes);
                 let (bytes, operand) = (key_bytes(key), operand_bytes(slot, seed));
                 let value = match KINDS[slot] {
@@ -290,7 +290,7 @@ impl State {
                 };
                 (slot, key, value)
             }
-            Change::Patch(slot, key, missing, ref edits) => {
+            SlotChange::Patch(slot, key, missing, ref edits) => {
                 let old = self.get(slot, key, at).map(|entry| fields_of(&entry.bytes));
                 let patched = patched(old.clone(), missing, edits).or(old);
                 (slot, key, patched.map(|fields| document_bytes(&fields)))
@@ -299,7 +299,7 @@ impl State {
         };
         let expiry = self.get(slot, key, at).and_then(|entry| entry.expiry);
         let expiry = expiry.filter(|_| value.is_some());
-        Change::Made(slot, key, value, expiry)
+        SlotChange::Made(slot, key, value, expiry)
     }
 }
 
@@ -312,8 +312,8 @@ mod tests {
         Moment::from_millis(millis)
     }
 
-    fn put(key: Key, lasts: Lasts) -> Change {
-        Change::Put(0, key, ValueOf { len: 20, seed: u32::from(key) }, lasts)
+    fn put(key: Key, lasts: Lasts) -> SlotChange {
+        SlotChange::Put(0, key, ValueOf { len: 20, seed: u32::from(key) }, lasts)
     }
 
     /// The digest of what is alive, entry by entry.
@@ -333,7 +333,7 @@ mod tests {
             // What had an expiry loses it, and the other way round.
             put(2, Lasts::Forever),
             put(1, Lasts::Until(at(15))),
-            Change::Delete(0, 4),
+            SlotChange::Delete(0, 4),
         ];
         for change in &changes {
             state.apply(change, 1);
@@ -352,12 +352,12 @@ mod tests {
     fn a_merge_keeps_the_expiry_of_a_value_that_is_alive() {
         let mut state = State::default();
         let slot = 2;
-        let merge = Change::Merge(slot, 5, 7);
-        state.apply(&Change::Made(slot, 5, Some(b"x".to_vec()), Some(at(10))), 1);
+        let merge = SlotChange::Merge(slot, 5, 7);
+        state.apply(&SlotChange::Made(slot, 5, Some(b"x".to_vec()), Some(at(10))), 1);
         let operand = operand_bytes(slot, 7);
         let longer = [b"x", &operand[..]].concat();
-        let kept = Change::Made(slot, 5, Some(longer), Some(at(10)));
+        let kept = SlotChange::Made(slot, 5, Some(longer), Some(at(10)));
         assert_eq!(state.resolved(&merge, at(9)), kept);
-        assert_eq!(state.resolved(&merge, at(10)), Change::Made(slot, 5, Some(operand), None));
+        assert_eq!(state.resolved(&merge, at(10)), SlotChange::Made(slot, 5, Some(operand), None));
     }
 }

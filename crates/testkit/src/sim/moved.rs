@@ -2,7 +2,7 @@
 //! The database must say so, keep what it has promised, and touch nothing at the old path.
 
 use super::life::Check;
-use super::place::Place;
+use super::place::SimWorld;
 use super::run::Run;
 use super::step::Moved;
 use flagstone::internal::env::Disk;
@@ -16,7 +16,7 @@ const FOREIGN: &[u8] = b"a file of somebody else";
 impl Run {
     /// Runs the step: the database works on while its directory is elsewhere, and is poisoned then.
     pub(super) fn move_directory(&mut self, moved: Moved, seed: u64) -> Check {
-        let (dir, aside, mem) = (Place::dir(), Path::new(ASIDE), self.place.mem.clone());
+        let (dir, aside, mem) = (SimWorld::dir(), Path::new(ASIDE), self.place.mem.clone());
         let Some(life) = &mut self.life else { return Ok(()) };
         let files = mem.list(dir).map_err(|error| format!("the directory: {error}"))?;
         let lock = dir.join("LOCK");

@@ -17,7 +17,7 @@ use super::indexes::{Built, INDEXES, SPECS};
 use super::model::{DOCUMENTS, Digests, Entries, Entry, KEYS, Key, SLOTS, State};
 use super::place::Crash;
 use super::search::{Search, Shown};
-use super::step::Change;
+use super::step::SlotChange;
 use flagstone::{Durability, Moment};
 use std::collections::BTreeSet;
 
@@ -60,7 +60,7 @@ pub(super) struct Oracle {
     logged_kill: usize,
     logged_power_cut: usize,
     /// The commit that returned Poisoned, or did not return, and the state after it.
-    doubtful: Option<(Vec<Change>, State)>,
+    doubtful: Option<(Vec<SlotChange>, State)>,
     /// Ingests that a crash may bring back. No write to their slots was accepted after them.
     refused: Vec<Refused>,
     pub(super) existence: [Existence; SLOTS],
@@ -103,7 +103,7 @@ impl Oracle {
     }
 
     /// Notes a visible commit, without any promise yet. Returns its number.
-    pub(super) fn happened(&mut self, changes: Vec<Change>, is_logged: bool) -> u64 {
+    pub(super) fn happened(&mut self, changes: Vec<SlotChange>, is_logged: bool) -> u64 {
         self.last_id += 1;
         let id = self.last_id;
         let changes = self.resolved(changes);
@@ -127,7 +127,7 @@ impl Oracle {
 
     /// Returns whether `changes` write documents that have indexes, or of which old ones are kept:
     /// such commits are always logged.
-    pub(super) fn is_indexed(&self, changes: &[Change]) -> bool {
+    pub(super) fn is_indexed(&self, changes: &[SlotChange]) -> bool {
         (self.has_indexes() || self.keeps_old)
             && changes.iter().any(|change| change.slot() == DOCUMENTS)
     }
@@ -199,13 +199,13 @@ impl Oracle {
 
     /// Notes an ingest that was refused. Until a write to its slot is accepted, a crash may bring
     /// it back.
-    pub(super) fn refuse(&mut self, slot: usize, changes: Vec<Change>) {
+    pub(super) fn refuse(&mut self, slot: usize, changes: Vec<SlotChange>) {
         self.last_id += 1;
         self.refused.push(Refused { slot, changes, id: self.last_id });
     }
 
     /// Notes a commit that may have happened or not.
-    pub(super) fn doubt(&mut self, changes: Vec<Change>) {
+    pub(super) fn doubt(&mut self, changes: Vec<SlotChange>) {
         let changes = self.resolved(changes);
         let mut state = self.now.clone();
         apply_all(&mut state, &changes, self.last_id + 1);

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The outside world between two crashes.
-pub(super) struct Place {
+pub(super) struct SimWorld {
     pub(super) mem: MemDisk,
     pub(super) faults: FaultDisk,
     pub(super) failing: FailingDisk,
@@ -41,7 +41,7 @@ pub(super) enum Crash {
     PowerCut,
 }
 
-impl Place {
+impl SimWorld {
     pub(super) fn new(mem: MemDisk, seed: u64) -> Self {
         let failing = FailingDisk::new(mem.clone());
         let faults = FaultDisk::new(Arc::new(failing.clone()));

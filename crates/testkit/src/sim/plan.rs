@@ -5,8 +5,8 @@ use super::document::{Edit, LIST_COUNT, Missing, PAD};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, LARGE_FROM, SLOTS};
 use super::place::Crash;
 use super::plan_documents::{Documents, strange};
-use super::setting::{Ills, Profile, Setting, durability};
-use super::step::{Change, Condition, Ending, How, Lasts, Moved, Planned, Step, ValueOf};
+use super::setting::{Ills, Profile, SimSetting, durability};
+use super::step::{Condition, Ending, How, Lasts, Moved, Planned, SimStep, SlotChange, ValueOf};
 use super::times::Times;
 use crate::rng::Rng;
 use flagstone::internal::env::names::FileKind;
@@ -16,7 +16,7 @@ use flagstone_base::hash::remix;
 
 /// Returns the steps of the history with this seed.
 pub fn plan(seed: u64) -> Vec<Planned> {
-    let profile = Setting::draw(seed).profile;
+    let profile = SimSetting::draw(seed).profile;
     let (rng, flips) = (Rng::new(remix(seed ^ 2)), Rng::new(remix(seed ^ 3)));
     let (larges, times) = (Rng::new(remix(seed ^ 5)), Times::new(seed, profile.expiring));
     let (names, may_be_large, ingests) = (1, false, Rng::new(remix(seed ^ 9)));
@@ -78,7 +78,7 @@ struct Planner {
 }
 
 impl Planner {
-    fn push(&mut self, step: Step) {
+    fn push(&mut self, step: SimStep) {
         let seed = self.rng.number();
         self.steps.push(Planned { step, seed });
     }
@@ -87,13 +87,13 @@ impl Planner {
         if self.rng.percent(50) {
             let limit = *self.rng.pick(&[30, 100, 400]);
             let nth = self.rng.between(1, limit);
-            self.push(Step::PowerAt(nth));
+            self.push(SimStep::PowerAt(nth));
         }
         self.ills();
         for _ in 0..self.rng.between(4, 50) {
             if self.rng.percent(50) {
                 let steps = self.rng.between(1, 6) as u16;
-                self.push(Step::Work(steps));
+                self.push(SimStep::Work(steps));
             }
             if let Some(step) = self.times.clock_step() {
                 self.steps.push(Planned { step, seed: self.times.number() });
@@ -110,10 +110,10 @@ impl Planner {
         }
         self.move_directory(80);
         if self.rng.percent(30) {
-            self.push(Step::ReadAll);
+            self.push(SimStep::ReadAll);
         }
         let ending = self.ending();
-        self.push(Step::Crash(ending));
+        self.push(SimStep::Crash(ending));
     }
 
     /// Plans an ingest, sometimes.
@@ -128,14 +128,14 @@ impl Planner {
             Lasts::Forever
         };
         let seed = self.ingests.number() as u32;
-        let step = Step::Ingest(slot, seed, lasts, self.documents.batches());
+        let step = SimStep::Ingest(slot, seed, lasts, self.documents.batches());
         self.steps.push(Planned { step, seed: self.ingests.number() });
     }
 
     /// Plans that writers of a slot have waited for one another, sometimes.
     fn contend(&mut self) {
         if self.splits.percent(4) {
-            let step = Step::Contend(self.splits.index(SLOTS));
+            let step = SimStep::Contend(self.splits.index(SLOTS));
             self.steps.push(Planned { step, seed: self.splits.number() });
         }
     }
@@ -144,7 +144,7 @@ impl Planner {
     fn move_directory(&mut self, per_mille: u64) {
         if self.moves.below(1000) < per_mille {
             let moved = *self.moves.pick(&[Moved::Away, Moved::Replaced, Moved::Unlocked]);
-            let step = Step::MoveDirectory(moved);
+            let step = SimStep::MoveDirectory(moved);
             self.steps.push(Planned { step, seed: self.moves.number() });
         }
     }
@@ -152,7 +152,7 @@ impl Planner {
     /// Plans the renaming of a slot, sometimes.
     fn rename(&mut self) {
         if self.renamings.percent(3) {
-            let step = Step::Rename(self.renamings.index(SLOTS));
+            let step = SimStep::Rename(self.renamings.index(SLOTS));
             self.steps.push(Planned { step, seed: self.renamings.number() });
         }
     }
@@ -163,21 +163,21 @@ impl Planner {
             Ills::Faults => {
                 for _ in 0..self.rng.below(4) {
                     let fault = self.fault();
-                    self.push(Step::Fault(fault));
+                    self.push(SimStep::Fault(fault));
                 }
                 if self.flips.percent(30) {
                     let part = *self.flips.pick(&[EntryPart::Key, EntryPart::Value]);
-                    let step = Step::Flip(part, self.flips.below(200));
+                    let step = SimStep::Flip(part, self.flips.below(200));
                     self.steps.push(Planned { step, seed: self.flips.number() });
                 }
             }
             Ills::Failures => {
                 let rates = self.rates();
-                self.push(Step::FailureRates(rates));
+                self.push(SimStep::FailureRates(rates));
             }
             Ills::Full => {
                 let room = self.rng.below(60_000);
-                self.push(Step::Room(room));
+                self.push(SimStep::Room(room));
             }
         }
     }
@@ -279,11 +279,11 @@ impl Planner {
         self.rng.below(2000) as i16 - 1000
     }
 
-    fn change(&mut self, slot: usize) -> Change {
+    fn change(&mut self, slot: usize) -> SlotChange {
         let key = self.key();
         if KINDS[slot] == Kind::Documents {
             return match self.rng.below(10) {
-                0..=1 => Change::Delete(slot, key),
+                0..=1 => SlotChange::Delete(slot, key),
                 2..=4 => {
                     let mut fields: Vec<_> = (0..self.rng.between(1, 8))
                         .map(|_| (self.name(), self.number().into()))
@@ -295,28 +295,28 @@ impl Planner {
                         fields.push((PAD, fours.into()));
                     }
                     fields.extend(strange(&mut self.stranges));
-                    Change::Document(slot, key, fields, self.times.lasts(slot))
+                    SlotChange::Document(slot, key, fields, self.times.lasts(slot))
                 }
                 _ => self.patch(slot, key),
             };
         }
         match self.rng.below(100) {
-            0..=19 => Change::Delete(slot, key),
+            0..=19 => SlotChange::Delete(slot, key),
             20..=25 => {
                 let (a, b) = (key, self.key());
                 if a == b {
-                    return Change::Delete(slot, key);
+                    return SlotChange::Delete(slot, key);
                 }
-                Change::DeleteRange(slot, a.min(b), a.max(b))
+                SlotChange::DeleteRange(slot, a.min(b), a.max(b))
             }
             26..=60 if KINDS[slot] != Kind::Plain => {
-                Change::Merge(slot, key, self.rng.number() as u32)
+                SlotChange::Merge(slot, key, self.rng.number() as u32)
             }
-            _ => Change::Put(slot, key, self.value(), self.times.lasts(slot)),
+            _ => SlotChange::Put(slot, key, self.value(), self.times.lasts(slot)),
         }
     }
 
-    fn patch(&mut self, slot: usize, key: Key) -> Change {
+    fn patch(&mut self, slot: usize, key: Key) -> SlotChange {
         let mut edits: Vec<_> = (0..self.rng.between(1, 4))
             .map(|_| (self.name(), self.number(), self.rng.percent(60)))
             .collect();
@@ -339,7 +339,7 @@ impl Planner {
                 missing = Missing::Default(self.patches.below(100) as i16);
             }
         }
-        Change::Patch(slot, key, missing, edits)
+        SlotChange::Patch(slot, key, missing, edits)
     }
 
     /// Returns an edit of an array, or a condition.
@@ -358,7 +358,7 @@ impl Planner {
         }
     }
 
-    fn changes(&mut self) -> Vec<Change> {
+    fn changes(&mut self) -> Vec<SlotChange> {
         let len = match self.rng.below(100) {
             0..=3 => self.rng.below(30),
             4..=49 => 1,
@@ -373,7 +373,7 @@ impl Planner {
             .collect()
     }
 
-    fn commit(&mut self) -> Step {
+    fn commit(&mut self) -> SimStep {
         let changes = self.changes();
         let how = match self.rng.below(10) {
             0..=5 => How::With(durability(&mut self.rng, &self.profile)),
@@ -389,54 +389,54 @@ impl Planner {
             }
             _ => self.times.unchanged(),
         };
-        Step::Commit(changes, how, expect)
+        SimStep::Commit(changes, how, expect)
     }
 
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> SimStep {
         let (slot, key, which) = (self.slot(), self.key(), self.rng.index(100));
         let reverse = self.rng.percent(50);
         self.may_be_large = true;
         match self.rng.below(1000) {
             0..=449 => self.commit(),
-            450..=549 => Step::Single(self.change(slot)),
-            550..=559 => Step::Remove(slot, key),
+            450..=549 => SimStep::Single(self.change(slot)),
+            550..=559 => SimStep::Remove(slot, key),
             560..=564 => {
                 let durability = durability(&mut self.rng, &self.profile);
-                Step::Load(slot, self.rng.number() as u32, durability, self.times.lasts(slot))
+                SimStep::Load(slot, self.rng.number() as u32, durability, self.times.lasts(slot))
             }
-            565..=589 => Step::Wait(which),
-            590..=629 => Step::Token(*self.rng.pick(&[0, 4]), key),
-            630..=644 => Step::Drop(slot),
-            645..=654 => Step::Clear(slot),
-            655..=674 => Step::Sync,
-            675..=724 => Step::Flush,
-            725..=739 => Step::Compact,
-            740..=749 => Step::Checkpoint,
-            750..=759 => Step::OpenCopy(which, reverse),
-            760..=784 => Step::Snapshot,
-            785..=809 => Step::ReadSnapshot(which, slot, reverse),
-            810..=814 => Step::DropSnapshot(which),
-            815..=834 => Step::OpenScan(slot, reverse),
-            835..=869 => Step::Advance(which, self.rng.between(1, 12) as u8),
-            870..=879 => Step::Park(which),
-            880..=884 => Step::DropScan(which),
-            885..=909 => Step::Get(slot, key),
+            565..=589 => SimStep::Wait(which),
+            590..=629 => SimStep::Token(*self.rng.pick(&[0, 4]), key),
+            630..=644 => SimStep::Drop(slot),
+            645..=654 => SimStep::Clear(slot),
+            655..=674 => SimStep::Sync,
+            675..=724 => SimStep::Flush,
+            725..=739 => SimStep::Compact,
+            740..=749 => SimStep::Checkpoint,
+            750..=759 => SimStep::OpenCopy(which, reverse),
+            760..=784 => SimStep::Snapshot,
+            785..=809 => SimStep::ReadSnapshot(which, slot, reverse),
+            810..=814 => SimStep::DropSnapshot(which),
+            815..=834 => SimStep::OpenScan(slot, reverse),
+            835..=869 => SimStep::Advance(which, self.rng.between(1, 12) as u8),
+            870..=879 => SimStep::Park(which),
+            880..=884 => SimStep::DropScan(which),
+            885..=909 => SimStep::Get(slot, key),
             910..=919 => {
                 let keys = (0..self.rng.below(8)).map(|_| self.key()).collect();
-                Step::MultiGet(slot, keys)
+                SimStep::MultiGet(slot, keys)
             }
             920..=934 => {
                 let other = self.key();
-                Step::Scan(slot, key.min(other), key.max(other), reverse)
+                SimStep::Scan(slot, key.min(other), key.max(other), reverse)
             }
-            935..=939 => Step::Count(slot),
-            940..=954 => Step::ReadAll,
-            955..=957 => Step::Verify,
-            958..=967 => Step::Clock(self.rng.between(1, 3000)),
-            968..=979 => Step::Reopen,
-            980..=989 if self.profile.ills != Ills::None => Step::Heal,
-            990..=994 if self.profile.ills == Ills::Full => Step::Room(self.rng.below(20_000)),
-            _ => Step::Work(self.rng.between(5, 60) as u16),
+            935..=939 => SimStep::Count(slot),
+            940..=954 => SimStep::ReadAll,
+            955..=957 => SimStep::Verify,
+            958..=967 => SimStep::Clock(self.rng.between(1, 3000)),
+            968..=979 => SimStep::Reopen,
+            980..=989 if self.profile.ills != Ills::None => SimStep::Heal,
+            990..=994 if self.profile.ills == Ills::Full => SimStep::Room(self.rng.below(20_000)),
+            _ => SimStep::Work(self.rng.between(5, 60) as u16),
         }
     }
 }

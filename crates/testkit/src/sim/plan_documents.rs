@@ -1,10 +1,12 @@
 //! Draws the steps on the collection: its indexes, queries and transactions.
 
-use super::ask::{Ask, draw_order};
+use super::ask::{FilterSpec, draw_order};
 use super::document::{DATE, DATE_IN, Edit, LIST_COUNT, Missing, STRANGE, STRANGES};
 use super::indexes::{BY_DATE, BY_FIRST_FIELD, INDEXES};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS};
-use super::step::{Build, Change, Condition, Contest, DocumentStep, Lasts, Passes, Step, ValueOf};
+use super::step::{
+    Build, Condition, Contest, DocumentStep, Lasts, Passes, SimStep, SlotChange, ValueOf,
+};
 use super::summary::Summary;
 use crate::rng::Rng;
 use flagstone_base::hash::remix;
@@ -41,7 +43,7 @@ impl Documents {
     }
 
     /// Draws a step, sometimes.
-    pub(super) fn step(&mut self) -> Option<Step> {
+    pub(super) fn step(&mut self) -> Option<SimStep> {
         if !self.rng.percent(self.percent) {
             return None;
         }
@@ -49,22 +51,22 @@ impl Documents {
         // Documents that expire by a date need a history in which documents may expire.
         let indexes = if self.expiring > 0 { INDEXES } else { BY_DATE };
         let (which, at) = (rng.index(100), rng.index(indexes));
-        Some(Step::Documents(match rng.below(28) {
+        Some(SimStep::Documents(match rng.below(28) {
             0..=3 => DocumentStep::CreateIndex(at, self.build()),
             4 => DocumentStep::DropIndex(at),
             5..=7 => {
                 let order = rng.percent(60).then(|| draw_order(rng));
-                let (ask, limit) = (Ask::draw(rng), rng.below(30));
+                let (ask, limit) = (FilterSpec::draw(rng), rng.below(30));
                 DocumentStep::Find(ask, order, limit, rng.percent(30).then_some(which))
             }
             8 => {
-                let (ask, order) = (Ask::draw(rng), draw_order(rng));
+                let (ask, order) = (FilterSpec::draw(rng), draw_order(rng));
                 DocumentStep::Page(ask, order, rng.between(1, 6))
             }
             9 => DocumentStep::NextPage(which, rng.between(1, 12)),
             10 => {
                 let edits = rng.percent(80).then(|| edits(rng));
-                DocumentStep::WriteMany(Ask::draw(rng), edits, rng.between(1, 12))
+                DocumentStep::WriteMany(FilterSpec::draw(rng), edits, rng.between(1, 12))
             }
             11 | 12 => {
                 let mut changes = (0..rng.below(6)).map(|_| self.change()).collect();
@@ -74,7 +76,7 @@ impl Documents {
             }
             13 => DocumentStep::Follow(rng.percent(50)),
             20..=22 => {
-                let (ask, summary) = (Ask::draw(rng), Summary::draw(rng, &[0, 1, 2, DATE]));
+                let (ask, summary) = (FilterSpec::draw(rng), Summary::draw(rng, &[0, 1, 2, DATE]));
                 DocumentStep::Summarize(ask, summary, rng.percent(30).then_some(which))
             }
             23..=26 => {
@@ -86,13 +88,13 @@ impl Documents {
             27 => DocumentStep::KeepOld(rng.percent(70)),
             _ => {
                 let changes = (0..rng.between(1, 4)).map(|_| self.change()).collect();
-                return Some(Step::Commit(changes, super::step::How::Plain, None));
+                return Some(SimStep::Commit(changes, super::step::How::Plain, None));
             }
         }))
     }
 
     /// Adds ranges that a transaction deletes, sometimes.
-    fn delete_ranges(&mut self, changes: &mut Vec<Change>) {
+    fn delete_ranges(&mut self, changes: &mut Vec<SlotChange>) {
         let rng = &mut self.expected;
         let ranges = if rng.percent(25) { rng.between(1, 2) } else { 0 };
         for _ in 0..ranges {
@@ -101,7 +103,7 @@ impl Documents {
             let to = (u64::from(from) + rng.between(1, most)).min(KEYS as u64 - 1) as Key;
             if from < to {
                 let at = rng.index(changes.len() + 1);
-                changes.insert(at, Change::DeleteRange(slot, from, to));
+                changes.insert(at, SlotChange::DeleteRange(slot, from, to));
             }
         }
     }
@@ -171,7 +173,7 @@ impl Documents {
         let scans = (!is_query && self.rng.percent(20)).then(|| *self.rng.pick(&[0, 1, 2, 4]));
         let rng = &mut self.rng;
         let asks = if is_query || rng.percent(30) { rng.between(1, 3) } else { 0 };
-        let asks = (0..asks).map(|_| Ask::draw(rng)).collect();
+        let asks = (0..asks).map(|_| FilterSpec::draw(rng)).collect();
         let indexes =
             if rng.percent(if is_query { 70 } else { 25 }) { rng.between(1, 3) } else { 0 };
         let indexes = (0..indexes).map(|_| (rng.index(BY_DATE), rng.percent(70))).collect();
@@ -185,7 +187,7 @@ impl Documents {
         if is_query && rng.percent(50) {
             // The index that answers it is dropped before theirs.
             let (asks, indexes) =
-                (vec![Ask::draw_of_first_field(rng)], vec![(BY_FIRST_FIELD, true)]);
+                (vec![FilterSpec::draw_of_first_field(rng)], vec![(BY_FIRST_FIELD, true)]);
             return Contest {
                 ours,
                 theirs,
@@ -202,7 +204,7 @@ impl Documents {
             // Theirs takes the unique value of ours, and has expired when ours is committed.
             let (value, key) = (rng.below(60) as i64 - 1, rng.below(KEYS as u64 - 1) as Key);
             let document =
-                |key, lasts| vec![Change::Document(DOCUMENTS, key, vec![(1, value)], lasts)];
+                |key, lasts| vec![SlotChange::Document(DOCUMENTS, key, vec![(1, value)], lasts)];
             let theirs = document(key, Lasts::For(rng.between(1, 60_000) as i64));
             let ours = document(key + 1, Lasts::Forever);
             let (passes, asks, indexes) = (Passes::Jump(2 * 3_600_000), Vec::new(), Vec::new());
@@ -222,32 +224,34 @@ impl Documents {
     }
 
     /// Draws a write of a key.
-    fn change_of(&mut self, slot: usize, key: Key) -> Change {
+    fn change_of(&mut self, slot: usize, key: Key) -> SlotChange {
         if slot == DOCUMENTS {
             return self.change_at(key);
         }
         let (seed, lasts) = (self.rng.number() as u32, Lasts::Forever);
         match self.rng.below(10) {
-            0 | 1 => Change::Delete(slot, key),
-            2..=5 if KINDS[slot] != Kind::Plain => Change::Merge(slot, key, seed),
-            _ => Change::Put(slot, key, ValueOf { len: self.rng.below(60) as u32, seed }, lasts),
+            0 | 1 => SlotChange::Delete(slot, key),
+            2..=5 if KINDS[slot] != Kind::Plain => SlotChange::Merge(slot, key, seed),
+            _ => {
+                SlotChange::Put(slot, key, ValueOf { len: self.rng.below(60) as u32, seed }, lasts)
+            }
         }
     }
 
     /// Draws batches of documents that are written beside an ingest.
-    pub(super) fn batches(&mut self) -> Vec<Vec<Change>> {
+    pub(super) fn batches(&mut self) -> Vec<Vec<SlotChange>> {
         let batches = if self.rng.percent(50) { self.rng.below(3) } else { 0 };
         let batch = |_| (0..self.rng.between(1, 3)).map(|_| self.change()).collect();
         (0..batches).map(batch).collect()
     }
 
     /// Draws a write of one document, with values that often meet.
-    fn change(&mut self) -> Change {
+    fn change(&mut self) -> SlotChange {
         let key = self.rng.below(KEYS as u64) as Key;
         self.change_at(key)
     }
 
-    fn change_at(&mut self, key: Key) -> Change {
+    fn change_at(&mut self, key: Key) -> SlotChange {
         let lasts = if self.rng.percent(self.expiring) {
             Lasts::For(self.rng.between(1, 60_000) as i64)
         } else {
@@ -255,7 +259,7 @@ impl Documents {
         };
         let rng = &mut self.rng;
         match rng.below(10) {
-            0 => Change::Delete(DOCUMENTS, key),
+            0 => SlotChange::Delete(DOCUMENTS, key),
             1..=5 => {
                 let most = [9, 60, 5];
                 let fields = (0..3_u16).filter(|_| rng.percent(70)).collect::<Vec<_>>();
@@ -265,13 +269,13 @@ impl Documents {
                     fields.push((DATE_IN, date(rng)));
                 }
                 fields.extend(strange(&mut self.strange));
-                Change::Document(DOCUMENTS, key, fields, lasts)
+                SlotChange::Document(DOCUMENTS, key, fields, lasts)
             }
             _ => {
                 let missing = if rng.percent(70) { Missing::Nothing } else { Missing::Empty };
                 let mut edits = edits(rng);
                 edits.extend(strange(&mut self.strange).map(|(name, of)| Edit::Set(name, of)));
-                Change::Patch(DOCUMENTS, key, missing, edits)
+                SlotChange::Patch(DOCUMENTS, key, missing, edits)
             }
         }
     }

@@ -5,7 +5,7 @@ use super::document::{Fields, STRANGE, document_bytes, has_text, of_extended_jso
 use super::life::{AnyScan, Check, Handle, Taken, Underway, fields_of, show};
 use super::model::{Entries, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::run::Run;
-use super::step::{Step, Which, place_of};
+use super::step::{SimStep, Which, place_of};
 use crate::driver::{owned, turned};
 use flagstone::doc::JsonMode;
 use flagstone::{Document, ErrorKind, Result, Space};
@@ -18,42 +18,42 @@ const TOKENS_MAX: usize = 8;
 
 impl Run {
     /// Runs a step that reads.
-    pub(super) fn read_step(&mut self, step: &Step) -> Check {
+    pub(super) fn read_step(&mut self, step: &SimStep) -> Check {
         match step {
-            Step::Snapshot => self.take_snapshot(),
-            Step::ReadSnapshot(which, slot, reverse) => {
+            SimStep::Snapshot => self.take_snapshot(),
+            SimStep::ReadSnapshot(which, slot, reverse) => {
                 return self.read_snapshot(*which, *slot, *reverse);
             }
-            Step::DropSnapshot(which) => {
+            SimStep::DropSnapshot(which) => {
                 let Some(life) = &mut self.life else { return Ok(()) };
                 take(&mut life.snapshots, *which);
             }
-            Step::OpenScan(slot, reverse) => return self.open_scan(*slot, *reverse),
-            Step::Advance(which, entries) => return self.advance(*which, *entries),
-            Step::Park(which) => {
+            SimStep::OpenScan(slot, reverse) => return self.open_scan(*slot, *reverse),
+            SimStep::Advance(which, entries) => return self.advance(*which, *entries),
+            SimStep::Park(which) => {
                 let Some(life) = &mut self.life else { return Ok(()) };
                 if let Some(at) = place_of(life.scans.len(), *which) {
                     life.scans[at].scan.park();
                 }
             }
-            Step::DropScan(which) => {
+            SimStep::DropScan(which) => {
                 let Some(life) = &mut self.life else { return Ok(()) };
                 take(&mut life.scans, *which);
             }
-            Step::Get(slot, key) => return self.get(*slot, *key),
-            Step::MultiGet(slot, keys) => return self.multi_get(*slot, keys),
-            Step::Scan(slot, from, to, reverse) => {
+            SimStep::Get(slot, key) => return self.get(*slot, *key),
+            SimStep::MultiGet(slot, keys) => return self.multi_get(*slot, keys),
+            SimStep::Scan(slot, from, to, reverse) => {
                 return self.scan(*slot, *from, *to, *reverse);
             }
-            Step::Token(slot, key) => return self.take_token(*slot, *key),
-            Step::Count(slot) => return self.count_keys(*slot),
-            Step::ReadAll => return self.read_all(),
-            Step::Verify => {
+            SimStep::Token(slot, key) => return self.take_token(*slot, *key),
+            SimStep::Count(slot) => return self.count_keys(*slot),
+            SimStep::ReadAll => return self.read_all(),
+            SimStep::Verify => {
                 let Some(life) = &self.life else { return Ok(()) };
                 let verified = life.db.verify();
                 self.excused(verified)?;
             }
-            Step::OpenCopy(which, writes) => return self.open_copy(*which, *writes),
+            SimStep::OpenCopy(which, writes) => return self.open_copy(*which, *writes),
             _ => {}
         }
         Ok(())

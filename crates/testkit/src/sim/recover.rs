@@ -3,7 +3,7 @@
 use super::life::{Check, Life, show};
 use super::model::DOCUMENTS;
 use super::oracle::Existence;
-use super::place::{Crash, Place};
+use super::place::{Crash, SimWorld};
 use super::run::Run;
 use super::setting::draw_options;
 use super::step::Ending;
@@ -17,7 +17,7 @@ const VERIFY_ONE_IN: u64 = 6;
 impl Run {
     /// Creates the database.
     pub(super) fn first_life(&mut self, seed: u64) -> Check {
-        let opened = self.place.open(Place::dir(), &self.setting.options, seed);
+        let opened = self.place.open(SimWorld::dir(), &self.setting.options, seed);
         let (db, executor) = opened.map_err(|error| format!("a new database: {error:?}"))?;
         self.oracle.moment = db.now();
         self.clocks.begin(self.oracle.moment);
@@ -40,7 +40,7 @@ impl Run {
         self.count(crash);
         if let Some((nth, again)) = ending.again {
             self.place.faults.cut_power_at(nth);
-            let opened = self.place.open(Place::dir(), &self.setting.options, rng.number());
+            let opened = self.place.open(SimWorld::dir(), &self.setting.options, rng.number());
             self.excused(opened.map(drop))?;
             self.count(again);
             let next = self.place.after(again, rng.number(), self.clocks.began);
@@ -73,7 +73,7 @@ impl Run {
     }
 
     /// Drops everything that uses the disk, and takes the next one.
-    fn end_life(&mut self, next: Place) {
+    fn end_life(&mut self, next: SimWorld) {
         self.totals.faults += self.place.hits();
         self.has_lost_dirty |= self.place.failing.has_lost_dirty();
         self.feed_has_failed |= self.place.has_failed();
@@ -96,10 +96,10 @@ impl Run {
         if self.has_lost_dirty { Crash::PowerCut } else { crash }
     }
 
-    fn look_at(&mut self, place: &Place, crash: Crash, seed: u64) -> Check {
+    fn look_at(&mut self, place: &SimWorld, crash: Crash, seed: u64) -> Check {
         self.count(crash);
         let (db, _executor) = place
-            .open(Place::dir(), &self.setting.options, seed)
+            .open(SimWorld::dir(), &self.setting.options, seed)
             .map_err(|error| format!("recovery from {crash:?}: {error:?}"))?;
         let shown = show(&db, &self.keyspaces);
         let shown = shown.map_err(|error| format!("after {crash:?}: {error:?}"))?;
@@ -136,7 +136,7 @@ impl Run {
 
     /// Opens the database after a crash, on a disk that may fail, and compares.
     fn recover(&mut self, crash: Crash, rng: &mut Rng) -> Check {
-        let opened = self.place.open(Place::dir(), &self.setting.options, rng.number());
+        let opened = self.place.open(SimWorld::dir(), &self.setting.options, rng.number());
         let opened = match self.excused(opened)? {
             Some(opened) => opened,
             None => {
@@ -145,7 +145,7 @@ impl Run {
                 self.place.heal();
                 self.has_lost_dirty |= self.place.failing.has_lost_dirty();
                 self.place
-                    .open(Place::dir(), &self.setting.options, rng.number())
+                    .open(SimWorld::dir(), &self.setting.options, rng.number())
                     .map_err(|error| format!("recovery from {crash:?}, tried again: {error:?}"))?
             }
         };

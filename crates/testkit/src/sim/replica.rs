@@ -4,7 +4,7 @@ use super::changes::value_of;
 use super::document::{document_bytes, fields_of};
 use super::life::{self, Check, slot_named};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, State, key_bytes, key_of};
-use super::step::Change;
+use super::step::SlotChange;
 use flagstone::Moment;
 use flagstone::changes::{ChangeBatch, ChangeKind, ChangeToken};
 use flagstone::fold::{AddI64, Append, Fold};
@@ -30,7 +30,7 @@ pub(super) fn apply(state: &mut State, batch: &ChangeBatch) -> Check {
                 let stored = stored_key(slot, *key);
                 (change.key_bytes()..end).contains(&&stored[..])
             }) {
-                state.apply(&Change::Delete(slot, key), 0);
+                state.apply(&SlotChange::Delete(slot, key), 0);
             }
             continue;
         }
@@ -61,7 +61,7 @@ pub(super) fn apply(state: &mut State, batch: &ChangeBatch) -> Check {
             }
             (_, _) => Append.fold(key_bytes(key), old.as_deref(), &[change.value_bytes()]),
         };
-        state.apply(&Change::Made(slot, key, value, change.expiry()), 0);
+        state.apply(&SlotChange::Made(slot, key, value, change.expiry()), 0);
     }
     Ok(())
 }

@@ -4,20 +4,20 @@
 
 use super::document::{DATE, Edit, fields_of};
 use super::events::apply_all;
-use super::indexes::{self, BY_DATE, Built, Fate, SPECS, expiry_by_date};
+use super::indexes::{self, BY_DATE, Built, SPECS, WriteFate, expiry_by_date};
 use super::model::{DOCUMENTS, Key, SLOTS, State};
 use super::oracle::Oracle;
-use super::step::Change;
+use super::step::SlotChange;
 use std::collections::BTreeSet;
 
 /// Returns the keys of the documents that are written.
-fn documents_of(changes: &[Change]) -> BTreeSet<Key> {
+fn documents_of(changes: &[SlotChange]) -> BTreeSet<Key> {
     let documents = changes.iter().filter(|change| change.slot() == DOCUMENTS);
-    documents.flat_map(Change::keys).collect()
+    documents.flat_map(SlotChange::keys).collect()
 }
 
 /// Returns the slots into which `changes` put entries with an expiry.
-fn expiring(changes: &[Change]) -> [bool; SLOTS] {
+fn expiring(changes: &[SlotChange]) -> [bool; SLOTS] {
     let mut expires = [false; SLOTS];
     for change in changes.iter().filter(|change| change.expiry().is_some()) {
         expires[change.slot()] = true;
@@ -26,30 +26,31 @@ fn expiring(changes: &[Change]) -> [bool; SLOTS] {
 }
 
 /// Returns a put of a document that expires by its date.
-fn by_date(change: Change, state: &State) -> Change {
+fn by_date(change: SlotChange, state: &State) -> SlotChange {
     let (slot, key, bytes) = match change {
-        Change::Document(slot, key, ..) => {
+        SlotChange::Document(slot, key, ..) => {
             let mut after = state.clone();
             after.apply(&change, 0);
             (slot, key, after.stored_bytes(slot, key))
         }
-        Change::Made(slot, key, bytes, _) => (slot, key, bytes),
+        SlotChange::Made(slot, key, bytes, _) => (slot, key, bytes),
         other => return other,
     };
     let expiry = bytes.as_deref().and_then(|bytes| expiry_by_date(&fields_of(bytes)));
-    Change::Made(slot, key, bytes, expiry)
+    SlotChange::Made(slot, key, bytes, expiry)
 }
 
 impl Oracle {
     /// Returns the slots of which the database must know that entries expire once it has written
     /// `changes`. By date, the last write of a document in a batch counts.
-    pub(super) fn expires_after(&self, changes: &[Change]) -> [bool; SLOTS] {
+    pub(super) fn expires_after(&self, changes: &[SlotChange]) -> [bool; SLOTS] {
         let mut expires = expiring(changes);
         if self.dates_decide() {
             let documents = documents_of(changes).into_iter();
             let last = |key| {
-                let of =
-                    |change: &&Change| change.slot() == DOCUMENTS && change.keys().contains(&key);
+                let of = |change: &&SlotChange| {
+                    change.slot() == DOCUMENTS && change.keys().contains(&key)
+                };
                 changes.iter().rev().find(of)
             };
             expires[DOCUMENTS] = documents.filter_map(last).any(|change| change.expiry().is_some());
@@ -69,17 +70,17 @@ impl Oracle {
     }
 
     /// Returns whether a write of a document now gives it a moment that is over.
-    pub(super) fn has_expired(&self, change: &Change) -> bool {
+    pub(super) fn has_expired(&self, change: &SlotChange) -> bool {
         let date = |date: Option<i64>| match date {
             Some(_) if !self.dates_decide() => None,
             date => expiry_by_date(&date.into_iter().map(|date| (DATE, date)).collect()),
         };
         let expiry = match change {
-            Change::Document(_, _, fields, lasts) => {
+            SlotChange::Document(_, _, fields, lasts) => {
                 let of = fields.iter().find(|(name, _)| *name == DATE).map(|(_, value)| *value);
                 if self.dates_decide() { date(of) } else { lasts.expiry() }
             }
-            Change::Patch(.., edits) => date(edits.iter().rev().find_map(|edit| match edit {
+            SlotChange::Patch(.., edits) => date(edits.iter().rev().find_map(|edit| match edit {
                 Edit::Set(DATE, value) => Some(*value),
                 _ => None,
             })),
@@ -89,19 +90,19 @@ impl Oracle {
     }
 
     /// Returns what the indexes make of a write.
-    pub(super) fn fate(&self, changes: &[Change]) -> Fate {
+    pub(super) fn fate(&self, changes: &[SlotChange]) -> WriteFate {
         if !self.is_indexed(changes) {
-            return Fate::Accepted;
+            return WriteFate::Accepted;
         }
         if self.has_doubt() {
-            return Fate::Either;
+            return WriteFate::Either;
         }
         let after = self.after(changes);
         indexes::fate(&self.indexes, &after, &documents_of(changes), self.moment)
     }
 
     /// Returns the state after a write of `changes`.
-    pub(super) fn after(&self, changes: &[Change]) -> State {
+    pub(super) fn after(&self, changes: &[SlotChange]) -> State {
         let mut after = self.now.clone();
         apply_all(&mut after, &self.resolved(changes.to_vec()), 0);
         after
@@ -111,21 +112,21 @@ impl Oracle {
     /// change nothing, if none of these is written. Where old documents are kept, the transaction
     /// reads all that it patches, and writes no such patch. Elsewhere that depends on the indexes;
     /// but if `keys` are those of other slots, it writes no document, and so need not be logged.
-    pub(super) fn without_idle(&self, changes: &[Change], keys: usize) -> Vec<Change> {
+    pub(super) fn without_idle(&self, changes: &[SlotChange], keys: usize) -> Vec<SlotChange> {
         let others = changes.iter().filter(|change| change.slot() != DOCUMENTS);
         let others = others.flat_map(|change| change.keys().map(move |key| (change.slot(), key)));
         if !self.keeps_old && keys > others.collect::<BTreeSet<_>>().len() {
             return changes.to_vec();
         }
-        let mut kept: Vec<Change> = Vec::new();
+        let mut kept: Vec<SlotChange> = Vec::new();
         for change in changes {
-            let bytes = |made: &[Change]| match *change {
-                Change::Patch(slot, key, ..) => self.after(made).bytes(slot, key, self.moment),
+            let bytes = |made: &[SlotChange]| match *change {
+                SlotChange::Patch(slot, key, ..) => self.after(made).bytes(slot, key, self.moment),
                 _ => None,
             };
             let before = bytes(&kept);
             kept.push(change.clone());
-            if matches!(change, Change::Patch(..)) && bytes(&kept) == before {
+            if matches!(change, SlotChange::Patch(..)) && bytes(&kept) == before {
                 kept.pop();
             }
         }
@@ -135,7 +136,7 @@ impl Oracle {
     /// Returns `changes` as the database writes them now: merges and patches are resolved where
     /// entries may expire, also if this batch brings the first one that does. A document that has
     /// expired is removed if its unique value is given to another one.
-    pub(super) fn resolved(&self, changes: Vec<Change>) -> Vec<Change> {
+    pub(super) fn resolved(&self, changes: Vec<SlotChange>) -> Vec<SlotChange> {
         let gone = self.giving_way(&changes);
         let mut changes = self.with_merges_resolved(changes);
         changes.extend(gone);
@@ -144,7 +145,7 @@ impl Oracle {
 
     /// Returns the removals of documents that have expired and whose unique values these changes
     /// give to others.
-    pub(super) fn giving_way(&self, changes: &[Change]) -> Vec<Change> {
+    pub(super) fn giving_way(&self, changes: &[SlotChange]) -> Vec<SlotChange> {
         if !self.is_indexed(changes) || !self.now.has_expiries(DOCUMENTS) {
             return Vec::new();
         }
@@ -152,24 +153,24 @@ impl Oracle {
         apply_all(&mut after, &self.with_merges_resolved(changes.to_vec()), 0);
         let (before, changed) = (&self.now, documents_of(changes));
         let gone = indexes::giving_way(&self.indexes, before, &after, &changed, self.moment);
-        gone.into_iter().map(|key| Change::Delete(DOCUMENTS, key)).collect()
+        gone.into_iter().map(|key| SlotChange::Delete(DOCUMENTS, key)).collect()
     }
 
-    fn with_merges_resolved(&self, changes: Vec<Change>) -> Vec<Change> {
+    fn with_merges_resolved(&self, changes: Vec<SlotChange>) -> Vec<SlotChange> {
         let mut resolves = expiring(&changes);
         (0..SLOTS).for_each(|slot| resolves[slot] |= self.resolves[slot]);
         let dates_decide = self.dates_decide();
-        let is_dated = |change: &Change| dates_decide && change.slot() == DOCUMENTS;
+        let is_dated = |change: &SlotChange| dates_decide && change.slot() == DOCUMENTS;
         // Where old documents are kept, a patch becomes the document that it makes.
-        let is_read = |change: &Change| self.keeps_old && change.slot() == DOCUMENTS;
-        let is_resolved = |change: &Change| {
+        let is_read = |change: &SlotChange| self.keeps_old && change.slot() == DOCUMENTS;
+        let is_resolved = |change: &SlotChange| {
             change.is_folded() && (resolves[change.slot()] || is_dated(change) || is_read(change))
         };
         if !changes.iter().any(|change| is_resolved(change) || is_dated(change)) {
             return changes;
         }
         let mut state = self.now.clone();
-        let resolve = |change: Change| {
+        let resolve = |change: SlotChange| {
             let dated = is_dated(&change);
             let change =
                 if is_resolved(&change) { state.resolved(&change, self.moment) } else { change };
@@ -195,8 +196,9 @@ mod tests {
     fn a_transaction_without_documents_is_not_logged_for_them() {
         let mut oracle = Oracle::default();
         oracle.indexes[BY_FIRST_FIELD] = Built::Ready;
-        let delete = Change::Delete(2, 43);
-        let patch = |key| Change::Patch(DOCUMENTS, key, Missing::Nothing, vec![Edit::Set(0, 1)]);
+        let delete = SlotChange::Delete(2, 43);
+        let patch =
+            |key| SlotChange::Patch(DOCUMENTS, key, Missing::Nothing, vec![Edit::Set(0, 1)]);
         let changes = [delete.clone(), patch(46)];
         assert!(oracle.is_indexed(&changes));
         let written = oracle.without_idle(&changes, 1);
@@ -205,7 +207,10 @@ mod tests {
         // The patch stays an operand, without a look at the document.
         assert_eq!(oracle.without_idle(&changes, 2), changes);
         // A patch that changes a document is never left out: the database may not lose it.
-        oracle.happened(vec![Change::Document(DOCUMENTS, 46, vec![(0, 2)], Lasts::Forever)], true);
+        oracle.happened(
+            vec![SlotChange::Document(DOCUMENTS, 46, vec![(0, 2)], Lasts::Forever)],
+            true,
+        );
         assert_eq!(oracle.without_idle(&changes, 1), changes);
         assert_eq!(oracle.without_idle(&[delete.clone(), patch(45)], 1), [delete]);
     }
@@ -215,8 +220,8 @@ mod tests {
         let mut oracle = Oracle::default();
         oracle.keeps_old = true;
         let until = Lasts::Until(Moment::from_millis(10));
-        oracle.happened(vec![Change::Document(DOCUMENTS, 45, vec![], until)], true);
-        let patch = [Change::Patch(DOCUMENTS, 45, Missing::Empty, vec![Edit::Pull(0, 4)])];
+        oracle.happened(vec![SlotChange::Document(DOCUMENTS, 45, vec![], until)], true);
+        let patch = [SlotChange::Patch(DOCUMENTS, 45, Missing::Empty, vec![Edit::Pull(0, 4)])];
         assert!(oracle.without_idle(&patch, 1).is_empty());
         oracle.moment = Moment::from_millis(10);
         assert_eq!(oracle.without_idle(&patch, 1), patch);

@@ -6,10 +6,10 @@ use super::conditions::Token;
 use super::life::{Check, Life};
 use super::model::{Key, State};
 use super::oracle::Oracle;
-use super::place::Place;
+use super::place::SimWorld;
 use super::replica::Replica;
-use super::setting::Setting;
-use super::step::{Planned, Step};
+use super::setting::SimSetting;
+use super::step::{Planned, SimStep};
 use flagstone::internal::env::MemDisk;
 use flagstone::{Error, ErrorKind, KeyspaceOptions, VersionToken};
 use flagstone_base::flip::{self, Site};
@@ -136,22 +136,22 @@ impl fmt::Display for Failure {
 }
 
 /// A checkpoint and its expected content.
-pub(super) struct Copy {
+pub(super) struct CheckpointCopy {
     pub(super) dir: PathBuf,
     pub(super) state: State,
 }
 
 /// A history that runs.
 pub(super) struct Run {
-    pub(super) setting: Setting,
+    pub(super) setting: SimSetting,
     pub(super) keyspaces: Vec<KeyspaceOptions>,
-    pub(super) place: Place,
+    pub(super) place: SimWorld,
     pub(super) oracle: Oracle,
     /// The open database, or `None` if the power is off or opening failed.
     pub(super) life: Option<Life>,
     pub(super) lives: u64,
     pub(super) clocks: Clocks,
-    pub(super) copies: Vec<Copy>,
+    pub(super) copies: Vec<CheckpointCopy>,
     pub(super) copies_made: u32,
     pub(super) tokens: Vec<Token>,
     /// The write of each version that was seen: event, slot, key.
@@ -223,10 +223,10 @@ pub fn run(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
 
 fn run_steps(seed: u64, plan: &[Planned]) -> Result<Outcome, Failure> {
     flagstone_tree::seed_sampling(seed);
-    let setting = Setting::draw(seed);
+    let setting = SimSetting::draw(seed);
     let mut run = Run {
         keyspaces: setting.keyspaces.clone(),
-        place: Place::new(MemDisk::default(), remix(seed)),
+        place: SimWorld::new(MemDisk::default(), remix(seed)),
         setting,
         oracle: Oracle::default(),
         life: None,
@@ -268,7 +268,7 @@ impl Run {
     }
 
     fn step(&mut self, planned: &Planned) -> Check {
-        if let Step::Crash(ending) = &planned.step {
+        if let SimStep::Crash(ending) = &planned.step {
             // Recoveries must succeed.
             let _happened = flip::flipped();
             self.totals.steps += 1;
@@ -281,17 +281,17 @@ impl Run {
         life.executor.reseed(planned.seed);
         self.totals.steps += 1;
         match &planned.step {
-            Step::Work(steps) => life.executor.work(*steps),
-            Step::Fault(fault) => self.place.faults.inject(fault.clone()),
-            Step::Flip(part, before) => flip::flip_after(Site::Output, *part, *before),
-            Step::FailureRates(rates) => self.place.failing.set(*rates, planned.seed),
-            Step::Room(bytes) => self.place.set_room(*bytes),
-            Step::PowerAt(nth) => self.place.faults.cut_power_at(*nth),
-            Step::Heal => return self.heal(),
-            Step::Reopen => return self.reopen(planned.seed),
-            Step::Documents(step) => return self.document_step(step),
-            Step::Contend(slot) => return self.contend(*slot, planned.seed),
-            Step::MoveDirectory(moved) => return self.move_directory(*moved, planned.seed),
+            SimStep::Work(steps) => life.executor.work(*steps),
+            SimStep::Fault(fault) => self.place.faults.inject(fault.clone()),
+            SimStep::Flip(part, before) => flip::flip_after(Site::Output, *part, *before),
+            SimStep::FailureRates(rates) => self.place.failing.set(*rates, planned.seed),
+            SimStep::Room(bytes) => self.place.set_room(*bytes),
+            SimStep::PowerAt(nth) => self.place.faults.cut_power_at(*nth),
+            SimStep::Heal => return self.heal(),
+            SimStep::Reopen => return self.reopen(planned.seed),
+            SimStep::Documents(step) => return self.document_step(step),
+            SimStep::Contend(slot) => return self.contend(*slot, planned.seed),
+            SimStep::MoveDirectory(moved) => return self.move_directory(*moved, planned.seed),
             step if self.clock_step(step)? => {}
             step if self.write_step(step)? => {}
             step => self.read_step(step)?,
@@ -301,7 +301,7 @@ impl Run {
 
     /// Runs a step that moves the clock. The clock of the database must be at the expected moment.
     /// Returns whether it was such a step.
-    pub(super) fn clock_step(&mut self, step: &Step) -> Check<bool> {
+    pub(super) fn clock_step(&mut self, step: &SimStep) -> Check<bool> {
         let Some(read) = move_clock(step, &self.place, &self.oracle) else { return Ok(false) };
         let Some(life) = &self.life else { return Ok(true) };
         self.oracle.moment = self.oracle.moment.max(self.place.wall());

@@ -157,12 +157,12 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::step::{Change, Lasts, ValueOf};
+    use crate::sim::step::{Lasts, SlotChange, ValueOf};
 
     #[test]
     fn a_refused_ingest_that_has_expired_does_not_hide_a_later_commit() {
         let at = Moment::from_millis;
-        let put = |seed, lasts| Change::Put(4, 29, ValueOf { len: 20, seed }, lasts);
+        let put = |seed, lasts| SlotChange::Put(4, 29, ValueOf { len: 20, seed }, lasts);
         let refused = Refused { slot: 4, changes: vec![put(1, Lasts::Until(at(10)))], id: 1 };
         let mut after = State::default();
         apply_all(&mut after, &[put(2, Lasts::Forever)], 2);

@@ -38,7 +38,7 @@ pub(super) enum Ills {
 
 /// The start of a history.
 #[derive(Clone, Debug)]
-pub(super) struct Setting {
+pub(super) struct SimSetting {
     pub(super) profile: Profile,
     pub(super) options: Options,
     pub(super) keyspaces: Vec<KeyspaceOptions>,
@@ -46,7 +46,7 @@ pub(super) struct Setting {
     pub(super) keeps_changes: bool,
 }
 
-impl Setting {
+impl SimSetting {
     pub(super) fn draw(seed: u64) -> Self {
         let mut rng = Rng::new(remix(seed ^ 1));
         let keeps_changes = Documents::draw_keeps_changes(seed);

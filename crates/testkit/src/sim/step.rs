@@ -1,6 +1,6 @@
 //! The steps of a history. A step does not depend on others, so that others can be left out.
 
-use super::ask::{Ask, Order};
+use super::ask::{FilterSpec, Order};
 use super::disk::FailureRates;
 use super::document::{Edit, Missing, PAD, dated_field, fields_of};
 use super::model::{DOCUMENTS, KINDS, Key, Kind, LARGE_FROM};
@@ -60,7 +60,7 @@ pub(super) enum Moved {
 
 /// An operation of a batch: slot, key, and what it does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum SlotChange {
     /// Sets a key.
     Put(usize, Key, ValueOf, Lasts),
     /// Removes a key.
@@ -77,7 +77,7 @@ pub(super) enum Change {
     Made(usize, Key, Option<Vec<u8>>, Option<Moment>),
 }
 
-impl Change {
+impl SlotChange {
     /// Returns whether the change writes a large value, which the log shares with the writer.
     pub(super) fn is_large(&self) -> bool {
         match self {
@@ -196,7 +196,7 @@ pub(super) fn place_of(len: usize, which: Which) -> Option<usize> {
 pub(super) struct Build {
     pub(super) part_bytes: u64,
     /// Batches that are committed meanwhile.
-    pub(super) beside: Vec<Vec<Change>>,
+    pub(super) beside: Vec<Vec<SlotChange>>,
     /// The build is cancelled when it reports progress for this time.
     pub(super) cancels_at: Option<u8>,
     /// Cuts the power at the operation with this number.
@@ -206,8 +206,8 @@ pub(super) struct Build {
 /// A transaction and the commit that comes between.
 #[derive(Clone, Debug)]
 pub(super) struct Contest {
-    pub(super) ours: Vec<Change>,
-    pub(super) theirs: Vec<Change>,
+    pub(super) ours: Vec<SlotChange>,
+    pub(super) theirs: Vec<SlotChange>,
     /// Keys that the transaction reads.
     pub(super) reads: Vec<(usize, Key)>,
     /// What the transaction expects of keys.
@@ -215,7 +215,7 @@ pub(super) struct Contest {
     /// A slot that the transaction scans.
     pub(super) scans: Option<usize>,
     /// Queries of the transaction.
-    pub(super) asks: Vec<Ask>,
+    pub(super) asks: Vec<FilterSpec>,
     /// Indexes that are dropped, or created if they are not there, and whether before theirs.
     pub(super) indexes: Vec<(usize, bool)>,
     /// What the clock does after theirs.
@@ -253,7 +253,7 @@ impl Contest {
 
     /// Returns the slots of which it needs handles.
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
-        let written = self.ours.iter().chain(&self.theirs).map(Change::slot);
+        let written = self.ours.iter().chain(&self.theirs).map(SlotChange::slot);
         let asked = (!self.asks.is_empty()).then_some(DOCUMENTS);
         let expected = self.expects.iter().filter_map(|expect| expect.slot());
         let read = self.reads.iter().map(|(slot, _)| *slot);
@@ -270,19 +270,19 @@ pub(super) enum DocumentStep {
     DropIndex(usize),
     /// Runs a query by every plan, sorted or not, with at most this many documents. It reads now,
     /// or a snapshot. With an odd limit, sorts get little memory.
-    Find(Ask, Option<Order>, u64, Option<Which>),
+    Find(FilterSpec, Option<Order>, u64, Option<Which>),
     /// Reads the first page of a query, of at most this many documents.
-    Page(Ask, Order, u64),
+    Page(FilterSpec, Order, u64),
     /// Reads the next page of a query, perhaps one of an earlier life.
     NextPage(Which, u64),
     /// Patches or removes at most this many documents that match.
-    WriteMany(Ask, Option<Vec<Edit>>, u64),
+    WriteMany(FilterSpec, Option<Vec<Edit>>, u64),
     /// Makes changes in a transaction, and commits it or not.
-    Transact(Vec<Change>, bool),
+    Transact(Vec<SlotChange>, bool),
     /// Commits a transaction after another commit that has come between.
     Contest(Contest),
     /// Sums up what a query finds now, or in a snapshot, by every plan.
-    Summarize(Ask, Summary, Option<Which>),
+    Summarize(FilterSpec, Summary, Option<Which>),
     /// Begins or ends to keep the documents before changes.
     KeepOld(bool),
     /// Reads the change feed, with a sync before it or not.
@@ -291,7 +291,7 @@ pub(super) enum DocumentStep {
 
 /// A step: a call of the database, or an event in its world.
 #[derive(Clone, Debug)]
-pub(super) enum Step {
+pub(super) enum SimStep {
     /// Runs steps of background work.
     Work(u16),
     /// Lets this many milliseconds pass.
@@ -303,9 +303,9 @@ pub(super) enum Step {
     /// Sets the wall clock far ahead, in milliseconds.
     ClockJump(u64),
     /// Commits a batch.
-    Commit(Vec<Change>, How, Option<Condition>),
+    Commit(Vec<SlotChange>, How, Option<Condition>),
     /// Makes one change by the method of the keyspace. A patch uses the method that reads first.
-    Single(Change),
+    Single(SlotChange),
     /// Removes a key, which reports whether it was there.
     Remove(usize, Key),
     /// Writes many values in the order of their keys, logged or not, and flushes, as a bulk load
@@ -313,7 +313,7 @@ pub(super) enum Step {
     Load(usize, u32, Durability, Lasts),
     /// Ingests some keys of a slot, which the seed chooses, with entries that last as long. These
     /// batches are committed before the ingest ends.
-    Ingest(usize, u32, Lasts, Vec<Vec<Change>>),
+    Ingest(usize, u32, Lasts, Vec<Vec<SlotChange>>),
     /// Counts writers of random keys of a slot that had to wait for others.
     Contend(usize),
     /// Something happens to the directory.
@@ -403,11 +403,11 @@ pub(super) struct Ending {
 #[derive(Clone, Debug)]
 pub struct Planned {
     /// The step.
-    pub(super) step: Step,
+    pub(super) step: SimStep,
     pub(super) seed: u64,
 }
 
-impl Step {
+impl SimStep {
     /// Removes the `nth` change of the batch, if there is one.
     pub(super) fn drop_change(&mut self, nth: usize) -> bool {
         match self {

@@ -1,7 +1,7 @@
 //! Draws what depends on time: how long entries last, and how the clock moves between steps.
 
 use super::model::{KEYS, Key, SLOTS};
-use super::step::{Condition, Lasts, Step};
+use super::step::{Condition, Lasts, SimStep};
 use crate::rng::Rng;
 use flagstone_base::hash::remix;
 
@@ -51,16 +51,16 @@ impl Times {
     }
 
     /// Draws a change of the clock, or `None` if it is not changed.
-    pub(super) fn clock_step(&mut self) -> Option<Step> {
+    pub(super) fn clock_step(&mut self) -> Option<SimStep> {
         if self.expiring == [0; SLOTS] || !self.rng.percent(25) {
             return None;
         }
         Some(match self.rng.below(20) {
-            0..=5 => Step::Clock(self.rng.between(1, 3 * SECOND)),
-            6..=13 => Step::ClockTo(self.rng.index(100), self.rng.percent(40)),
-            14..=16 => Step::Clock(self.rng.between(3 * SECOND, 4 * HOUR)),
-            17..=18 => Step::ClockBack(self.rng.between(1, 5 * SECOND)),
-            _ => Step::ClockJump(self.rng.between(2 * HOUR, 1000 * HOUR)),
+            0..=5 => SimStep::Clock(self.rng.between(1, 3 * SECOND)),
+            6..=13 => SimStep::ClockTo(self.rng.index(100), self.rng.percent(40)),
+            14..=16 => SimStep::Clock(self.rng.between(3 * SECOND, 4 * HOUR)),
+            17..=18 => SimStep::ClockBack(self.rng.between(1, 5 * SECOND)),
+            _ => SimStep::ClockJump(self.rng.between(2 * HOUR, 1000 * HOUR)),
         })
     }
 

@@ -1,14 +1,14 @@
 //! The steps that write.
 
-use super::changes::{Handles, fill, patch_of, write_one};
+use super::changes::{SlotHandles, fill, patch_of, write_one};
 use super::conditions::{Judge, Verdict};
 use super::document::{Edit, Missing, fields_of, patched};
-use super::indexes::{Fate, INDEXES};
+use super::indexes::{INDEXES, WriteFate};
 use super::life::{Check, Handle, expiring_slots, name_of, other_name_of, present_name};
 use super::model::{DOCUMENTS, KEYS, KINDS, Key, Kind, SLOTS, key_bytes};
 use super::oracle::Existence;
-use super::run::{Copy, Run};
-use super::step::{Change, Condition, How, Lasts, Step, ValueOf, Which, place_of};
+use super::run::{CheckpointCopy, Run};
+use super::step::{Condition, How, Lasts, SimStep, SlotChange, ValueOf, Which, place_of};
 use crate::rng::Rng;
 use flagstone::admin::TryCommit;
 use flagstone::{Batch, Collection, Durability, Error, ErrorKind, Patched, Result, Space};
@@ -20,35 +20,35 @@ const COPIES_MAX: usize = 2;
 
 impl Run {
     /// Runs a step if it writes. Returns whether it did.
-    pub(super) fn write_step(&mut self, step: &Step) -> Check<bool> {
+    pub(super) fn write_step(&mut self, step: &SimStep) -> Check<bool> {
         let Some(life) = &self.life else { return Ok(false) };
         self.oracle.note_expires(expiring_slots(&life.db))?;
         if !self.settle_indexes()? {
             return Ok(true);
         }
         match step {
-            Step::Commit(changes, how, expect) => self.commit(changes, *how, *expect)?,
-            Step::Single(change) => self.single(change)?,
-            Step::Remove(slot, key) => self.remove(*slot, *key)?,
-            Step::Load(slot, seed, durability, lasts) => {
+            SimStep::Commit(changes, how, expect) => self.commit(changes, *how, *expect)?,
+            SimStep::Single(change) => self.single(change)?,
+            SimStep::Remove(slot, key) => self.remove(*slot, *key)?,
+            SimStep::Load(slot, seed, durability, lasts) => {
                 self.load(*slot, *seed, *durability, *lasts)?;
             }
-            Step::Ingest(slot, seed, lasts, beside) => {
+            SimStep::Ingest(slot, seed, lasts, beside) => {
                 self.ingest(*slot, *seed, *lasts, beside)?;
             }
-            Step::Wait(which) => self.wait(*which)?,
-            Step::Drop(slot) => self.drop_slot(*slot)?,
-            Step::Clear(slot) => self.clear(*slot)?,
-            Step::Rename(slot) => self.rename(*slot)?,
-            Step::Sync => self.upkeep(
+            SimStep::Wait(which) => self.wait(*which)?,
+            SimStep::Drop(slot) => self.drop_slot(*slot)?,
+            SimStep::Clear(slot) => self.clear(*slot)?,
+            SimStep::Rename(slot) => self.rename(*slot)?,
+            SimStep::Sync => self.upkeep(
                 |run| {
                     run.oracle.keep_logged();
                 },
                 |db| db.sync(),
             )?,
-            Step::Flush => self.upkeep(|run| run.oracle.keep_all(), |db| db.flush())?,
-            Step::Compact => self.upkeep(|run| run.oracle.keep_all(), |db| db.compact())?,
-            Step::Checkpoint => self.checkpoint()?,
+            SimStep::Flush => self.upkeep(|run| run.oracle.keep_all(), |db| db.flush())?,
+            SimStep::Compact => self.upkeep(|run| run.oracle.keep_all(), |db| db.compact())?,
+            SimStep::Checkpoint => self.checkpoint()?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -71,8 +71,11 @@ impl Run {
     }
 
     /// Returns the handles of `slots`, or `None` if one cannot be created.
-    pub(super) fn handles(&mut self, slots: impl Iterator<Item = usize>) -> Check<Option<Handles>> {
-        let mut handles: Handles = [const { None }; SLOTS];
+    pub(super) fn handles(
+        &mut self,
+        slots: impl Iterator<Item = usize>,
+    ) -> Check<Option<SlotHandles>> {
+        let mut handles: SlotHandles = [const { None }; SLOTS];
         for slot in slots {
             let Some(life) = &mut self.life else { return Ok(None) };
             let made = life.handle(slot, &self.keyspaces);
@@ -102,7 +105,7 @@ impl Run {
 
     pub(super) fn commit(
         &mut self,
-        changes: &[Change],
+        changes: &[SlotChange],
         how: How,
         expect: Option<Condition>,
     ) -> Check {
@@ -118,7 +121,7 @@ impl Run {
             Some(condition) => condition.slot(),
             None => None,
         };
-        let slots = changes.iter().map(Change::slot).chain(expected_slot);
+        let slots = changes.iter().map(SlotChange::slot).chain(expected_slot);
         let Some(handles) = self.handles(slots)? else { return Ok(()) };
         let mut batch = Batch::default();
         fill(&mut batch, &handles, changes).map_err(|error| format!("a batch: {error:?}"))?;
@@ -169,7 +172,7 @@ impl Run {
     /// Handles a write that returned.
     pub(super) fn written(
         &mut self,
-        changes: &[Change],
+        changes: &[SlotChange],
         durability: Durability,
         verdict: Option<Verdict>,
         done: Result<()>,
@@ -191,14 +194,14 @@ impl Run {
     /// Notes a write that succeeded and is visible.
     fn wrote(
         &mut self,
-        changes: &[Change],
+        changes: &[SlotChange],
         durability: Durability,
         verdict: Option<Verdict>,
     ) -> Check<u64> {
         if self.life.as_ref().is_some_and(|life| life.is_poisoned) {
             return Err("a write after Poisoned was acknowledged".into());
         }
-        if self.oracle.fate(changes) == Fate::Refused {
+        if self.oracle.fate(changes) == WriteFate::Refused {
             return Err("a write that an index refuses was acknowledged".into());
         }
         if verdict == Some(Verdict::Conflict) {
@@ -229,7 +232,7 @@ impl Run {
     /// several, documents that have expired already are left out where an index would have to know
     /// in which order they are written: which of two with one unique value gives way, and what a
     /// patch finds after a write of a date that is over.
-    pub(super) fn dated(&self, changes: &[Change]) -> Vec<Change> {
+    pub(super) fn dated(&self, changes: &[SlotChange]) -> Vec<SlotChange> {
         let dated = changes.iter().map(|change| change.clone().dated(self.oracle.moment));
         let is_left_out =
             changes.len() > 1 && (self.oracle.has_unique() || self.oracle.dates_decide());
@@ -238,7 +241,7 @@ impl Run {
 
     pub(super) fn refused(
         &mut self,
-        changes: &[Change],
+        changes: &[SlotChange],
         verdict: Option<Verdict>,
         error: &Error,
     ) -> Check {
@@ -264,9 +267,9 @@ impl Run {
 
     /// Returns whether the reason of an error is an index, or the bytes that indexes add to a
     /// batch.
-    fn is_refused_by_index(&self, changes: &[Change], error: &Error) -> bool {
+    fn is_refused_by_index(&self, changes: &[SlotChange], error: &Error) -> bool {
         let is_too_large = error.to_string().contains("a quarter of the memory budget");
-        self.oracle.fate(changes) != Fate::Accepted
+        self.oracle.fate(changes) != WriteFate::Accepted
             || (is_too_large && self.oracle.is_indexed(changes))
     }
 
@@ -285,7 +288,7 @@ impl Run {
     }
 
     /// Makes a change by the method of its keyspace.
-    fn single(&mut self, change: &Change) -> Check {
+    fn single(&mut self, change: &SlotChange) -> Check {
         if self.is_cut_in_doubt() {
             return Ok(());
         }
@@ -293,7 +296,7 @@ impl Run {
         let slot = change.slot();
         let Some(handle) = self.handle(slot)? else { return Ok(()) };
         let durability = self.setting.options.durability;
-        if let (Change::Patch(_, key, missing, edits), Some(collection)) =
+        if let (SlotChange::Patch(_, key, missing, edits), Some(collection)) =
             (change, handle.collection())
         {
             return self.patch_at_once(change, *key, *missing, edits, collection);
@@ -305,7 +308,7 @@ impl Run {
     /// Reads a document, patches it and writes it, by the method of a collection.
     fn patch_at_once(
         &mut self,
-        change: &Change,
+        change: &SlotChange,
         key: Key,
         missing: Missing,
         edits: &[Edit],
@@ -336,7 +339,7 @@ impl Run {
             }
         }
         let made = self.oracle.now.resolved(change, self.oracle.moment);
-        let changes_nothing = matches!(&made, Change::Made(_, _, new, _) if *new == old);
+        let changes_nothing = matches!(&made, SlotChange::Made(_, _, new, _) if *new == old);
         match done {
             // A change of nothing writes nothing.
             Ok(found) if !found || changes_nothing => {}
@@ -364,7 +367,12 @@ impl Run {
             Ok(false) => Ok(()),
             removed => {
                 let durability = self.setting.options.durability;
-                self.written(&[Change::Delete(slot, key)], durability, None, removed.map(|_| ()))
+                self.written(
+                    &[SlotChange::Delete(slot, key)],
+                    durability,
+                    None,
+                    removed.map(|_| ()),
+                )
             }
         }
     }
@@ -385,9 +393,9 @@ impl Run {
                 let seed = seed.wrapping_mul(31).wrapping_add(u32::from(key));
                 match KINDS[slot] {
                     Kind::Documents => {
-                        Change::Document(slot, key, vec![(u16::from(key), 7)], lasts)
+                        SlotChange::Document(slot, key, vec![(u16::from(key), 7)], lasts)
                     }
-                    _ => Change::Put(slot, key, ValueOf { len: 400, seed }, lasts),
+                    _ => SlotChange::Put(slot, key, ValueOf { len: 400, seed }, lasts),
                 }
             };
             let changes: Vec<_> = (from..to).map(put).collect();
@@ -453,7 +461,7 @@ impl Run {
             Handle::Documents(collection) => collection.clear(),
         };
         // Synced, whatever the database's durability.
-        let all = Change::DeleteRange(slot, 0, KEYS as Key);
+        let all = SlotChange::DeleteRange(slot, 0, KEYS as Key);
         self.written(&[all], Durability::Each, None, cleared)
     }
 
@@ -467,7 +475,7 @@ impl Run {
         let made = life.db.checkpoint(&dir);
         if self.excused(made)?.is_some() {
             self.oracle.keep_all();
-            self.copies.push(Copy { dir, state: self.oracle.now.clone() });
+            self.copies.push(CheckpointCopy { dir, state: self.oracle.now.clone() });
         }
         Ok(())
     }

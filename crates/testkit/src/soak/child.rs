@@ -63,8 +63,14 @@ pub fn work(dir: &Path, setting: &Setting) -> Result<(), String> {
                 teller.tell("opens", &told);
             }
             let time = setting.time / 36 * *part;
-            let life =
-                Life { dir, setting, db: &db, handles: &handles, told: &told, teller: &teller };
+            let life = ChildLife {
+                dir,
+                setting,
+                db: &db,
+                handles: &handles,
+                told: &told,
+                teller: &teller,
+            };
             life.live(&mut workers, time)?;
             if third == 2 && at + 1 == LIVES.len() {
                 rest(&db, &told, &teller)?;
@@ -109,7 +115,7 @@ fn fill(
     db.close().map_err(failed)
 }
 
-struct Life<'a> {
+struct ChildLife<'a> {
     dir: &'a Path,
     setting: &'a Setting,
     db: &'a Database,
@@ -118,7 +124,7 @@ struct Life<'a> {
     teller: &'a Teller,
 }
 
-impl Life<'_> {
+impl ChildLife<'_> {
     /// Lets all threads work for `time`.
     fn live(&self, workers: &mut [Worker], time: Duration) -> Checked {
         let Self { dir, setting, db, handles, told, teller } = *self;

@@ -33,13 +33,13 @@ impl fmt::Display for Measure {
 
 /// The bounds of the database.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct SoakLimits {
     space_amplification: f64,
     memtable_share: f64,
     resident: f64,
 }
 
-impl Bounds {
+impl SoakLimits {
     pub(super) fn of(setting: &Setting) -> Self {
         let options = setting.options();
         Self {
@@ -62,7 +62,7 @@ fn most(of: &[f64]) -> f64 {
 ///
 /// # Errors
 /// There are too few samples.
-pub(super) fn judge(samples: &[Sample], bounds: &Bounds) -> Result<Vec<Measure>, String> {
+pub(super) fn judge(samples: &[Sample], bounds: &SoakLimits) -> Result<Vec<Measure>, String> {
     let working: Vec<&Sample> = samples.iter().filter(|sample| sample.works).collect();
     let (Some(first), Some(last)) = (working.first(), working.last()) else {
         return Err("the child has never worked".into());
@@ -136,7 +136,7 @@ mod tests {
                 sample
             })
             .collect();
-        let measures = judge(&samples, &Bounds::of(&Setting::default())).unwrap();
+        let measures = judge(&samples, &SoakLimits::of(&Setting::default())).unwrap();
         measures.iter().filter(|measure| !measure.is_kept()).map(|measure| measure.name).collect()
     }
 
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_run_too_short_is_no_verdict() {
         let samples = vec![Sample { works: true, ..Sample::default() }; 20];
-        assert!(judge(&samples[..5], &Bounds::of(&Setting::default())).is_err());
-        assert!(judge(&[], &Bounds::of(&Setting::default())).is_err());
+        assert!(judge(&samples[..5], &SoakLimits::of(&Setting::default())).is_err());
+        assert!(judge(&[], &SoakLimits::of(&Setting::default())).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! The parent: starts the child, takes samples of it, prints a row a minute, and judges the samples
 //! in the end.
 
-use super::judge::{Bounds, judge};
+use super::judge::{SoakLimits, judge};
 use super::place::Setting;
 use super::sample::{COLUMNS, Sample};
 use std::fs::File;
@@ -27,13 +27,13 @@ pub struct Asked {
 }
 
 /// The child, which is killed on drop.
-struct Watched {
+struct WatchedChild {
     child: Child,
     /// The last line of the child.
     line: Arc<Mutex<String>>,
 }
 
-impl Watched {
+impl WatchedChild {
     fn start(dir: &Path, setting: &Setting) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = Command::new(program);
@@ -51,7 +51,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedChild {
     fn drop(&mut self) {
         let _gone = self.child.kill();
         let _gone = self.child.wait();
@@ -79,7 +79,7 @@ pub fn soak(dir: &Path, asked: &Asked, mut note: impl FnMut(&str)) -> Result<(),
     };
     write(COLUMNS)?;
     note(HEAD);
-    let mut watched = Watched::start(&db, &asked.setting)?;
+    let mut watched = WatchedChild::start(&db, &asked.setting)?;
     let (began, mut samples, mut shown) = (Instant::now(), Vec::new(), 0);
     let (mut heard, mut heard_at) = (String::new(), Instant::now());
     let ended = loop {
@@ -107,7 +107,7 @@ pub fn soak(dir: &Path, asked: &Asked, mut note: impl FnMut(&str)) -> Result<(),
     if !ended.success() {
         return Err(format!("the child has ended with {ended}"));
     }
-    let measures = judge(&samples, &Bounds::of(&asked.setting))?;
+    let measures = judge(&samples, &SoakLimits::of(&asked.setting))?;
     note(&format!("{:<34} {:>10} {:>10} {:>10}", "", "middle", "last", "allowed"));
     measures.iter().for_each(|measure| note(&measure.to_string()));
     match measures.iter().filter(|measure| !measure.is_kept()).count() {

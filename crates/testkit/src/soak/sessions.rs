@@ -19,7 +19,7 @@ pub(super) struct Sessions {
 }
 
 /// An entry to be put.
-pub(super) struct Session {
+pub(super) struct SessionEntry {
     pub(super) key: String,
     pub(super) value: Vec<u8>,
     pub(super) expiry: Moment,
@@ -31,11 +31,11 @@ impl Sessions {
     }
 
     /// Returns the next entry, which is put now.
-    pub(super) fn begin(&mut self, now: Moment) -> Session {
+    pub(super) fn begin(&mut self, now: Moment) -> SessionEntry {
         let (at, expiry) = (self.next, now.after(LIFETIME));
         self.next += 1;
         self.alive.push_back((at, expiry));
-        Session { key: self.key(at), value: self.value(at), expiry }
+        SessionEntry { key: self.key(at), value: self.value(at), expiry }
     }
 
     /// Forgets the entries that have expired. Returns their bytes.

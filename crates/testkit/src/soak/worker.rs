@@ -1,7 +1,7 @@
 //! A thread of the child. It writes its own keys, and knows the value of each.
 
 use super::place::{Amounts, BUCKETS, DOCUMENT_BYTES, Handles, SUMS, Setting, VALUE_BYTES};
-use super::sessions::{Session, Sessions};
+use super::sessions::{SessionEntry, Sessions};
 use crate::rng::Rng;
 use flagstone::{Batch, Database, Document, Durability, Error, Expires, Patch, Prefix, Space};
 use flagstone_base::hash::remix;
@@ -277,7 +277,7 @@ impl Worker {
     fn begin_session(&mut self, work: &mut Work<'_>) -> flagstone::Result<()> {
         let now = work.db.now();
         work.gone(self.sessions.end(now));
-        let Session { key, value, expiry } = self.sessions.begin(now);
+        let SessionEntry { key, value, expiry } = self.sessions.begin(now);
         work.put(key.len() + value.len(), false);
         let moment = expiry;
         work.batch.put(&work.handles.sessions, key, value.expires(moment))

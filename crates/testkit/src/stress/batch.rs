@@ -28,7 +28,7 @@ pub(super) struct Source {
 }
 
 /// The handles of all keyspaces and collections.
-pub(super) struct Handles {
+pub(super) struct StressHandles {
     pub(super) hashed: Keyspace,
     pub(super) ranged: Keyspace,
     pub(super) sums: Keyspace,
@@ -38,7 +38,7 @@ pub(super) struct Handles {
 
 /// An operation on a slot of the thread.
 #[derive(Clone, Copy, Debug)]
-enum Op {
+enum SlotOp {
     Put {
         ranged: bool,
         slot: u64,
@@ -125,7 +125,7 @@ pub(super) fn count_key(thread: usize) -> String {
 }
 
 /// Returns the operations of batch `n`, counted from 1.
-fn ops(source: Source, thread: usize, n: u64) -> Vec<Op> {
+fn ops(source: Source, thread: usize, n: u64) -> Vec<SlotOp> {
     let seed = source.seed ^ remix(thread as u64 + 1) ^ n;
     let (mut rng, mut times) = (Rng::new(remix(seed)), Rng::new(remix(seed ^ 1)));
     let op = |rng: &mut Rng| {
@@ -134,13 +134,13 @@ fn ops(source: Source, thread: usize, n: u64) -> Vec<Op> {
             0..=59 => {
                 let len = if rng.percent(4) { rng.below(12_000) } else { rng.below(300) };
                 let value = Value { len: len as usize, seed: rng.number(), expiry: None };
-                Op::Put { ranged, slot, value }
+                SlotOp::Put { ranged, slot, value }
             }
-            60..=74 => Op::Delete { ranged, slot },
-            75..=77 => Op::DeleteRange { from: slot, to: slot + 1 + rng.below(10) },
-            78..=87 => Op::Add { slot, by: rng.below(1000) as i64 - 500 },
-            88..=97 => Op::Patch { slot, by: rng.below(1000) as i64 - 500 },
-            _ => Op::DeleteDocument { slot },
+            60..=74 => SlotOp::Delete { ranged, slot },
+            75..=77 => SlotOp::DeleteRange { from: slot, to: slot + 1 + rng.below(10) },
+            78..=87 => SlotOp::Add { slot, by: rng.below(1000) as i64 - 500 },
+            88..=97 => SlotOp::Patch { slot, by: rng.below(1000) as i64 - 500 },
+            _ => SlotOp::DeleteDocument { slot },
         }
     };
     let ops = (0..rng.between(1, 7)).map(|_| op(&mut rng));
@@ -151,15 +151,15 @@ fn ops(source: Source, thread: usize, n: u64) -> Vec<Op> {
 }
 
 /// Gives some operations an expiry.
-fn expiring(op: Op, created: Moment, rng: &mut Rng) -> Op {
+fn expiring(op: SlotOp, created: Moment, rng: &mut Rng) -> SlotOp {
     let (is_chosen, is_late) = (rng.percent(25), rng.percent(70));
     match op {
-        Op::Put { ranged, slot, value } if is_chosen => {
+        SlotOp::Put { ranged, slot, value } if is_chosen => {
             let expiry = Moment::from_millis(created.millis() + rng.below(SOON));
-            Op::Put { ranged, slot, value: Value { expiry: Some(expiry), ..value } }
+            SlotOp::Put { ranged, slot, value: Value { expiry: Some(expiry), ..value } }
         }
-        Op::Add { slot, by: to } if is_chosen => Op::SetSum { slot, to, is_late },
-        Op::Patch { slot, by: to } if is_chosen => Op::SetDocument { slot, to, is_late },
+        SlotOp::Add { slot, by: to } if is_chosen => SlotOp::SetSum { slot, to, is_late },
+        SlotOp::Patch { slot, by: to } if is_chosen => SlotOp::SetDocument { slot, to, is_late },
         op => op,
     }
 }
@@ -167,7 +167,7 @@ fn expiring(op: Op, created: Moment, rng: &mut Rng) -> Op {
 /// Fills `batch` with batch `n` of the thread.
 pub(super) fn fill(
     batch: &mut Batch,
-    handles: &Handles,
+    handles: &StressHandles,
     source: Source,
     thread: usize,
     n: u64,
@@ -177,29 +177,29 @@ pub(super) fn fill(
     for op in ops(source, thread, n) {
         let of = |ranged| if ranged { &handles.ranged } else { &handles.hashed };
         match op {
-            Op::Put { ranged, slot, value } => {
+            SlotOp::Put { ranged, slot, value } => {
                 let bytes = value.bytes().expires(value.expiry);
                 batch.put(of(ranged), key(thread, slot), bytes)?;
             }
-            Op::Delete { ranged, slot } => batch.delete(of(ranged), key(thread, slot))?,
-            Op::DeleteRange { from, to } => {
+            SlotOp::Delete { ranged, slot } => batch.delete(of(ranged), key(thread, slot))?,
+            SlotOp::DeleteRange { from, to } => {
                 batch.delete_range(&handles.ranged, key(thread, from)..key(thread, to))?;
             }
-            Op::Add { slot, by } => {
+            SlotOp::Add { slot, by } => {
                 batch.merge(&handles.sums, key(thread, slot), by.to_le_bytes())?;
             }
-            Op::Patch { slot, by } => {
+            SlotOp::Patch { slot, by } => {
                 let patch = Patch::new().upsert().inc("n", by).set("of", thread as i64);
                 batch.patch(&handles.documents, key(thread, slot), &patch)?;
             }
-            Op::DeleteDocument { slot } => {
+            SlotOp::DeleteDocument { slot } => {
                 batch.delete(&handles.documents, key(thread, slot))?;
             }
-            Op::SetSum { slot, to, is_late } => {
+            SlotOp::SetSum { slot, to, is_late } => {
                 let (key, value) = (key(thread, slot), to.to_le_bytes());
                 batch.put(&handles.sums, key, value.expires(late(is_late)))?;
             }
-            Op::SetDocument { slot, to, is_late } => {
+            SlotOp::SetDocument { slot, to, is_late } => {
                 let document = Document::from_json(format!(r#"{{"n":{to}}}"#)).unwrap();
                 let (key, options) = (key(thread, slot), late(is_late));
                 batch.put(&handles.documents, key, (&document).expires(options))?;
@@ -263,22 +263,22 @@ impl Left {
         self.batches += 1;
         for op in ops(source, thread, self.batches) {
             match op {
-                Op::Put { ranged, slot, value } => {
+                SlotOp::Put { ranged, slot, value } => {
                     self.of(ranged).insert(slot, value);
                 }
-                Op::Delete { ranged, slot } => {
+                SlotOp::Delete { ranged, slot } => {
                     self.of(ranged).remove(&slot);
                 }
-                Op::DeleteRange { from, to } => {
+                SlotOp::DeleteRange { from, to } => {
                     self.ranged.retain(|slot, _| !(from..to).contains(slot));
                 }
-                Op::Add { slot, by } => self.sums.entry(slot).or_default().n += by,
-                Op::Patch { slot, by } => self.documents.entry(slot).or_default().n += by,
-                Op::DeleteDocument { slot } => {
+                SlotOp::Add { slot, by } => self.sums.entry(slot).or_default().n += by,
+                SlotOp::Patch { slot, by } => self.documents.entry(slot).or_default().n += by,
+                SlotOp::DeleteDocument { slot } => {
                     self.documents.remove(&slot);
                 }
-                Op::SetSum { slot, to, is_late } => set(&mut self.sums, slot, to, is_late),
-                Op::SetDocument { slot, to, is_late } => {
+                SlotOp::SetSum { slot, to, is_late } => set(&mut self.sums, slot, to, is_late),
+                SlotOp::SetDocument { slot, to, is_late } => {
                     set(&mut self.documents, slot, to, is_late);
                 }
             }

@@ -1,6 +1,6 @@
 //! The child: works on a database until it is killed.
 
-use super::batch::{Handles, Left, SLOTS, Source, Window, count_key, fill, key};
+use super::batch::{Left, SLOTS, Source, StressHandles, Window, count_key, fill, key};
 use super::ledger::Ledger;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
 use crate::rng::Rng;
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The state of one life.
 struct Child {
     db: Database,
-    handles: Handles,
+    handles: StressHandles,
     dir: PathBuf,
     source: Source,
     mode: Mode,

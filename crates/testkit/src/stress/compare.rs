@@ -1,6 +1,6 @@
 //! Opens the database that a child has left, and compares it with the ledgers.
 
-use super::batch::{Handles, LATE, Left, Number, SLOTS, Source, Window, count_key, key};
+use super::batch::{LATE, Left, Number, SLOTS, Source, StressHandles, Window, count_key, key};
 use super::ledger;
 use super::parent::Workplace;
 use super::place::{ACCOUNTS, Mode, TOTAL, account, draw_options, handles, number};
@@ -17,7 +17,7 @@ pub(super) struct Expected {
 
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Comparison {
     /// The number of batches acknowledged in this life.
     pub(super) commits: u64,
     pub(super) transfers: u64,
@@ -41,7 +41,7 @@ impl Expected {
         place: &Workplace,
         marks: &[u64],
         rng: &mut Rng,
-    ) -> Result<Found, String> {
+    ) -> Result<Comparison, String> {
         let (threads, mode) = (self.left.len(), place.mode);
         let read = marks.iter().enumerate();
         let read = read.map(|(thread, mark)| ledger::read(&place.ledger, thread, *mark));
@@ -52,7 +52,7 @@ impl Expected {
         let started = Instant::now();
         let db = Database::builder(&place.db).options(draw_options(rng, mode)).open();
         let db = db.map_err(|error| format!("cannot be opened: {error:?}"))?;
-        let mut found = Found { opened_in: started.elapsed(), ..Found::default() };
+        let mut found = Comparison { opened_in: started.elapsed(), ..Comparison::default() };
         let failed = |error: flagstone::Error| format!("cannot be read: {error:?}");
         let handles = handles(&db).map_err(failed)?;
         for thread in 0..threads {
@@ -100,7 +100,7 @@ impl Expected {
         &self,
         thread: usize,
         db: &Database,
-        handles: &Handles,
+        handles: &StressHandles,
     ) -> flagstone::Result<Result<(), String>> {
         let left = &self.left[thread];
         for (keyspace, slots) in [(&handles.hashed, &left.hashed), (&handles.ranged, &left.ranged)]

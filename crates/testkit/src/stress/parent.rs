@@ -1,7 +1,7 @@
 //! The parent: repeatedly starts a child, kills it at a random moment, and compares.
 
 use super::batch::Source;
-use super::compare::{Expected, Found};
+use super::compare::{Comparison, Expected};
 use super::ledger;
 use super::place::Mode;
 use crate::rng::Rng;
@@ -45,7 +45,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub(super) fn add(&mut self, found: Found) {
+    pub(super) fn add(&mut self, found: Comparison) {
         self.ends += 1;
         self.commits += found.commits;
         self.transfers += found.transfers;

@@ -1,6 +1,6 @@
 //! The names, options and bank that parent and child share.
 
-use super::batch::Handles;
+use super::batch::StressHandles;
 use crate::rng::Rng;
 use flagstone::{Database, KeyspaceOptions, Options, Result, Routing, Slice, Space};
 
@@ -51,12 +51,12 @@ pub(super) fn draw_options(rng: &mut Rng, mode: Mode) -> Options {
 }
 
 /// Opens or creates all keyspaces. An empty bank gets its money.
-pub(super) fn handles(db: &Database) -> Result<Handles> {
+pub(super) fn handles(db: &Database) -> Result<StressHandles> {
     let hashed = |partitions| KeyspaceOptions::new().routing(Routing::Hash(partitions));
     let bounds = ["t00/0030", "t01/", "t02/0010", "t03/"].map(|bound| bound.as_bytes().to_vec());
     let ranged = hashed(1).routing(Routing::Range(bounds.to_vec()));
     let sums = hashed(2).fold("add-i64/1");
-    let handles = Handles {
+    let handles = StressHandles {
         hashed: db.space("hashed").options(hashed(4)).keyspace()?,
         ranged: db.space("ranged").options(ranged).keyspace()?,
         sums: db.space("sums").options(sums).keyspace()?,
