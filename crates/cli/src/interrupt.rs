@@ -43,6 +43,7 @@ impl Drop for Part {
 }
 
 /// Asks a question, then calls `undo`; a signal calls it, too, and ends the process.
+#[cfg(all(feature = "server", unix))]
 pub(crate) fn while_asking<T>(
     undo: impl FnOnce() + Send + 'static,
     ask: impl FnOnce() -> T,
