@@ -11,6 +11,7 @@
 //! ground up.
 
 mod error;
+mod operator;
 mod pattern;
 
 mod cursor;

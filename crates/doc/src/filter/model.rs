@@ -1,5 +1,6 @@
 //! What a filter consists of, in one normal form.
 
+use super::operator;
 use super::types::TypeSet;
 use super::value_test::ValueTest;
 use crate::encode::Encoder;
@@ -65,12 +66,12 @@ impl Test {
     /// Returns the name of the operator that expresses the test.
     pub(super) const fn operator(&self) -> &'static str {
         match self {
-            Self::Exists => "$exists",
+            Self::Exists => operator::EXISTS,
             Self::Compare(comparison, _) => comparison.operator(),
-            Self::In(_) => "$in",
+            Self::In(_) => operator::IN,
             Self::Value(test) => test.name(),
-            Self::Size(_) => "$size",
-            Self::Element(_) => "$elemMatch",
+            Self::Size(_) => operator::SIZE,
+            Self::Element(_) => operator::ELEMENT,
         }
     }
 
@@ -96,11 +97,11 @@ pub(super) enum Comparison {
 impl Comparison {
     pub(super) const fn operator(self) -> &'static str {
         match self {
-            Self::Equal => "$eq",
-            Self::Less => "$lt",
-            Self::LessOrEqual => "$lte",
-            Self::Greater => "$gt",
-            Self::GreaterOrEqual => "$gte",
+            Self::Equal => operator::EQUAL,
+            Self::Less => operator::LESS,
+            Self::LessOrEqual => operator::LESS_OR_EQUAL,
+            Self::Greater => operator::GREATER,
+            Self::GreaterOrEqual => operator::GREATER_OR_EQUAL,
         }
     }
 

@@ -5,6 +5,7 @@ use super::cursor::{Cursor, Form, parse_json};
 use super::error::FilterError;
 use super::literal;
 use super::model::{Comparison, FilterNode, Operand, Test, all, any, not, one_of};
+use super::operator;
 use super::pattern::Pattern;
 use super::value_test::{REGEX_FORM, ValueTest, regex_parts};
 use crate::field_path::FieldPath;
@@ -19,9 +20,13 @@ const MEMBERS: &[(&str, ParseMember)] = &[
         0 => parser.condition(cursor, &FieldPath::primary_key()),
         _ => Err(cursor.refuse_name("a path, since an element has no key")),
     }),
-    ("$and", |parser, cursor| parser.nested(cursor, |parser, cursor| parser.list(cursor).map(all))),
-    ("$or", |parser, cursor| parser.nested(cursor, |parser, cursor| parser.list(cursor).map(any))),
-    ("$nor", |parser, cursor| {
+    (operator::AND, |parser, cursor| {
+        parser.nested(cursor, |parser, cursor| parser.list(cursor).map(all))
+    }),
+    (operator::OR, |parser, cursor| {
+        parser.nested(cursor, |parser, cursor| parser.list(cursor).map(any))
+    }),
+    (operator::NOR, |parser, cursor| {
         parser.nested(cursor, |parser, cursor| parser.list(cursor).map(|list| not(any(list))))
     }),
     // Any value, for people who read logs.
@@ -34,21 +39,23 @@ type ParseMember = fn(&mut FilterParser, &mut Cursor<'_>) -> Result<FilterNode, 
 /// The operators of a field, apart from those that test each value by itself, which
 /// [`ValueTest::OPERATORS`] lists.
 const OPERATORS: &[(&str, ParseOperator)] = &[
-    ("$eq", |_, cursor, field| field.compare(cursor, Comparison::Equal)),
-    ("$ne", |parser, cursor, field| {
+    (operator::EQUAL, |_, cursor, field| field.compare(cursor, Comparison::Equal)),
+    (operator::NOT_EQUAL, |parser, cursor, field| {
         refuse_pattern(cursor)?;
         parser.nested(cursor, |_, cursor| field.compare(cursor, Comparison::Equal).map(not))
     }),
-    ("$gt", |_, cursor, field| field.compare(cursor, Comparison::Greater)),
-    ("$gte", |_, cursor, field| field.compare(cursor, Comparison::GreaterOrEqual)),
-    ("$lt", |_, cursor, field| field.compare(cursor, Comparison::Less)),
-    ("$lte", |_, cursor, field| field.compare(cursor, Comparison::LessOrEqual)),
-    ("$in", |parser, cursor, field| parser.one_of(cursor, field)),
-    ("$nin", |parser, cursor, field| {
+    (operator::GREATER, |_, cursor, field| field.compare(cursor, Comparison::Greater)),
+    (operator::GREATER_OR_EQUAL, |_, cursor, field| {
+        field.compare(cursor, Comparison::GreaterOrEqual)
+    }),
+    (operator::LESS, |_, cursor, field| field.compare(cursor, Comparison::Less)),
+    (operator::LESS_OR_EQUAL, |_, cursor, field| field.compare(cursor, Comparison::LessOrEqual)),
+    (operator::IN, |parser, cursor, field| parser.one_of(cursor, field)),
+    (operator::NOT_IN, |parser, cursor, field| {
         parser.nested(cursor, |parser, cursor| parser.one_of(cursor, field).map(not))
     }),
-    ("$all", |parser, cursor, field| parser.every(cursor, field)),
-    ("$exists", |parser, cursor, field| {
+    (operator::ALL, |parser, cursor, field| parser.every(cursor, field)),
+    (operator::EXISTS, |parser, cursor, field| {
         let exists = match &*cursor.plain() {
             Value::Bool(exists) => Some(*exists),
             number => number.as_f64().map(|number| number != 0.0),
@@ -59,17 +66,17 @@ const OPERATORS: &[(&str, ParseOperator)] = &[
             None => Err(cursor.refuse("true or false, or a number")),
         }
     }),
-    ("$size", |_, cursor, field| match cursor.plain().as_u64() {
+    (operator::SIZE, |_, cursor, field| match cursor.plain().as_u64() {
         Some(elements) => Ok(field.test(Test::Size(elements))),
         None => Err(cursor.refuse("an integer from 0 on")),
     }),
-    ("$elemMatch", |parser, cursor, field| {
+    (operator::ELEMENT, |parser, cursor, field| {
         parser.elements += 1;
         let node = parser.nested(cursor, FilterParser::element);
         parser.elements -= 1;
         Ok(field.test(Test::element(node?)))
     }),
-    ("$not", |parser, cursor, field| match cursor.value() {
+    (operator::NOT, |parser, cursor, field| match cursor.value() {
         Value::Map(map) if literal::has_operators(map, cursor.form()) => parser
             .nested(cursor, |parser, cursor| parser.operators(cursor, map, field.path).map(not)),
         _ => Err(cursor.refuse("a map of operators")),
@@ -402,7 +409,9 @@ impl FilterParser {
         let mut parts = Vec::with_capacity(count);
         for i in 0..count {
             parts.push(cursor.inside_item(i, |cursor| match cursor.value() {
-                Value::Map(map) if matches!(first_name(map), Some(REGEX_FORM | "$elemMatch")) => {
+                Value::Map(map)
+                    if matches!(first_name(map), Some(REGEX_FORM | operator::ELEMENT)) =>
+                {
                     self.operators(cursor, map, field.path)
                 }
                 _ => listed(cursor).map(|it| field.test(Test::Compare(Comparison::Equal, it))),

@@ -3,6 +3,7 @@
 use super::build::Filter;
 use super::literal::ValueLiteral;
 use super::model::{Comparison, FilterNode, Test};
+use super::operator;
 use crate::field_path::FieldPath;
 use crate::show::quoted;
 use crate::value::Value;
@@ -46,17 +47,17 @@ impl<'a> Operator<'a> {
         };
         let FilterNode::Field(path, test) = node else { return None };
         let name = match (test, is_negated) {
-            (Test::Compare(Comparison::Equal, _), true) => "$ne",
-            (Test::In(_), true) => "$nin",
-            (Test::Exists, _) => "$exists",
-            (_, true) => "$not",
+            (Test::Compare(Comparison::Equal, _), true) => operator::NOT_EQUAL,
+            (Test::In(_), true) => operator::NOT_IN,
+            (Test::Exists, _) => operator::EXISTS,
+            (_, true) => operator::NOT,
             (test, false) => test.operator(),
         };
         Some((path, Self { name, test, more: Vec::new(), is_negated }))
     }
 
     fn is_plain_equality(&self) -> bool {
-        self.name == "$eq" && self.more.is_empty()
+        self.name == operator::EQUAL && self.more.is_empty()
     }
 }
 
@@ -86,12 +87,12 @@ impl<'a> Documents<'a> {
             return self.add_operator(path, operator);
         }
         let (name, list) = match part {
-            FilterNode::Any(parts) => ("$or", parts.iter().collect()),
+            FilterNode::Any(parts) => (operator::OR, parts.iter().collect()),
             FilterNode::Not(inner) => match &**inner {
-                FilterNode::Any(parts) => ("$nor", parts.iter().collect()),
-                other => ("$nor", vec![other]),
+                FilterNode::Any(parts) => (operator::NOR, parts.iter().collect()),
+                other => (operator::NOR, vec![other]),
             },
-            other => ("$or", vec![other]),
+            other => (operator::OR, vec![other]),
         };
         let map = self.room(None, name);
         self.maps[map].push(Member::List(name, list));
@@ -99,7 +100,8 @@ impl<'a> Documents<'a> {
 
     fn add_operator(&mut self, path: &'a FieldPath, operator: Operator<'a>) {
         // All tests for equality are in the first map.
-        let is_more = operator.name == "$eq" && self.taken.contains_key(&(Some(path), "$eq"));
+        let is_more = operator.name == operator::EQUAL
+            && self.taken.contains_key(&(Some(path), operator::EQUAL));
         let map = if is_more { 0 } else { self.room(Some(path), operator.name) };
         let members = &mut self.maps[map];
         let place = *self.fields.entry((map, path)).or_insert_with(|| {
@@ -107,7 +109,7 @@ impl<'a> Documents<'a> {
             members.len() - 1
         });
         let Member::Field(_, operators) = &mut members[place] else { return };
-        match operators.iter_mut().find(|other| is_more && other.name == "$eq") {
+        match operators.iter_mut().find(|other| is_more && other.name == operator::EQUAL) {
             Some(same) => same.more.push(operator.test),
             None => operators.push(operator),
         }
@@ -129,7 +131,7 @@ impl fmt::Display for NodeAsMap<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let documents = documents(self.0.conjuncts());
         let [only] = &*documents else {
-            f.write_str(r#"{"$and":["#)?;
+            write!(f, "{{\"{}\":[", operator::AND)?;
             for (i, members) in documents.iter().enumerate() {
                 f.write_str(if i > 0 { "," } else { "" })?;
                 write_members(f, members)?;
@@ -183,13 +185,13 @@ fn write_operator(f: &mut fmt::Formatter<'_>, operator: &Operator<'_>) -> fmt::R
     let Operator { name, test, more, is_negated } = operator;
     match *name {
         _ if !more.is_empty() => {
-            f.write_str("\"$all\":")?;
+            write!(f, "\"{}\":", operator::ALL)?;
             let all = [*test].into_iter().chain(more.iter().copied());
             write_list(f, all.filter_map(operand))
         }
-        "$exists" => write!(f, "\"$exists\":{}", !is_negated),
-        "$not" => {
-            write!(f, "\"$not\":{{\"{}\":", test.operator())?;
+        operator::EXISTS => write!(f, "\"{name}\":{}", !is_negated),
+        operator::NOT => {
+            write!(f, "\"{name}\":{{\"{}\":", test.operator())?;
             write_argument(f, test)?;
             f.write_char('}')
         }
