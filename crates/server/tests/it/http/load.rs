@@ -486,7 +486,7 @@ fn a_body_that_grows_without_end_takes_no_more_memory_than_its_longest_line() {
 /// no end had a load for ever. And what it sent after an answer was read for ever.
 #[test]
 fn a_line_without_end_is_refused_while_it_comes() {
-    let serving = Serving::new(limits(|limits| limits.message = Duration::from_secs(60)));
+    let serving = Serving::new(limits(|limits| limits.message = Duration::from_secs(2)));
     for start in ["{\"id\":1,\"t\":\"", "[{\"id\":1,\"t\":\"", "\n[["] {
         let mut connection = serving.connect();
         begin(&mut connection, "", "");
