@@ -32,7 +32,7 @@ enum Work {
     Docs(&'static [&'static str]),
 }
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     Step { name: "fmt", work: Work::Cargo(&["fmt", "--all", "--", "--check"]) },
     Step {
         name: "peers",
@@ -116,6 +116,8 @@ const STEPS: [Step; 18] = [
             "warnings",
         ]),
     },
+    // Of other systems those that rustup has.
+    Step { name: "targets", work: Work::Targets },
     // The nightly run runs them; here they need only compile.
     Step { name: "models", work: Work::Cargo(&crate::shuttle::LINT) },
     Step { name: "tests", work: Work::Cargo(&["test", "--locked", "--workspace"]) },
@@ -146,7 +148,7 @@ const STEPS: [Step; 18] = [
 
 /// What takes longer than it finds in one change, or repeats what tests have tried. Seeds are new
 /// every night, and printed.
-const NIGHTLY: [Step; 10] = [
+const NIGHTLY: [Step; 9] = [
     Step { name: "docs", work: Work::Docs(&["doc", "--locked", "--workspace", "--no-deps"]) },
     Step {
         name: "guide",
@@ -169,7 +171,6 @@ const NIGHTLY: [Step; 10] = [
             "report::",
         ]),
     },
-    Step { name: "targets", work: Work::Targets },
     // With failures of three nodes.
     Step { name: "cluster", work: Work::Xtask(&["cluster"]) },
     Step { name: "peers", work: Work::Xtask(&["peers", "--lint"]) },
@@ -287,7 +288,7 @@ fn perform(root: &Path, step: &Step) -> Ending {
             (ok && page_ok, notes.collect::<Vec<_>>().join("; "))
         }),
         Work::Python => crate::python::step(root),
-        Work::Targets => crate::targets::run(root),
+        Work::Targets => crate::targets::step(root),
         Work::Xtask(words) => (crate::perform(root, words) == Some(true), String::new()),
         Work::Cargo(words) => (succeeds(with_test_threads(cargo(root).args(words))), String::new()),
         Work::Docs(words) => {
@@ -389,6 +390,7 @@ tidy      ok          1.5 s
 clippy    FAILED      1.5 s
 bytes     not run
 bare      not run
+targets   not run
 models    not run
 tests     not run
 guides    not run

@@ -88,6 +88,15 @@ __declspec(dllexport) int ProcessPrng(void *bytes, size_t count)
 ",
 );
 
+/// As [`run`], but a machine without any of the targets is no failure.
+pub(crate) fn step(root: &Path) -> (bool, String) {
+    if TARGETS.iter().any(|(target, _)| is_installed(target)) {
+        return run(root);
+    }
+    let names = TARGETS.map(|(target, _)| target).join(" ");
+    (true, format!("not run: rustup target add {names}"))
+}
+
 /// Checks all packages for each target that is installed. Returns true if they compile, and which
 /// targets are not installed. Without any, nothing is checked: false.
 pub(crate) fn run(root: &Path) -> (bool, String) {
