@@ -388,9 +388,9 @@ impl Collection {
     /// these values; else this raises `ConditionFailed`. With `upsert=True`, or a document to begin
     /// with, a missing document is created.
     ///
-    /// Instead of these, `update` takes an update document of MongoDB, a document that replaces the
-    /// old one, or a list of stages, with the filters that `$[x]` in its paths names as
-    /// `array_filters`. Its `_id` is the key. A batch does not take it.
+    /// Instead of these, `update=` takes an update document of MongoDB, a document that replaces
+    /// the old one, or a list of stages; `array_filters=` has the filters for `$[x]` in paths. The
+    /// update sees the key as `_id`, and cannot change it. A batch refuses `update=`.
     ///
     /// Without changes, `update(documents)` sets the documents of a mapping, or of an iterable of
     /// pairs, in batches, as `dict.update` does.

@@ -329,9 +329,9 @@ impl Find {
     }
 
     /// Changes all documents that match, as `Collection.update` does: `find.update(inc={"n": 1})`.
-    /// Returns how many were changed. With `update`, `$` is the element by which a document
-    /// matches, and `upsert=True` inserts a document with the fields of the filter if none matches,
-    /// which counts.
+    /// Returns how many were changed. With `update`, `$` in a path is the element by which a
+    /// document matches, and a replacement is refused. If none matches, `upsert=True` inserts a
+    /// document with the values that the filter requires, and returns 1.
     ///
     ///     >>> c = db.collection("c")
     ///     >>> c.update({n: {"n": n} for n in range(10)})

@@ -45,7 +45,7 @@ pub(crate) fn change(py: Python<'_>, keywords: &Bound<'_, PyDict>) -> PyResult<C
     let (update, filters) = (keywords.get_item("update")?, keywords.get_item("array_filters")?);
     let Some(update) = update else {
         if filters.is_some() {
-            return Err(invalid(py, "array_filters: expected update beside it"));
+            return Err(invalid(py, "array_filters: expected with update= only"));
         }
         return patch(py, keywords).map(Change::Patch);
     };
@@ -56,7 +56,7 @@ pub(crate) fn change(py: Python<'_>, keywords: &Bound<'_, PyDict>) -> PyResult<C
             "upsert" => is_upsert = bool::of("upsert", &given)?,
             other => {
                 let text =
-                    format!("update: expected array_filters or upsert beside it, found {other}");
+                    format!("update: expected array_filters or upsert with it, found {other}");
                 return Err(invalid(py, text));
             }
         }

@@ -459,8 +459,8 @@ def test_update_documents_that_are_wrong_are_refused(
         ({"update": {"$set": {"a.$[x]": 1}}}, "expected an array filter"),
         ({"update": [{"$match": {}}]}, r"update\[0\]: expected one of"),
         ({"update": 7}, "expected operators, a replacement or stages"),
-        ({"update": {}, "inc": {"n": 1}}, "expected array_filters or upsert beside it, found inc"),
-        ({"inc": {"n": 1}, "array_filters": []}, "array_filters: expected update beside it"),
+        ({"update": {}, "inc": {"n": 1}}, "expected array_filters or upsert with it, found inc"),
+        ({"inc": {"n": 1}, "array_filters": []}, "array_filters: expected with update= only"),
     ]
     for changes, text in wrong:
         with pytest.raises(flagstone.InvalidInput, match=text):

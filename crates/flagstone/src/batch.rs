@@ -70,7 +70,8 @@ pub struct Batch {
     durability: Option<Durability>,
 }
 
-/// Documents of a load into a cluster: without documents there are none.
+/// Stands for `RemoteBatch` in a build without `documents`, which has no clusters. There are no
+/// values of it.
 #[cfg(not(feature = "documents"))]
 pub(crate) enum NoRemote {}
 

@@ -32,8 +32,8 @@
 //! `flagstone-engine` stores keyspaces of bytes; this crate gives the bytes a meaning: documents
 //! and typed values.
 //!
-//! Without its default features the crate stores bytes alone and needs no C compiler: see
-//! `documents`, `lz4`, `zstd`, `regex` and `serde` in `Cargo.toml`.
+//! Without its default features the crate stores bytes only and needs no C compiler. `Cargo.toml`
+//! describes them: `documents`, `lz4`, `zstd`, `regex` and `serde`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods, clippy::disallowed_types))]
 

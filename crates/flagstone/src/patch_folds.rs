@@ -1,4 +1,5 @@
-//! The names of the folds of patches. Also a build without documents knows whose they are.
+//! The names of the folds of patches. A build without `documents` needs them, too, to recognise
+//! collections.
 
 /// The names of the folds of patches, by version from 1. Each applies the patches of those before
 /// it.

@@ -39,7 +39,7 @@ pub enum Source<'t> {
     Failed(Option<Error>),
 }
 
-/// A scan of entries that are in no database here. See [`Scan`].
+/// A scan of entries that another store has, a cluster: what [`Source::Elsewhere`] holds.
 pub trait ForeignScan: Send {
     fn advance(&mut self) -> Result<bool>;
 

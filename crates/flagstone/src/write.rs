@@ -12,7 +12,7 @@ pub enum KeyChange<'a> {
     Put(&'a [u8], Option<Moment>),
     /// Removes the key.
     Delete,
-    /// Folds an operand into the value without reading it: into a document, a patch.
+    /// Merges an operand into the value without reading it. In a collection it is a patch.
     Merge(&'a [u8]),
 }
 
@@ -34,7 +34,7 @@ pub enum Destination<'t> {
     Transaction(Own<'t>),
 }
 
-/// A transaction with what its commit does for indexes.
+/// A transaction, with the work that its commit does for indexes.
 pub struct Own<'t> {
     pub(crate) transaction: &'t mut Transaction,
     #[cfg(feature = "documents")]

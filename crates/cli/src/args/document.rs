@@ -151,7 +151,8 @@ pub(crate) struct UpdateArgs {
     pub(crate) push_at: Vec<String>,
     #[command(flatten)]
     pub(crate) conditions: ConditionArgs,
-    /// Begin with an empty document when there is none
+    /// Begin with an empty document when there is none; with --update and --where, with the values
+    /// that FILTER requires, when none matches
     #[arg(long)]
     pub(crate) upsert: bool,
     /// Begin with this document when there is none
@@ -163,18 +164,18 @@ pub(crate) struct UpdateArgs {
     /// Merge a JSON Merge Patch (RFC 7396); `-` reads it from stdin
     #[arg(long, value_name = "JSON", conflicts_with = "blind")]
     pub(crate) merge_patch: Option<String>,
-    /// Change by an update document of MongoDB, '{"$push":{"tags":{"$each":[1],"$slice":-9}}}', by
-    /// stages of a pipeline, an array, or with KEY by a document that replaces the old one; `-`
-    /// reads it from stdin. _id is the key, which is $key in FILTER. With --where, `$` is the
-    /// element that matches, and --upsert inserts a document with the fields that FILTER requires,
-    /// if none matches
+    /// Apply an update of MongoDB: a document of operators, as in
+    /// '{"$push":{"tags":{"$each":[1],"$slice":-9}}}'; an array of stages; or, with KEY only, a
+    /// document that replaces the old one. `-` reads it from stdin. The update sees the key as _id;
+    /// FILTER calls it $key. With --where, `$` in a path is the element by which a document matches
     #[arg(
         long,
         value_name = "JSON",
         conflicts_with_all = ["json_patch", "merge_patch", "default", "blind"]
     )]
     pub(crate) update: Option<String>,
-    /// The filters that `$[x]` in paths of --update names, as in '[{"x.n":{"$gt":1}}]'
+    /// The filters for `$[x]` in the paths of --update, as an array: '[{"x.n":{"$gt":1}}]'; not
+    /// with stages
     #[arg(long, value_name = "JSON", requires = "update")]
     pub(crate) array_filters: Option<String>,
     /// With --where, count the documents that a change or a condition does not apply to, and

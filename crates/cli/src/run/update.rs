@@ -71,14 +71,14 @@ fn action<'a>(args: &UpdateArgs, change: &'a Change) -> Result<Action<'a>, Failu
     match change {
         Change::Patch(patch) if !args.blind && !patch.is_upsert() => Ok(Action::Patch(patch)),
         Change::Update(asked) if asked.update.is_replacement() => {
-            let text = "--update: a document without operators replaces the document of a KEY; \
-                        with --where, expected operators, as in {\"$set\":{..}}, or stages";
+            let text = "--update: with --where, expected operators, as in {\"$set\":{..}}, or \
+                        stages, found a document to replace others; a replacement needs KEY";
             Err(Failure::Usage(text.to_owned()))
         }
         Change::Update(asked) => Ok(Action::Update(asked)),
         _ => {
-            let text = "--where changes documents that are there, without --default, --blind, \
-                        --json-patch and --merge-patch, and without --upsert, which --update takes";
+            let text = "--where changes documents that are there: it takes no --default, --blind, \
+                        --json-patch or --merge-patch, and --upsert only with --update";
             Err(Failure::Usage(text.to_owned()))
         }
     }

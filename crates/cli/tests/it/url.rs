@@ -202,7 +202,7 @@ fn update_documents_that_are_wrong_are_refused_the_same() {
     both.ok(r#"put db c l {"t":1,"a":[1]}"#);
     for (update, text) in [
         (r#"k --update {"$pus":{"a":1}}"#, "update: expected one of $set $unset"),
-        (r#"--where {} --update {"a":1}"#, "replaces the document of a KEY"),
+        (r#"--where {} --update {"a":1}"#, "a replacement needs KEY"),
         (r#"--where {"_id":1} --upsert --update {"$set":{"a":1}}"#, "expected $key for the key"),
         (r#"k --update {"$inc":{"a":"x"}}"#, "update.$inc.a: expected a number"),
         (r#"k --update {"$inc":{"t":1}}"#, "document \"k\": update.$inc.t: expected a number"),

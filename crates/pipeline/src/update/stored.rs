@@ -1,7 +1,7 @@
 //! Updates of the documents of collections, by their key or by a filter.
 //!
-//! An update sees the primary key as the field `_id`. A field of this name that is stored stays as
-//! it is.
+//! An update sees the primary key as the field `_id`. A stored field of that name is hidden from
+//! it, and kept.
 
 use super::apply::Context;
 use super::parse::Update;
@@ -15,7 +15,8 @@ use flagstone::{
 };
 
 impl Update {
-    /// Makes it an upsert: [`Update::run`] inserts a document if there is none.
+    /// Makes [`Update::run`] and [`Update::run_in`] insert a document if there is none.
+    /// [`Update::change`] and [`Update::insert`] do not look at it.
     #[must_use]
     pub fn upsert(mut self) -> Self {
         self.is_upsert = true;
@@ -28,8 +29,8 @@ impl Update {
     }
 
     /// Changes the document of a key, as `patch_if` does by a patch: no other write comes between,
-    /// and an expiry stays. The update sees the key as the field `_id`; a field of this name that
-    /// is stored stays as it is.
+    /// and an expiry stays. The update sees the key as the field `_id`; a stored field of that name
+    /// is hidden from it, and kept.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -74,8 +75,9 @@ impl Update {
         self.run_at(WriteTarget::In(transaction, collection), &key.into())
     }
 
-    /// Returns the update as a change of the documents that match `filter`, for `update_many` of
-    /// collections and transactions. `$` is the element by which a document matches.
+    /// Returns the update as a closure for `update_many` of collections and transactions, which
+    /// must get the same `filter`: `$` is the element by which a document matches it. The time of
+    /// `$currentDate` and `$$NOW` is that of this call.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -104,8 +106,9 @@ impl Update {
     /// ```
     ///
     /// # Errors
-    /// InvalidInput for a malformed filter, and for an update that replaces documents: it is for
-    /// the document of one key. The change returns it for a document that the update does not fit.
+    /// InvalidInput for a malformed filter, and for a replacement, which changes the document of
+    /// one key: [`Update::run`]. The closure returns InvalidInput for a document that the update
+    /// does not fit.
     pub fn change<'u>(
         &'u self,
         filter: &Filter,
@@ -140,10 +143,11 @@ impl Update {
         })
     }
 
-    /// Inserts what an upsert makes of a filter that no document matches, as
-    /// [`Update::upserted`] does, and returns its key: the one that the filter requires, the `_id`
-    /// that the update sets, or a new ObjectId. Returns `None` if a document matches now, because
-    /// another write has come first: it is to be changed.
+    /// Inserts the document that an upsert makes of `filter`, see [`Update::upserted`]; call it
+    /// after `update_many` has matched none. Returns the new key: the one that the filter requires,
+    /// the `_id` that the update sets, or a new ObjectId. Returns `None` if the insert is refused
+    /// and a document matches by now: update that one. Two upserts at once may both insert, unless
+    /// the filter requires the `$key` or a unique index refuses the second.
     ///
     /// # Errors
     /// InvalidInput if the update does not fit what the filter requires, and for a filter with the
@@ -169,7 +173,8 @@ impl Update {
         }
     }
 
-    /// As [`Update::insert`], as a part of a transaction, which sees all that matches.
+    /// As [`Update::insert`], as a part of a transaction. Call it if no document matches in the
+    /// transaction: it does not look, and returns Duplicate for a key that is there.
     ///
     /// # Errors
     /// As [`Update::insert`].
@@ -248,10 +253,7 @@ impl Update {
         if place.insert(&key, &Document::from_value(&new)?)? {
             return Ok(key);
         }
-        let text = format!(
-            "there is a document {}, and it does not match the filter of the upsert",
-            shown(&key)
-        );
+        let text = format!("there is a document {}, so the upsert cannot insert it", shown(&key));
         Err(Error::new(ErrorKind::Duplicate, text))
     }
 
