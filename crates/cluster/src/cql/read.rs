@@ -21,9 +21,9 @@ use std::sync::atomic::Ordering;
 /// The most bytes of a key in Cassandra.
 const KEY_BYTES: usize = 65_535;
 
-/// Reads rows by their keys, and the epoch. Each row tells the epoch; where there is none, the
-/// anchor does. Who has found rows asks for the anchor only if none is there; who has found none,
-/// as a load of new documents, asks for it at once.
+/// Reads rows by their keys, and the epoch, which each row and the anchor tell. If the last read
+/// found rows, this one reads the anchor only where it finds none. If the last one found none, as
+/// in a load of new documents, this one reads the anchor at once.
 pub(super) async fn rows(inner: Arc<Inner>, request: RowsRequest) -> Result<Rows> {
     let is_settled = request.freshness == Freshness::Settled;
     if is_settled && inner.finds_rows.load(Ordering::Relaxed) {

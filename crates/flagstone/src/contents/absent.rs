@@ -1,4 +1,4 @@
-//! What stands for the contents of documents in a build without them.
+//! Refuses collections in a build without the feature `documents`.
 
 use super::{Contents, DOCUMENTS, unknown};
 use flagstone_base::{Error, ErrorKind, Result};

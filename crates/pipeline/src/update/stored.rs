@@ -164,11 +164,15 @@ impl Update {
                 Ok(key) => return Ok(Some(key)),
                 Err(error) => error,
             };
-            match refused.kind() {
-                _ if collection.find(filter).limit(1).count()? > 0 => return Ok(None),
-                // Of the indexes, not of a document.
-                ErrorKind::Conflict => {}
-                _ => return Err(refused),
+            // After any other error the document may have been written.
+            if !matches!(refused.kind(), ErrorKind::Duplicate | ErrorKind::Conflict) {
+                return Err(refused);
+            }
+            if collection.find(filter).limit(1).count()? > 0 {
+                return Ok(None);
+            }
+            if refused.kind() == ErrorKind::Duplicate {
+                return Err(refused);
             }
         }
     }

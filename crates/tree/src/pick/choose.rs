@@ -252,7 +252,7 @@ fn are_disjoint(inputs: &Tables) -> bool {
     metas.windows(2).all(|pair| !pair[0].overlaps_table(pair[1]))
 }
 
-/// A job that writes its inputs anew.
+/// A job that rewrites its inputs.
 pub(super) fn finish(inputs: Tables, output: usize, reason: JobReason) -> Job {
     Job {
         bytes: inputs.iter().map(|(_, table)| table.meta().bytes).sum(),

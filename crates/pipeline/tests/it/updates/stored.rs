@@ -180,7 +180,9 @@ fn an_upsert_by_a_filter_takes_the_key_and_the_fields_from_it() {
     assert_eq!(insert(r#"{"$key":5}"#).unwrap(), None, "it matches now");
     assert_eq!(insert(r#"{"$key":[1,"a"]}"#).unwrap(), Some(doc!([1, "a"])));
     assert_eq!(text(&c, doc!([1, "a"])).unwrap(), r#"{"b":2}"#);
-    // The update takes it for the key, and the filter for a field.
+    // The update takes it for the key, and the filter for a field. That a document matches does not
+    // hide the error.
+    c.put(60, parse(r#"{"_id":6}"#)).unwrap();
     for by in [r#"{"_id":6}"#, r#"{"_id.a":6}"#, r#"{"$key":6,"_id":6}"#] {
         let refused = insert(by).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
