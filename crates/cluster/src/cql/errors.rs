@@ -64,12 +64,31 @@ pub(super) fn of_write(what: &str, error: &ExecutionError) -> Error {
     Error::new(kind, format!("{what}: {text}{look}"))
 }
 
-/// Returns the error of a statement that could not be prepared, which changes nothing.
+/// Returns the error of a statement that could not be prepared, with what a node answered.
 #[cold]
-pub(super) fn of_preparing(what: &str, error: PrepareError) -> Error {
+pub(super) fn of_preparing(error: PrepareError) -> ExecutionError {
     match error {
-        PrepareError::AllAttemptsFailed { first_attempt } => of_read(what, &first_attempt.into()),
-        error => of_read(what, &error.into()),
+        PrepareError::AllAttemptsFailed { first_attempt } => first_attempt.into(),
+        error => error.into(),
+    }
+}
+
+/// Tells if a node answered that there is no such table or keyspace. While it takes in a new table
+/// it may answer that it does not know the table's number, as a fault of its own.
+#[cold]
+pub(super) fn is_not_known(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(answer, words)) => {
+            let has = |text| words.contains(text);
+            match answer {
+                DbError::Invalid | DbError::ConfigError => {
+                    has("does not exist") || has("doesn't exist")
+                }
+                DbError::ServerError => has("Unknown CF"),
+                _ => false,
+            }
+        }
+        _ => false,
     }
 }
 
@@ -204,6 +223,14 @@ mod tests {
         let off = RequestAttemptError::DbError(DbError::Invalid, "LWT is not allowed".into());
         let error = of_write("x", &off.into()).to_string();
         assert!(error.contains("(lightweight transactions)"), "{error}");
+        let not_known = |answer, words: &str| {
+            is_not_known(&RequestAttemptError::DbError(answer, words.into()).into())
+        };
+        assert!(not_known(DbError::Invalid, "table rows does not exist"));
+        assert!(not_known(DbError::ConfigError, "Keyspace 'a' doesn't exist"));
+        assert!(not_known(DbError::ServerError, "IllegalArgumentException: Unknown CF 1"));
+        assert!(!not_known(DbError::ServerError, "table rows does not exist"));
+        assert!(!not_known(DbError::Invalid, "words"));
         let error = of_read("x", &answer(DbError::Overloaded)).to_string();
         assert!(error.ends_with("nodetool status shows them: try again then"), "{error}");
         let error = of_read("table a.rows", &answer(DbError::Invalid)).to_string();

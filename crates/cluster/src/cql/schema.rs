@@ -5,11 +5,12 @@ use super::errors;
 use flagstone_base::{Error, ErrorKind, Result};
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
+use scylla::errors::ExecutionError;
 use scylla::response::query_result::QueryRowsResult;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
 use std::collections::{BTreeMap, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The oldest Cassandra with what the tables use.
 const OLDEST: u32 = 5;
@@ -22,6 +23,11 @@ const HOME: &str = ", home ";
 const COPIES: u32 = 3;
 /// How long the creation of a keyspace or table may take.
 const CREATION: Duration = Duration::from_secs(60);
+/// How long nodes may take to know what another client has created. A node shows a table among its
+/// system tables a moment before it answers statements about it, and other nodes learn it later.
+const SPREAD: Duration = Duration::from_secs(5);
+/// The pause before a node is asked again.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// A table: its name, its columns with type and kind, and the end of the statement that creates it.
 struct Table {
@@ -100,6 +106,7 @@ pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Optio
         let place = format!("table {}.{}", address.keyspace, table.name);
         create(session, &place, table.statement(&address.keyspace, home.as_deref())).await?;
     }
+    await_nodes(session).await;
     if is_complete {
         return Ok(home);
     }
@@ -113,6 +120,33 @@ pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Optio
         return Err(Error::new(ErrorKind::Unavailable, text));
     }
     check_tables(address, &found)
+}
+
+/// Waits until the nodes that answer have the same schema, but not long: while Cassandra is
+/// upgraded they have not.
+async fn await_nodes(session: &Session) {
+    let same = async {
+        while let Ok(None) = session.check_schema_agreement().await {
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    let _in_time = tokio::time::timeout(SPREAD, same).await;
+}
+
+/// Asks again while a node does not know yet what another client has created.
+pub(super) async fn when_known<T, A>(what: &str, ask: impl Fn() -> A) -> Result<T>
+where
+    A: Future<Output = Result<T, ExecutionError>>,
+{
+    let end = Instant::now() + SPREAD;
+    loop {
+        match ask().await {
+            Err(error) if errors::is_not_known(&error) && Instant::now() < end => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            answer => return answer.map_err(|error| errors::of_read(what, &error)),
+        }
+    }
 }
 
 /// Returns how many nodes of each data centre have a row. For a strategy without data centres the
@@ -196,6 +230,19 @@ async fn check_versions(session: &Session) -> Result<()> {
 }
 
 async fn read(session: &Session, keyspace: &str) -> Result<FoundKeyspace> {
+    let end = Instant::now() + SPREAD;
+    loop {
+        let found = read_once(session, keyspace).await?;
+        // A table that is being created may be shown before its columns.
+        let is_whole = found.tables.keys().all(|table| found.columns.contains_key(table));
+        if is_whole || Instant::now() > end {
+            return Ok(found);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn read_once(session: &Session, keyspace: &str) -> Result<FoundKeyspace> {
     let mut found = FoundKeyspace::default();
     let place = |table: &str| format!("keyspace {keyspace}, table system_schema.{table}");
     let what = place("keyspaces");
@@ -255,9 +302,8 @@ pub(super) fn unreadable(what: &str, error: impl std::fmt::Display) -> Error {
 async fn create(session: &Session, what: &str, text: String) -> Result<()> {
     let mut statement = Statement::new(text);
     statement.set_request_timeout(Some(CREATION));
-    let created = session.query_unpaged(statement, ()).await;
     // What is not answered may be there: the caller only has to connect again.
-    created.map_err(|error| errors::of_read(what, &error)).map(|_nothing| ())
+    when_known(what, || session.query_unpaged(statement.clone(), ())).await.map(|_nothing| ())
 }
 
 fn copies(replication: &HashMap<String, String>) -> BTreeMap<String, u32> {

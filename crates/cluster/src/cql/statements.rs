@@ -1,7 +1,7 @@
 //! The statements, prepared once, with the consistency each of them needs.
 
-use super::errors;
 use super::routes::{InOrder, ReadAgain};
+use super::{errors, schema};
 use flagstone_base::Result;
 use scylla::client::execution_profile::{ExecutionProfile, ExecutionProfileHandle};
 use scylla::client::session::Session;
@@ -221,10 +221,10 @@ impl<'s> Maker<'s> {
         profile: &ExecutionProfileHandle,
     ) -> Result<PreparedStatement> {
         let text = text.replace("KS.", &format!("{}.", self.keyspace));
-        let prepared = self.session.prepare(text.as_str()).await;
-        let mut statement = prepared.map_err(|error| {
-            errors::of_preparing(&format!("keyspace {}, {text}", self.keyspace), error)
-        })?;
+        let what = format!("keyspace {}, {text}", self.keyspace);
+        let prepare =
+            || async { self.session.prepare(text.as_str()).await.map_err(errors::of_preparing) };
+        let mut statement = schema::when_known(&what, prepare).await?;
         statement.set_execution_profile_handle(Some(profile.clone()));
         Ok(statement)
     }

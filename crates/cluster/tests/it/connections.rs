@@ -7,6 +7,7 @@ use flagstone_cluster::Cluster;
 use flagstone_cluster::cql::{Cql, Facts, Told};
 use flagstone_cluster::store::{Freshness, Partition, Store};
 use scylla::client::session_builder::SessionBuilder;
+use std::time::Duration;
 
 fn connect(keyspace: &str) -> Result<Cql> {
     Cql::connect(&format!("cql://{}/{keyspace}", one().hosts()))
@@ -86,10 +87,21 @@ fn more_copies_than_nodes_are_refused_before_anything_is_created() {
 #[test]
 #[ignore = "needs Cassandra: cargo xtask cluster"]
 fn several_processes_may_create_a_keyspace_at_once() {
-    std::thread::scope(|scope| {
-        let connecting = [0; 3].map(|_| scope.spawn(|| connect("crowded?rf=1")));
-        connecting.into_iter().for_each(|thread| drop(thread.join().unwrap().unwrap()));
-    });
+    // They begin one after the other, so that each meets another step of the first.
+    let keyspaces = 4;
+    for number in 0..keyspaces {
+        let keyspace = format!("crowded{number}?rf=1");
+        std::thread::scope(|scope| {
+            let connecting = [0, 30, 60, 90, 120, 150].map(|delay| {
+                let keyspace = &keyspace;
+                scope.spawn(move || {
+                    std::thread::sleep(Duration::from_millis(delay));
+                    connect(keyspace)
+                })
+            });
+            connecting.into_iter().for_each(|thread| drop(thread.join().unwrap().unwrap()));
+        });
+    }
 }
 
 #[test]
