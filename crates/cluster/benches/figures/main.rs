@@ -367,6 +367,7 @@ impl Bench<'_> {
         raw: impl Fn(u64) -> Result<()> + Sync,
     ) -> Result<Row> {
         let mut row = Row { name, ours: Vec::new(), raw: Vec::new(), planned };
+        self.raw.await_compactions()?;
         for _round in 0..self.options.rounds {
             row.ours.push(self.measured(callers, &ours)?);
             row.raw.push(self.measured(callers, &raw)?);
@@ -376,6 +377,7 @@ impl Bench<'_> {
 
     /// Measures a call of a collection alone; each counts as `weight`.
     fn own(&self, name: &str, weight: f64, call: impl Fn(u64) -> Result<()> + Sync) -> Result<Row> {
+        self.raw.await_compactions()?;
         let round = |_| self.measured(1, &call).map(|calls| calls * weight);
         let ours = (0..self.options.rounds).map(round).collect::<Result<_>>()?;
         Ok(Row { name: name.into(), ours, raw: Vec::new(), planned: None })

@@ -5,13 +5,16 @@ use crate::Result;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::frame::types::{Consistency, SerialConsistency};
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::response::query_result::QueryResult;
+use scylla::statement::Statement;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlValue, Row};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinSet;
 
@@ -21,6 +24,8 @@ const BUCKETS: u64 = 16;
 const ERRORS: u32 = 10;
 /// The rows of a page of an export.
 const PAGE: i32 = 1_000;
+/// The longest time that compactions are waited for.
+const COMPACTIONS: Duration = Duration::from_secs(60);
 const ROW: &str = "c = 1 AND b = ? AND kind = ? AND k = ?";
 
 /// The values of a statement.
@@ -255,6 +260,27 @@ impl Raw {
             count += answer.into_rows_result()?.rows_num();
         }
         Ok(count)
+    }
+
+    /// Waits until no node compacts what was written before: it takes half of a small machine.
+    pub(crate) fn await_compactions(&self) -> Result<()> {
+        let text = "SELECT * FROM system_views.sstable_tasks";
+        self.handle.block_on(async {
+            for node in self.session.get_cluster_state().get_nodes_info() {
+                let mut statement = Statement::new(text);
+                let target = NodeIdentifier::Node(Arc::clone(node));
+                let policy = SingleTargetLoadBalancingPolicy::new(target, None);
+                statement.set_load_balancing_policy(Some(policy));
+                let (mut idle, end) = (0, Instant::now() + COMPACTIONS);
+                while idle < 5 && Instant::now() < end {
+                    let answer = self.session.query_unpaged(statement.clone(), ()).await?;
+                    let tasks = answer.into_rows_result()?.rows_num();
+                    idle = if tasks == 0 { idle + 1 } else { 0 };
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Sends a statement with several values at once, and returns the answers in any order.
