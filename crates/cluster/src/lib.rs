@@ -61,6 +61,8 @@ mod ground;
 
 mod commit;
 
+mod premise;
+
 mod scan;
 
 mod build;

@@ -5,6 +5,7 @@ use crate::commit::{Item, Op, Writer};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::{self, Ground, View, no_answer, pass_fence, place};
 use crate::layout::Layout;
+use crate::premise::Premise;
 use crate::scan::{self, Scan};
 use crate::scratch::ScratchDir;
 use crate::side_by_side::side_by_side;
@@ -34,11 +35,13 @@ const MARKS: usize = 100;
 /// A collection of a cluster.
 pub(crate) struct RemoteCollection {
     ground: Arc<Ground>,
-    writer: Writer,
+    writer: Arc<Writer>,
     /// Scans read the buckets of this shard alone.
     shard: Option<Shard>,
+    /// What the plan of the query rests on, if this is a collection for one.
+    premise: Option<Arc<Premise>>,
     /// When estimates were made, by the monotonic clock, and what they are.
-    estimates: Mutex<HashMap<Area, (Duration, u64)>>,
+    estimates: Arc<Mutex<HashMap<Area, (Duration, u64)>>>,
     /// Where queries of handles spill, as long as there are some.
     _scratch_dir: Arc<ScratchDir>,
 }
@@ -46,9 +49,18 @@ pub(crate) struct RemoteCollection {
 impl RemoteCollection {
     pub(crate) fn new(ground: Ground, scratch_dir: &Arc<ScratchDir>) -> Self {
         let ground = Arc::new(ground);
-        let writer = Writer::new(Arc::clone(&ground));
+        let writer = Arc::new(Writer::new(Arc::clone(&ground)));
         let _scratch_dir = Arc::clone(scratch_dir);
-        Self { ground, writer, shard: None, estimates: Mutex::default(), _scratch_dir }
+        let (shard, premise, estimates) = (None, None, Arc::default());
+        Self { ground, writer, shard, premise, estimates, _scratch_dir }
+    }
+
+    /// Returns the same collection for what reads a part of it.
+    fn reading(&self, shard: Option<Shard>, premise: Option<Arc<Premise>>) -> Self {
+        let (ground, writer) = (Arc::clone(&self.ground), Arc::clone(&self.writer));
+        let (estimates, _scratch_dir) =
+            (Arc::clone(&self.estimates), Arc::clone(&self._scratch_dir));
+        Self { ground, writer, shard, premise, estimates, _scratch_dir }
     }
 
     /// Gives the collection another layout.
@@ -100,7 +112,11 @@ impl RemoteCollection {
             keys: part.iter().map(row_key).collect(),
             freshness: Freshness::Settled,
         };
-        let answers = self.ground.store.rows(&parts.iter().map(request).collect::<Vec<_>>());
+        let requests: Vec<_> = parts.iter().map(request).collect();
+        let answers = match &self.premise {
+            Some(premise) => premise.rows(&requests)?,
+            None => self.ground.store.rows(&requests),
+        };
         if answers.len() != parts.len() {
             return Err(no_answer());
         }
@@ -175,6 +191,18 @@ impl Remote for RemoteCollection {
         Ok(Arc::clone(&self.ground.reload(Freshness::Settled)?.catalog))
     }
 
+    fn for_query(&self) -> Result<Arc<dyn Remote>> {
+        if self.ground.view().is_being_cleared() {
+            self.ground.reload(Freshness::Settled)?;
+        }
+        let premise = Some(Arc::new(Premise::new(&self.ground)));
+        Ok(Arc::new(self.reading(self.shard, premise)))
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.premise.as_ref().map_or(Ok(()), |premise| premise.settle())
+    }
+
     fn get(&self, key: &[u8]) -> Result<Option<Row>> {
         Ok(self.get_first(&[key])?.pop().flatten())
     }
@@ -197,14 +225,11 @@ impl Remote for RemoteCollection {
         most: Option<u64>,
     ) -> Result<Box<dyn RemoteScan>> {
         let scan = Scan::new(&self.ground, area, range, order, most, false)?;
-        Ok(Box::new(scan.of_shard(self.shard)))
+        Ok(Box::new(scan.of_shard(self.shard).resting_on(self.premise.clone())))
     }
 
     fn part(&self, shard: Shard) -> Arc<dyn Remote> {
-        let (ground, writer) = (Arc::clone(&self.ground), Writer::new(Arc::clone(&self.ground)));
-        let (shard, estimates) = (Some(shard), Mutex::default());
-        let _scratch_dir = Arc::clone(&self._scratch_dir);
-        Arc::new(Self { ground, writer, shard, estimates, _scratch_dir })
+        Arc::new(self.reading(Some(shard), self.premise.clone()))
     }
 
     fn count(&self, area: Area, range: &KeyRange) -> Result<u64> {

@@ -214,6 +214,15 @@ pub trait Store: Send + Sync {
         Ok(self.note(name, freshness)?.map(|record| record.version))
     }
 
+    /// Reads rows as [`Store::rows`], and at the same time the version of a note, settled.
+    fn rows_and_version(
+        &self,
+        requests: &[RowsRequest],
+        name: &str,
+    ) -> (Vec<Result<Rows>>, Result<Option<i64>>) {
+        (self.rows(requests), self.version(name, Freshness::Settled))
+    }
+
     /// Reads all notes of the catalog, in any order.
     fn notes(&self) -> Result<Vec<(String, Record)>>;
 

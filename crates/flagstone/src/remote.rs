@@ -122,6 +122,18 @@ pub trait Remote: Send + Sync {
     /// it: which indexes there are, and what was seen in documents that were committed before.
     fn refresh(&self) -> Result<Arc<Catalog>>;
 
+    /// Returns the same collection for one query, which is planned by what is known of the catalog
+    /// without a read of it. The query calls [`Remote::settle`] before it returns anything.
+    fn for_query(&self) -> Result<Arc<dyn Remote>>;
+
+    /// Of a collection for one query: returns when everything that was committed before the query
+    /// is in the catalog that was known then, and all that was read so far is of the generation and
+    /// the indexes in it. Often a read of the query has found that out already.
+    ///
+    /// # Errors
+    /// InvalidInput if the catalog was another one: the query is to be planned again.
+    fn settle(&self) -> Result<()>;
+
     fn get(&self, key: &[u8]) -> Result<Option<Row>>;
 
     /// Returns the rows of the first of several keys, in their order: at least of one, and of as

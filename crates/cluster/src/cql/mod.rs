@@ -279,6 +279,16 @@ impl Store for Cql {
         self.read(|inner| read::version(inner, name.to_owned(), freshness))
     }
 
+    fn rows_and_version(
+        &self,
+        requests: &[RowsRequest],
+        name: &str,
+    ) -> (Vec<Result<Rows>>, Result<Option<i64>>) {
+        let name = name.to_owned();
+        let version = self.start(|inner| read::version(inner, name, Freshness::Settled));
+        (self.rows(requests), version.and_then(Started::read))
+    }
+
     fn notes(&self) -> Result<Vec<(String, Record)>> {
         self.read(read::notes)
     }

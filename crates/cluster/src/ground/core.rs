@@ -56,7 +56,7 @@ impl View {
         self.note.rows.partition(bucket)
     }
 
-    pub(super) const fn is_being_cleared(&self) -> bool {
+    pub(crate) const fn is_being_cleared(&self) -> bool {
         matches!(self.note.state, State::Clearing(_))
     }
 

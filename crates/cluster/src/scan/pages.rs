@@ -3,14 +3,17 @@
 //! A scan is of no one moment. But it must not go on in rows that a dropped index or a replaced
 //! generation has left: pages tell the epochs of their buckets, and one that the scan does not
 //! know, or that is not told, makes it look at the catalog, before any row of the page is used. The
-//! epoch rises before rows are removed, and the catalog before the epoch.
+//! epoch rises before rows are removed, and the catalog before the epoch. The first pages of a
+//! query may be used before: a look at the catalog that the query needs anyway comes after them
+//! (module `premise`).
 //!
 //! A generation with another layout is read behind the rows that were read of the old one: in an
 //! order, behind the last one; else behind those of each old bucket.
 
 use crate::catalog::Buckets;
 use crate::ground::{Ground, View, no_answer, pass_fence, place};
-use crate::store::{Freshness, Kind, PageRequest, StoredRow};
+use crate::premise::Premise;
+use crate::store::{Freshness, Kind, Page, PageRequest, StoredRow};
 use flagstone::remote::{Area, Shard, shown_key};
 use flagstone_base::{Error, KeyRange, Result, Slice, interrupt};
 use std::collections::VecDeque;
@@ -61,6 +64,8 @@ pub(super) struct Pages {
     are_others: bool,
     /// Only buckets are read that documents of this shard can be in.
     shard: Option<Shard>,
+    /// Instead of the catalog, for the first pages.
+    pub(super) premise: Option<Arc<Premise>>,
 }
 
 /// Buckets of which a scan has read some.
@@ -98,9 +103,19 @@ impl Pages {
             check(ground, &view, request.area)?;
         }
         let (ground, returned, passed) = (Arc::clone(ground), None, Vec::new());
-        let (are_others, shard, limit, buckets) = (false, None, 1, Vec::new());
-        let mut pages =
-            Self { ground, request, buckets, view, limit, returned, passed, are_others, shard };
+        let (are_others, shard, premise, limit, buckets) = (false, None, None, 1, Vec::new());
+        let mut pages = Self {
+            ground,
+            request,
+            buckets,
+            view,
+            limit,
+            returned,
+            passed,
+            are_others,
+            shard,
+            premise,
+        };
         pages.buckets.resize_with(pages.of().count() as usize, Bucket::default);
         pages.leave_out();
         pages.limit = pages.first().clamp(1, ROWS_MAX);
@@ -187,6 +202,9 @@ impl Pages {
         }
         loop {
             interrupt::check()?;
+            if let Some(premise) = &self.premise {
+                premise.before_pages()?;
+            }
             let requests: Vec<_> = wanted.iter().map(|bucket| self.request_of(*bucket)).collect();
             let answers = self.ground.store.pages(&requests);
             let mut pages = answers.into_iter().collect::<Result<Vec<_>>>()?;
@@ -195,8 +213,10 @@ impl Pages {
             }
             let known = Some(self.view.note.epoch);
             let fenced = pages.iter().any(|page| page.epoch.is_some_and(|epoch| epoch < 0));
+            let is_covered = self.premise.as_ref().is_some_and(|premise| premise.covers_pages());
+            let is_unsure = |page: &Page| page.epoch.is_none() && !is_covered;
             // An epoch that lags behind is not yet raised: its rows are all there.
-            if fenced || pages.iter().any(|page| page.epoch.is_none() || page.epoch > known) {
+            if fenced || pages.iter().any(|page| page.epoch > known || is_unsure(page)) {
                 let before = Arc::clone(&self.view);
                 self.look(fenced)?;
                 let (before, now) = (&before.note.rows, &self.view.note.rows);

@@ -3,6 +3,7 @@
 use super::pages::{First, Pages, Request};
 use crate::form::{is_nothing, unpacked};
 use crate::ground::Ground;
+use crate::premise::Premise;
 use crate::store::StoredRow;
 use flagstone::remote::{Area, RemoteScan, ScanOrder, Shard};
 use flagstone_base::{KeyRange, Moment, Result, Slice};
@@ -97,6 +98,12 @@ impl Scan {
     /// Leaves out the buckets that no document of the shard is in.
     pub(crate) fn of_shard(mut self, shard: Option<Shard>) -> Self {
         self.pages.of_shard(shard);
+        self
+    }
+
+    /// Lets the first pages rest on what the plan of the query rests on.
+    pub(crate) fn resting_on(mut self, premise: Option<Arc<Premise>>) -> Self {
+        self.pages.premise = premise;
         self
     }
 

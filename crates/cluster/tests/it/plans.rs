@@ -1,12 +1,12 @@
 //! Which of several indexes a query reads, and what the choice costs.
 
-use crate::support::{Hooked, Hooks, collection, keys_of};
+use crate::support::{Hooked, Hooks, by_n, collection, fill, found, keys_of};
 use flagstone::query::Hint;
 use flagstone::{Collection, Index, Json, Space};
 use flagstone_cluster::Cluster;
 use flagstone_cluster::mem::Mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Counts the readings of pages, each of which may ask for those of several buckets.
 struct Counted(Arc<AtomicU64>);
@@ -68,5 +68,141 @@ fn the_index_with_fewer_entries_is_chosen_by_one_small_read() {
         let (_, planned) = count(&documents.find(filter));
         let (_, hinted) = count(&documents.find(filter).hint(Hint::index(index)));
         assert_eq!(planned, hinted, "{filter}");
+    }
+}
+
+/// What a process reads, and what others do once, before the pages or the rows of a query are read.
+#[derive(Default)]
+struct Watched {
+    pages: AtomicU64,
+    rows: AtomicU64,
+    notes: AtomicU64,
+    before_pages: Mutex<Option<Happens>>,
+    before_rows: Mutex<Option<Happens>>,
+}
+
+type Happens = Box<dyn Fn() + Send + Sync>;
+
+impl Watched {
+    /// Lets something happen, and returns what is read meanwhile: pages, rows and notes.
+    fn count<R>(&self, run: impl FnOnce() -> R) -> (R, [u64; 3]) {
+        let all = [&self.pages, &self.rows, &self.notes];
+        let before = all.map(|count| count.load(Ordering::SeqCst));
+        let done = run();
+        let mut read = all.map(|count| count.load(Ordering::SeqCst));
+        read.iter_mut().zip(before).for_each(|(read, before)| *read -= before);
+        (done, read)
+    }
+
+    fn note(count: &AtomicU64, happens: &Mutex<Option<Happens>>) {
+        count.fetch_add(1, Ordering::SeqCst);
+        let happens = happens.lock().unwrap().take();
+        if let Some(happens) = happens {
+            happens();
+        }
+    }
+}
+
+impl Hooks for Arc<Watched> {
+    fn before_pages(&self) {
+        Watched::note(&self.pages, &self.before_pages);
+    }
+
+    fn before_rows(&self) {
+        Watched::note(&self.rows, &self.before_rows);
+    }
+
+    fn before_note(&self) {
+        self.notes.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Returns a collection of documents with an index, as one process sees it that is watched, and as
+/// another one does.
+fn watched(documents: u64) -> (Arc<Watched>, (Cluster, Collection), (Cluster, Collection)) {
+    let mem = Arc::new(Mem::new());
+    let (cluster, other) = collection(&mem);
+    fill(&other, documents);
+    other.create_index("by n", by_n()).unwrap();
+    let watched = Arc::new(Watched::default());
+    let own = Cluster::over(Hooked::over(Arc::clone(&mem) as _, Arc::clone(&watched))).unwrap();
+    let documents = own.collection("c").unwrap();
+    (watched, (own, documents), (cluster, other))
+}
+
+#[test]
+fn a_query_reads_the_catalog_once_and_beside_its_documents() {
+    let (watched, (_own, documents), _other) = watched(1000);
+    // What is known of the sizes is read once a minute.
+    assert_eq!(found(&documents, r#"{"n":42}"#), [42]);
+    for (filter, reads) in [
+        // The entries, of which most buckets have none, and the document.
+        (r#"{"n":42}"#, [1, 1, 1]),
+        (r#"{"n":5000}"#, [1, 0, 1]),
+        (r#"{"$key":{"$in":[3,4]}}"#, [0, 1, 1]),
+    ] {
+        let (_, read) = watched.count(|| documents.find(filter).run().map(drop).unwrap());
+        assert_eq!(read, reads, "{filter}: pages, rows, notes");
+    }
+    // The catalog is read before the second pages, not at the end of a long sort.
+    let find = documents.find("{}").sort("text");
+    let (keys, [pages, rows, notes]) = watched.count(|| keys_of(&find));
+    assert_eq!((keys.len(), rows), (1000, 0));
+    assert!(pages > notes, "{pages} pages, {notes} notes");
+}
+
+#[test]
+fn a_query_is_planned_again_if_others_changed_the_catalog() {
+    type Change = fn(&Collection);
+    let changes: [(&str, Change); 5] = [
+        ("none", |_| ()),
+        ("an array, whose elements meet both bounds", |other| {
+            other.put(7, Json(r#"{"n":[1,900]}"#)).unwrap();
+        }),
+        ("no index", |other| assert!(other.drop_index("by n").unwrap())),
+        ("another index of that name", |other| {
+            assert!(other.drop_index("by n").unwrap());
+            other.create_index("by n", Index::on("$.other")).unwrap();
+        }),
+        ("other documents", |other| {
+            other.clear().unwrap();
+            other.put(3, Json(r#"{"n":[1,900]}"#)).unwrap();
+            other.put(4, Json(r#"{"n":42}"#)).unwrap();
+        }),
+    ];
+    let filters = [
+        r#"{"n":{"$gte":800,"$lte":100}}"#,
+        r#"{"n":42}"#,
+        r#"{"n":5000}"#,
+        r#"{"n":{"$gte":40,"$lt":45}}"#,
+    ];
+    for (what, change) in changes {
+        for filter in filters {
+            for when in ["before the query", "before its pages", "before its documents"] {
+                let (watched, (_own, documents), (_cluster, other)) = watched(100);
+                let before = found(&documents, filter);
+                let of_other = other.clone();
+                let happens: Happens = Box::new(move || change(&of_other));
+                match when {
+                    "before the query" => happens(),
+                    "before its pages" => *watched.before_pages.lock().unwrap() = Some(happens),
+                    _ => *watched.before_rows.lock().unwrap() = Some(happens),
+                }
+                let is_found = found(&documents, filter);
+                let has_happened = watched.before_pages.lock().unwrap().is_none()
+                    && watched.before_rows.lock().unwrap().is_none();
+                let after = found(&other, filter);
+                // What happens beside a query may be seen or not, but for its own index.
+                let expected = if has_happened { [&after, &after] } else { [&before, &before] };
+                let expected = match when {
+                    "before its documents" if what == "other documents" => [&after, &before],
+                    _ => expected,
+                };
+                assert!(
+                    expected.contains(&&is_found),
+                    "{what} {when}, {filter}: {is_found:?} and not {expected:?}"
+                );
+            }
+        }
     }
 }

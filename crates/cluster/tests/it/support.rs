@@ -106,6 +106,8 @@ pub(crate) trait Hooks: Send + Sync {
 
     fn before_batch(&self, _batch: &Batch) {}
 
+    fn before_note(&self) {}
+
     /// Called when a note was set. An error is what the process gets.
     fn after_note(&self, _name: &str) -> Result<()> {
         Ok(())
@@ -167,6 +169,7 @@ impl<H: Hooks> Store for Hooked<H> {
     }
 
     fn note(&self, name: &str, freshness: Freshness) -> Result<Option<Record>> {
+        self.hooks.before_note();
         self.store.note(name, freshness)
     }
 

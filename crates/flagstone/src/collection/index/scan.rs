@@ -51,8 +51,9 @@ pub(crate) enum Reader<'s, 't> {
     Transaction(&'t Transaction),
     /// The same, but not as a read of the transaction.
     Probe(&'t Transaction),
-    /// In a cluster, where this many entries are taken, if that is known.
-    Remote(Option<u64>),
+    /// In a cluster: the collection for the query, if there is one, and how many entries are taken,
+    /// if that is known.
+    Remote(Option<&'s Arc<dyn Remote>>, Option<u64>),
 }
 
 impl UsableIndex {
@@ -164,7 +165,7 @@ impl UsableIndex {
         let seqno = match reader {
             Reader::Snapshot(snapshot) => snapshot.seqno(),
             Reader::Transaction(transaction) | Reader::Probe(transaction) => transaction.seqno(),
-            Reader::Remote(_) => self.usable_from,
+            Reader::Remote(..) => self.usable_from,
         };
         if seqno < self.usable_from {
             return Err(Error::invalid("a reader that is older than the index that it uses"));
@@ -186,11 +187,14 @@ impl UsableIndex {
                 EntryScan::Transaction(Box::new(if is_reverse { scan.rev() } else { scan }))
             }
             (reader, IndexPlace::Remote(index, remote)) => {
-                let most = if let Reader::Remote(most) = reader { most } else { None };
-                let scan = RemoteRows::new(remote, Area::Index(index.id), range).most(most);
+                let (query, most) = match reader {
+                    Reader::Remote(query, most) => (query.unwrap_or(remote), most),
+                    _ => (remote, None),
+                };
+                let scan = RemoteRows::new(query, Area::Index(index.id), range).most(most);
                 EntryScan::Remote(if is_reverse { scan.rev() } else { scan })
             }
-            (Reader::Remote(_), IndexPlace::Keyspace(_)) => {
+            (Reader::Remote(..), IndexPlace::Keyspace(_)) => {
                 return Err(Error::invalid(
                     "a reader of a cluster, of an index that is not in one",
                 ));
@@ -477,7 +481,7 @@ pub(crate) fn entries(stored: &Stored, name: &str) -> Result<Vec<(Vec<Option<Val
         return Err(Error::invalid(format!("{collection:?} has no complete index {name:?}")));
     };
     let snapshot = stored.keyspace().ok().map(|keyspace| keyspace.snapshot());
-    let reader = snapshot.as_ref().map_or(Reader::Remote(None), Reader::Snapshot);
+    let reader = snapshot.as_ref().map_or(Reader::Remote(None, None), Reader::Snapshot);
     let mut scan = index.scan(reader, &IndexRange::all(), false)?;
     let mut entries = Vec::new();
     while scan.advance()? {

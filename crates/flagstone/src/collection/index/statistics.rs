@@ -38,7 +38,7 @@ pub(in crate::collection) fn statistics(stored: &Stored, name: &str) -> Result<I
     };
     let snapshot = stored.keyspace().ok().map(|keyspace| keyspace.snapshot());
     let end = |is_reverse| -> Result<Vec<Option<Value>>> {
-        let reader = snapshot.as_ref().map_or(Reader::Remote(Some(1)), Reader::Snapshot);
+        let reader = snapshot.as_ref().map_or(Reader::Remote(None, Some(1)), Reader::Snapshot);
         let mut scan = index.scan(reader, &IndexRange::all(), is_reverse)?;
         if scan.advance()? { scan.decode() } else { Ok(Vec::new()) }
     };

@@ -484,7 +484,7 @@ impl IndexAccess {
             QuerySource::Snapshot(snapshot) => Reader::Snapshot(snapshot),
             QuerySource::Transaction(transaction) => Reader::Transaction(transaction),
             QuerySource::Probe(transaction) => Reader::Probe(transaction),
-            QuerySource::Remote(_, most) => Reader::Remote(*most),
+            QuerySource::Remote(remote, most) => Reader::Remote(Some(remote), *most),
         }
     }
 }

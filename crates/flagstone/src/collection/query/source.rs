@@ -52,9 +52,29 @@ impl<'t> Reads<'t> {
             (Self::Transaction(transaction), None) => QuerySource::Transaction(transaction),
         })
     }
+
+    /// As [`Reads::source`], for a query that calls [`QuerySource::settle`] before it returns
+    /// anything: in a cluster, the catalog is not read before the query, but beside its reads.
+    pub(super) fn unsettled_source(&self, stored: &Stored) -> Result<QuerySource<'t>> {
+        match (self, stored.remote()) {
+            (Self::Now, Some(remote)) => Ok(QuerySource::Remote(remote.for_query()?, None)),
+            _ => self.source(stored),
+        }
+    }
 }
 
 impl<'t> QuerySource<'t> {
+    /// Returns when it is certain that the plan was one for what is read.
+    ///
+    /// # Errors
+    /// InvalidInput if it was not: [`planned`](super::plan::planned) makes another one.
+    pub(super) fn settle(&self) -> Result<()> {
+        match self {
+            Self::Remote(remote, _) => remote.settle(),
+            _ => Ok(()),
+        }
+    }
+
     /// The same, to compare plans. What is used of that must be noted.
     pub(super) fn probing(&self) -> Self {
         match self {

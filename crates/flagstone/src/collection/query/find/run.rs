@@ -46,8 +46,10 @@ impl<'t> Find<'t> {
         self.check()?;
         self.planned(|| {
             let ask = self.ask(self.need(self.spec.after.is_some()));
-            let mut cursor = self.cursor(&self.source()?, ask)?;
+            let source = self.unsettled_source()?;
+            let mut cursor = self.cursor(&source, ask)?;
             cursor.look_ahead()?;
+            source.settle()?;
             Ok(cursor)
         })
     }
@@ -258,9 +260,11 @@ impl<'t> Find<'t> {
         let mut one_more = self.clone();
         one_more.spec.limit = Some(documents.saturating_add(1));
         self.planned(|| {
-            let source = self.source()?;
+            let source = self.unsettled_source()?;
             let ask = Ask { is_paged: true, ..one_more.ask(self.need(true)) };
-            let cursor = one_more.cursor(&source, ask)?;
+            let mut cursor = one_more.cursor(&source, ask)?;
+            cursor.look_ahead()?;
+            source.settle()?;
             page::take(cursor, documents, &self.stored, &self.spec, &source)
         })
     }
@@ -290,11 +294,19 @@ impl<'t> Find<'t> {
     }
 
     pub(super) fn source(&self) -> Result<QuerySource<'t>> {
-        let source = self.reads.source(&self.stored)?;
-        Ok(match self.spec.shard {
+        Ok(self.of_shard(self.reads.source(&self.stored)?))
+    }
+
+    /// As [`Reads::unsettled_source`].
+    pub(super) fn unsettled_source(&self) -> Result<QuerySource<'t>> {
+        Ok(self.of_shard(self.reads.unsettled_source(&self.stored)?))
+    }
+
+    fn of_shard(&self, source: QuerySource<'t>) -> QuerySource<'t> {
+        match self.spec.shard {
             Some(shard) => source.of_shard(shard),
             None => source,
-        })
+        }
     }
 
     /// What is wanted of the documents that match, in any order.

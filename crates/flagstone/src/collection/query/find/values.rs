@@ -58,9 +58,10 @@ impl<'t> Find<'t> {
     pub fn values(&self, paths: &[FieldPath]) -> Result<Values<'t>> {
         self.check()?;
         self.planned(|| {
-            let source = self.source()?;
+            let source = self.unsettled_source()?;
             let mut cursor = self.cursor(&source, self.ask_values(paths))?;
             cursor.look_ahead()?;
+            source.settle()?;
             Ok(Values::new(&self.stored, source, cursor))
         })
     }

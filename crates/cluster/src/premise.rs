@@ -1,0 +1,77 @@
+//! What the plan of a query rests on: the catalog that was known when it was made.
+//!
+//! A query does not wait for a read of the catalog before it begins. Once its first pages are read,
+//! or beside the documents that they lead to, it reads the version of the catalog. If that is the
+//! one that was known, nothing has changed since before the query began, and pages without rows, of
+//! which no epoch is told, are of no dropped index and no old generation.
+
+use crate::ground::Ground;
+use crate::store::{Freshness, Rows, RowsRequest};
+use flagstone_base::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The premise of one query.
+pub(crate) struct Premise {
+    ground: Arc<Ground>,
+    version: i64,
+    /// One more than the pages that were read; 0 when it is settled that the premise holds for all
+    /// of them. Later ones do without it.
+    open: AtomicU64,
+}
+
+impl Premise {
+    /// Returns the premise of a query that begins.
+    pub(crate) fn new(ground: &Arc<Ground>) -> Self {
+        let (ground, version) = (Arc::clone(ground), ground.view().version);
+        Self { ground, version, open: AtomicU64::new(1) }
+    }
+
+    /// Called before pages are read. Settles the premise of a query that reads more than its first
+    /// pages, so that it is not found out late that a long one must begin again.
+    pub(crate) fn before_pages(&self) -> Result<()> {
+        if self.open.load(Ordering::Acquire) > 1 { self.settle() } else { Ok(()) }
+    }
+
+    /// Notes that pages were read. Returns whether they are covered by the premise, which is not
+    /// settled yet.
+    pub(crate) fn covers_pages(&self) -> bool {
+        let one_more = |open| (open > 0).then_some(open + 1);
+        self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
+    }
+
+    /// See [`Remote::settle`](flagstone::remote::Remote::settle).
+    pub(crate) fn settle(&self) -> Result<()> {
+        let open = self.open.load(Ordering::Acquire);
+        if open == 0 {
+            return Ok(());
+        }
+        self.settled(open, self.ground.store.version(&self.ground.name, Freshness::Settled)?)
+    }
+
+    /// Reads rows, and settles the premise meanwhile.
+    pub(crate) fn rows(&self, requests: &[RowsRequest]) -> Result<Vec<Result<Rows>>> {
+        let (store, open) = (&self.ground.store, self.open.load(Ordering::Acquire));
+        if open == 0 {
+            return Ok(store.rows(requests));
+        }
+        let (rows, version) = store.rows_and_version(requests, &self.ground.name);
+        self.settled(open, version?)?;
+        Ok(rows)
+    }
+
+    /// Settles the premise by a version that was read after so many pages.
+    fn settled(&self, open: u64, version: Option<i64>) -> Result<()> {
+        if version.is_some_and(|version| version <= self.version) {
+            // Unless other pages were read meanwhile.
+            let _open = self.open.compare_exchange(open, 0, Ordering::AcqRel, Ordering::Acquire);
+            return Ok(());
+        }
+        let _newest = self.ground.reload(Freshness::Settled)?;
+        Err(Error::invalid(format!(
+            "the indexes or the layout of collection {:?} were changed while it was read: run the \
+             query again",
+            self.ground.name
+        )))
+    }
+}
