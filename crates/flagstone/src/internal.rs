@@ -46,6 +46,15 @@ pub mod summary {
     pub use crate::summary::{Event, KnownIndex, collections, indexes, stats};
 }
 
+/// Returns the distinct values at `path`, as [`query::Find::distinct`], but maps with another order
+/// of fields are other values. Fields come in the order in which they are stored.
+///
+/// # Errors
+/// As [`query::Find::distinct`].
+pub fn distinct_ordered(find: &query::Find<'_>, path: &str) -> Result<query::Distinct> {
+    find.distinct_as(path, true)
+}
+
 /// Returns the error for the document `key`, which cannot have the value of the entry `entry` of a
 /// unique index because the document `holder` has it.
 #[cold]

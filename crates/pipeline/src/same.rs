@@ -1,7 +1,7 @@
 //! Whether two values are the same to the last detail.
 
 use flagstone::Value;
-use flagstone::internal::document::{Direction, NumberType, sort_key};
+use flagstone::internal::document::NumberType;
 
 /// Returns whether two values would be stored as the same bytes, in contrast to `==`, for which
 /// `1` and `1.0` are equal, and maps in any order. An update that leaves all values the same
@@ -22,26 +22,6 @@ pub fn is_same(a: &Value, b: &Value) -> bool {
             a.len() == b.len() && pairs.all(|(a, b)| is_same(&a.0, &b.0) && is_same(&a.1, &b.1))
         }
         _ => a == b,
-    }
-}
-
-/// Appends what values of one group have in common: their sort key, and the order of the fields of
-/// maps, which sort keys do not have.
-pub(crate) fn put_identity(value: &Value, key: &mut Vec<u8>) {
-    sort_key::encode(value, Direction::Ascending, key);
-    put_order(value, key);
-}
-
-fn put_order(value: &Value, key: &mut Vec<u8>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| put_order(item, key)),
-        Value::Map(map) => {
-            if map.len() > 1 {
-                map.iter().for_each(|(name, _)| sort_key::encode(name, Direction::Ascending, key));
-            }
-            map.iter().for_each(|(_, value)| put_order(value, key));
-        }
-        _ => {}
     }
 }
 

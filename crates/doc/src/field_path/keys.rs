@@ -38,6 +38,8 @@ pub struct IndexKeys {
     keys: Vec<Key>,
     arrays: Arrays,
     kept: Kept,
+    /// Keys tell the order of the fields of maps.
+    is_ordered: bool,
     /// The number of keys at which repeated ones are removed while keys are collected.
     full_at: usize,
 }
@@ -79,6 +81,18 @@ impl IndexKeys {
         self.collect_at_most(usize::MAX, path, root).map(|_all| ())
     }
 
+    /// Does what [`IndexKeys::collect`] does, but each key is what [`sort_key::encode_ordered`]
+    /// writes: maps with another order of fields are other values.
+    ///
+    /// # Errors
+    /// If the bytes read are malformed. The set is incomplete then.
+    pub fn collect_ordered(&mut self, path: &FieldPath, root: &View<'_>) -> Result<(), Malformed> {
+        self.is_ordered = true;
+        let collected = self.collect(path, root);
+        self.is_ordered = false;
+        collected
+    }
+
     /// Does what [`IndexKeys::collect`] does, if there are at most `most` distinct keys. Returns
     /// false if there are more: the set is incomplete then, and took little more memory than
     /// twice as many keys.
@@ -117,7 +131,7 @@ impl IndexKeys {
         root: &View<'_>,
     ) -> Result<(), Malformed> {
         if self.bytes.capacity() + self.keys.capacity() * size_of::<Key>() > KEPT_BYTES_MAX {
-            *self = Self::default();
+            *self = Self { is_ordered: self.is_ordered, ..Self::default() };
         }
         self.bytes.clear();
         self.keys.clear();
@@ -180,7 +194,11 @@ impl IndexKeys {
 
     fn put_value(&mut self, value: &View<'_>, most: usize) -> Result<ControlFlow<()>, Malformed> {
         let start = self.bytes.len();
-        sort_key::encode_view(value, Direction::Ascending, &mut self.bytes)?;
+        if self.is_ordered {
+            sort_key::encode_ordered_view(value, &mut self.bytes)?;
+        } else {
+            sort_key::encode_view(value, Direction::Ascending, &mut self.bytes)?;
+        }
         Ok(self.added(start, is_faithful(value), most))
     }
 

@@ -7,18 +7,22 @@
 mod decode;
 mod encode;
 mod number;
+mod order;
 mod skip;
 mod turn;
 
 pub use decode::{decode, decode_first, is_readable};
 pub use encode::{Direction, directed, encode, encode_view, extract};
 pub(crate) use encode::{of, of_pairs};
+pub use order::{decode_ordered, encode_ordered, encode_ordered_view};
 pub use skip::first_len;
 pub use turn::{as_bool, as_datetime, as_int, as_text, is_container, turned};
 
 /// The key of a value that is missing, in an index: one byte, before the keys of all values. It is
 /// no sort key: nothing decodes to it.
 pub const MISSING: u8 = 0x04;
+/// The byte after the last part of an array or a map.
+pub const END: u8 = kind::END;
 /// The sort key of null: one byte.
 pub const NULL: u8 = kind::NULL;
 

@@ -29,6 +29,11 @@ pub(crate) fn sort_key(stored: &Stored, key: &[u8]) -> Result<Value> {
         .map_err(|malformed| stored.corrupt("a value", malformed))
 }
 
+/// Returns the value of a sort key with the order of fields behind it.
+pub(crate) fn ordered_key(stored: &Stored, key: &[u8]) -> Result<Value> {
+    sort_key::decode_ordered(key).map_err(|malformed| stored.corrupt("a value", malformed))
+}
+
 /// Returns a view of a stored document.
 pub(crate) fn view<'a>(stored: &'a Stored, bytes: &'a [u8]) -> Result<View<'a>> {
     View::of(bytes, stored.names()).map_err(|malformed| corrupt(stored, malformed))

@@ -6,8 +6,7 @@ use super::row::{RowBytes, Rows, decoded, map_of};
 use super::sort::Spill;
 use crate::error::{Place, Result, code};
 use crate::expression::{EvalContext, Names, Node, as_object};
-use crate::same::put_identity;
-use flagstone::internal::document::NumberType;
+use flagstone::internal::document::{NumberType, sort_key};
 use flagstone::internal::{Sorted, interrupt_check};
 use flagstone::{Database, Value};
 use std::borrow::Cow;
@@ -114,7 +113,7 @@ impl<R: Rows> AutoBucketed<R> {
             let value = value.map_err(|error| error.of_row(&row))?;
             let value = value.unwrap_or(Cow::Owned(Value::Null));
             key.clear();
-            put_identity(&value, &mut key);
+            sort_key::encode_ordered(&value, &mut key);
             drop(value);
             sorter.push(&key, bytes.of(&row)?)?;
             count += 1;

@@ -10,7 +10,6 @@ use crate::date::{Unit, Zone, stepped};
 use crate::error::{Place, Result, code};
 use crate::expression::{Names, as_object, literal, path_names, type_name};
 use crate::number::{add, as_whole};
-use crate::same::put_identity;
 use flagstone::internal::document::{Direction, NumberType, sort_key};
 use flagstone::internal::{Sorted, interrupt_check};
 use flagstone::{Database, Value};
@@ -242,7 +241,7 @@ impl<R: Rows> Densified<R> {
             key.clear();
             for path in &spec.partition {
                 let field = get(&row, path).unwrap_or(&Value::Null);
-                put_identity(field, &mut key);
+                sort_key::encode_ordered(field, &mut key);
             }
             entry.clear();
             entry.extend(u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes());

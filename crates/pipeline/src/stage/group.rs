@@ -11,8 +11,7 @@ use crate::PipelineError;
 use crate::error::{Place, Result};
 use crate::expression::{EvalContext, Names, Node, as_object, parse};
 use crate::memory::{Hold, weight};
-use crate::same::put_identity;
-use flagstone::internal::document::NumberType;
+use flagstone::internal::document::{NumberType, sort_key};
 use flagstone::internal::{QueryMemory, Sorted, Sorter, held_memory, interrupt_check};
 use flagstone::{Database, Value};
 use std::borrow::Cow;
@@ -212,7 +211,7 @@ impl<R: Rows> Grouped<R> {
             let of_row = |error: PipelineError| error.of_row(&row);
             let id = self.group.id(&row, &self.context).map_err(of_row)?;
             key.clear();
-            put_identity(&id, &mut key);
+            sort_key::encode_ordered(&id, &mut key);
             let place = match table.places.get(key.as_slice()) {
                 Some(place) => *place,
                 None => {

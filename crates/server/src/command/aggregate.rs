@@ -400,11 +400,12 @@ pub(super) fn distinct(
     let (mut keys, mut found, mut bytes) = (IndexKeys::new(), BTreeSet::new(), 0);
     for row in run_stages(run, stages_of(&run.args(), "query")?, collection)? {
         let row = row.map_err(of_reading)?;
-        keys.collect(&path, &row.root())?;
+        keys.collect_ordered(&path, &row.root())?;
         for key in keys.iter().filter(|key| **key != [sort_key::MISSING]) {
             if !found.contains(key) {
-                // With its type and its place in the reply.
-                bytes += key.len() + ELEMENT_BYTES;
+                // Without the order of its fields, with its type and its place in the reply.
+                let len = sort_key::first_len(key, Direction::Ascending)?.unwrap_or(key.len());
+                bytes += len + ELEMENT_BYTES;
                 found.insert(key.to_vec());
             }
         }
@@ -412,8 +413,7 @@ pub(super) fn distinct(
             return Err(super::read::too_many_values());
         }
     }
-    let values = found.iter().map(|key| sort_key::decode(key, Direction::Ascending));
-    Ok(values.collect::<Result<_, _>>()?)
+    Ok(found.iter().map(|key| sort_key::decode_ordered(key)).collect::<Result<_, _>>()?)
 }
 
 /// Returns the size of the first batch, which a client may leave to the server.

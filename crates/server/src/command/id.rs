@@ -270,21 +270,31 @@ pub(crate) fn write_fields(
     with_key: bool,
 ) -> Outcome {
     if with_key {
-        let kept = root.get(ID)?;
-        let is_kept = match &kept {
-            Some(kept) => {
-                let mut bytes = Vec::new();
-                sort_key::encode(&kept.to_value()?, sort_key::Direction::Ascending, &mut bytes);
-                bytes == key
-            }
-            None => false,
-        };
-        match kept.filter(|_| is_kept) {
-            Some(kept) => out.value(ID, &kept)?,
-            None => write_key(out, ID, key)?,
-        }
+        write_id(out, ID, key, root)?;
     }
     Ok(out.fields(root, |name| name == ID)?)
+}
+
+/// Appends the `_id` of a stored document, of which `key` is the sort key, as the field `name`.
+pub(super) fn write_id(
+    out: &mut BsonWriter<'_>,
+    name: &str,
+    key: &[u8],
+    root: &View<'_>,
+) -> Outcome {
+    let kept = root.get(ID)?;
+    let is_kept = match &kept {
+        Some(kept) => {
+            let mut bytes = Vec::new();
+            sort_key::encode(&kept.to_value()?, sort_key::Direction::Ascending, &mut bytes);
+            bytes == key
+        }
+        None => false,
+    };
+    match kept.filter(|_| is_kept) {
+        Some(kept) => Ok(out.value(name, &kept)?),
+        None => write_key(out, name, key),
+    }
 }
 
 /// Appends a primary key, given its sort key, as the field `name`.

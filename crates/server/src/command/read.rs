@@ -15,8 +15,9 @@ use crate::session::cursors::{
     Cursor, CursorSlot, FIRST_BATCH, LONG, ROW_BYTES_MAX, Rows, check_len, take_room,
 };
 use crate::watch::{self, End};
-use flagstone::doc::Map;
-use flagstone::internal::{Sorted, Sorter, interrupt_check, query_memory, stored_len};
+use flagstone::internal::{
+    Sorted, Sorter, distinct_ordered, interrupt_check, query_memory, stored_len,
+};
 use flagstone::query::Matcher;
 use flagstone::{Collection, Document, Filter, Find, Space, Value};
 use std::collections::VecDeque;
@@ -621,7 +622,7 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
         run.reply.begin_array("values")?;
         let start = run.reply.len();
         for value in values {
-            id::write_value(&mut run.reply, "", &in_form(value))?;
+            id::write_value(&mut run.reply, "", &value)?;
             check_values(&run.reply, start)?;
         }
         return Ok(run.reply.end()?);
@@ -639,47 +640,21 @@ pub(super) fn distinct(run: &mut Run<'_, '_>) -> Outcome {
         }
         let start = run.reply.len();
         if key == ID {
-            let mut cursor = find.run()?;
+            let (mut cursor, mut key) = (find.run()?, Vec::new());
             while cursor.advance().map_err(Failure::of_reading)? {
-                id::write_key(&mut run.reply, "", cursor.key_bytes())?;
+                key.clear();
+                key.extend_from_slice(cursor.key_bytes());
+                id::write_id(&mut run.reply, "", &key, &cursor.view()?)?;
                 check_values(&run.reply, start)?;
             }
         } else {
-            for value in find.distinct(key)? {
-                id::write_value(&mut run.reply, "", &in_form(value?))?;
+            for value in distinct_ordered(&find, key)? {
+                id::write_value(&mut run.reply, "", &value?)?;
                 check_values(&run.reply, start)?;
             }
         }
     }
     Ok(run.reply.end()?)
-}
-
-/// The maps that stand for types of BSON and have names that are not in their order.
-const FORMS: [(&str, [&str; 2]); 2] =
-    [("$regularExpression", ["pattern", "options"]), ("$dbPointer", ["$ref", "$id"])];
-
-/// Distinct values have their names in order. Gives maps that stand for a type of BSON the order
-/// that they need to become a value of that type.
-fn in_form(value: Value) -> Value {
-    let map = match value {
-        Value::Array(items) => return items.into_iter().map(in_form).collect(),
-        Value::Map(map) => map,
-        value => return value,
-    };
-    let pairs = map.into_iter().map(|(name, value)| {
-        let form = FORMS.iter().find(|(form, _)| name.as_str() == Some(form));
-        let value = match (form, value) {
-            (Some((_, names)), Value::Map(mut parts)) if parts.len() == names.len() => {
-                let ordered = names.map(|name| (name, parts.remove(name)));
-                let ordered = ordered.into_iter().filter_map(|(name, part)| Some((name, part?)));
-                let ordered: Map = ordered.collect();
-                Value::Map(ordered.into_iter().chain(parts).collect())
-            }
-            (_, value) => in_form(value),
-        };
-        (name, value)
-    });
-    Value::Map(pairs.collect())
 }
 
 fn check_values(reply: &BsonWriter<'_>, start: usize) -> Outcome {
@@ -700,32 +675,5 @@ pub(super) fn batch_size(args: &Args<'_>) -> Outcome<Option<u64>> {
     match args.map("cursor")? {
         Some(cursor) => Args::new(cursor, "cursor").count("batchSize"),
         None => Ok(None),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Drivers got maps instead of patterns from `distinct`.
-    #[test]
-    fn distinct_values_of_other_types_of_bson_are_in_their_form() {
-        for (sorted, form) in [
-            (
-                r#"{"$regularExpression":{"options":"i","pattern":"x"}}"#,
-                r#"{"$regularExpression":{"pattern":"x","options":"i"}}"#,
-            ),
-            (
-                r#"{"l":[{"a":{"$dbPointer":{"$id":1,"$ref":"c"}},"b":2}]}"#,
-                r#"{"l":[{"a":{"$dbPointer":{"$ref":"c","$id":1}},"b":2}]}"#,
-            ),
-            (
-                r#"{"$dbPointer":{"$id":1,"x":[{"b":1,"a":2}]}}"#,
-                r#"{"$dbPointer":{"$id":1,"x":[{"b":1,"a":2}]}}"#,
-            ),
-        ] {
-            let value = in_form(Document::from_json(sorted).unwrap().to_value());
-            assert_eq!(Document::from_value(&value).unwrap().to_json().unwrap(), form);
-        }
     }
 }

@@ -52,8 +52,9 @@ pub(super) enum Wanted {
     /// The values at these paths, each by itself: the least value equal to each suffices, unless
     /// the reader asks for the document.
     Columns(Vec<FieldPath>),
-    /// The distinct values at a path. It does not matter which document has them.
-    Distinct(FieldPath),
+    /// The distinct values at a path. It does not matter which document has them. If `ordered`,
+    /// maps with another order of fields are other values, which no sort key tells.
+    Distinct { path: FieldPath, ordered: bool },
     /// The values at these paths, for a group. If `equal`, the least value equal to each suffices:
     /// `1.1` for `1.10`.
     Values { paths: Vec<FieldPath>, equal: bool },
@@ -74,7 +75,7 @@ impl Wanted {
             Self::Key => Some(&[]),
             Self::Document => None,
             Self::Fields(paths) | Self::Columns(paths) | Self::Values { paths, .. } => Some(paths),
-            Self::Distinct(path) => Some(std::slice::from_ref(path)),
+            Self::Distinct { path, .. } => Some(std::slice::from_ref(path)),
         }
     }
 

@@ -14,7 +14,7 @@ use super::ask::{Ask, Need, Wanted};
 use super::known::Known;
 use super::spec::Spec;
 use crate::index::{Computed, EntryParts, Flags, IndexField};
-use flagstone_doc::sort_key::MISSING;
+use flagstone_doc::sort_key::{END, MISSING, is_container};
 use flagstone_doc::{Composer, Direction, FieldPath};
 
 /// How the entries of an index serve a query without documents.
@@ -32,6 +32,8 @@ pub(super) struct Cover {
     /// For a projection: the fields of which one has a value if the document is a map with any of
     /// them.
     pub(super) of_maps: Option<Vec<CoveredField>>,
+    /// The order of fields counts, so that of an array or a map the document is read.
+    pub(super) is_ordered: bool,
     /// Of an entry with this flag the document is read.
     pub(super) unless: Flags,
 }
@@ -85,7 +87,7 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
     }
     let is_single = |field: usize| known.arrays(field).is_none();
     let is_proof = match &ask.wanted {
-        Wanted::Distinct(_) => {
+        Wanted::Distinct { .. } => {
             spec.filter.paths().iter().filter_map(place).all(|place| is_single(place.field))
         }
         _ => (0..fields.len()).all(is_single),
@@ -114,7 +116,10 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
     Composer::new(&paths)?;
     let is_equal = matches!(
         ask.wanted,
-        Wanted::Key | Wanted::Columns(_) | Wanted::Distinct(_) | Wanted::Values { equal: true, .. }
+        Wanted::Key
+            | Wanted::Columns(_)
+            | Wanted::Distinct { .. }
+            | Wanted::Values { equal: true, .. }
     );
     Some(Cover {
         wanted: wanted_places,
@@ -123,6 +128,7 @@ pub(super) fn cover(known: &Known<'_>, spec: &Spec, ask: &Ask, given: Given) -> 
         paths,
         is_checked: !given.is_exact && !spec.filter.is_everything(),
         of_maps: is_projection.then(|| of_maps(known)),
+        is_ordered: matches!(ask.wanted, Wanted::Distinct { ordered: true, .. }),
         unless: if is_equal { Flags::CUT } else { Flags::INEXACT },
     })
 }
@@ -147,6 +153,9 @@ impl Cover {
         if entry.flags.has(self.unless) {
             return false;
         }
+        if self.is_ordered && self.wanted.iter().any(|place| place.is_full_container(entry)) {
+            return false;
+        }
         let Some(of_maps) = &self.of_maps else { return true };
         let is_missing = |place: &CoveredField| place.is_missing(entry);
         !of_maps.iter().all(is_missing)
@@ -159,6 +168,14 @@ impl CoveredField {
     #[inline]
     pub(super) fn of<'e>(&self, entry: &EntryParts<'e>) -> (&'e [u8], Direction) {
         (entry.component(self.field), self.direction)
+    }
+
+    /// Returns whether the component is that of an array or a map that is not empty.
+    fn is_full_container(&self, entry: &EntryParts<'_>) -> bool {
+        let mask = if self.direction == Direction::Descending { 0xFF } else { 0 };
+        let component = entry.component(self.field);
+        let is_container = component.first().is_some_and(|class| is_container(class ^ mask));
+        is_container && component.get(1).is_none_or(|end| end ^ mask != END)
     }
 
     fn is_missing(&self, entry: &EntryParts<'_>) -> bool {

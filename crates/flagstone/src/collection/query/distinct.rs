@@ -17,16 +17,20 @@ const SEEN_OVERHEAD: usize = 64;
 pub struct Distinct {
     stored: Stored,
     sorted: SortedEntries,
+    /// The order of the fields of maps stands behind the sort keys.
+    is_ordered: bool,
     skip: u64,
     has_ended: bool,
 }
 
-/// Reads the documents and sorts their values. Half of the memory is for values that were seen, so
-/// that a frequent one is sorted once.
+/// Reads the documents and sorts their values. If `is_ordered`, maps with another order of fields
+/// are other values. Half of the memory is for values that were seen, so that a frequent one is
+/// sorted once.
 pub(super) fn run(
     stored: &Stored,
     spec: &Spec,
     path: &FieldPath,
+    is_ordered: bool,
     mut rows: Rows<'_>,
 ) -> Result<Distinct> {
     let memory = spec.memory(stored) / 2;
@@ -56,12 +60,14 @@ pub(super) fn run(
             }
             continue;
         }
-        decode::look(stored, rows.bytes(), |root| keys.collect(path, root))?;
+        decode::look(stored, rows.bytes(), |root| {
+            if is_ordered { keys.collect_ordered(path, root) } else { keys.collect(path, root) }
+        })?;
         keys.iter().try_for_each(&mut add)?;
     }
     drop((rows, seen, held));
     let (sorted, skip) = (sorter.finish()?, spec.skip);
-    Ok(Distinct { stored: stored.clone(), sorted, skip, has_ended: false })
+    Ok(Distinct { stored: stored.clone(), sorted, is_ordered, skip, has_ended: false })
 }
 
 impl Distinct {
@@ -71,7 +77,9 @@ impl Distinct {
                 return Ok(None);
             }
             if self.skip == 0 {
-                return decode::sort_key(&self.stored, self.sorted.key()).map(Some);
+                let key = self.sorted.key();
+                let decode = if self.is_ordered { decode::ordered_key } else { decode::sort_key };
+                return decode(&self.stored, key).map(Some);
             }
             self.skip -= 1;
         }

@@ -6,9 +6,9 @@ use super::stage::Window;
 use crate::PipelineError;
 use crate::error::{Result, code};
 use crate::expression::EvalContext;
-use crate::same::put_identity;
 use crate::stage::row::{RowBytes, Rows, set};
 use crate::stage::sort::Spill;
+use flagstone::internal::document::sort_key;
 use flagstone::internal::{Sorted, interrupt_check};
 use flagstone::{Database, Value};
 use std::borrow::Cow;
@@ -65,7 +65,7 @@ impl<R: Rows> Windowed<R> {
                     let error = PipelineError::new(code::TYPE_MISMATCH, &window.place, text);
                     return Err(error.of_row(&row));
                 }
-                put_identity(&value, &mut key);
+                sort_key::encode_ordered(&value, &mut key);
             }
             entry.clear();
             entry.extend(u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes());

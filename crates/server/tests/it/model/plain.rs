@@ -255,8 +255,8 @@ pub(super) fn distinct(documents: &[Document], path: &str) -> Vec<String> {
         for value in reach_in(&Bson::Document(document.clone()), path).into_iter().flatten() {
             match value {
                 // An empty array is a value.
-                Bson::Array(items) if !items.is_empty() => all.extend(items.iter().map(loose)),
-                value => all.push(loose(value)),
+                Bson::Array(items) if !items.is_empty() => all.extend(items.iter().map(in_order)),
+                value => all.push(in_order(value)),
             }
         }
     }
@@ -267,32 +267,43 @@ pub(super) fn distinct(documents: &[Document], path: &str) -> Vec<String> {
 
 /// Returns a text that equal values share: numbers of any type, maps in any order.
 pub(super) fn loose(value: &Bson) -> String {
-    text(value, &|value| match number(value) {
+    text(value, false, &of_number)
+}
+
+/// As `loose`, but maps with another order of fields have another text.
+pub(super) fn in_order(value: &Bson) -> String {
+    text(value, true, &of_number)
+}
+
+fn of_number(value: &Bson) -> String {
+    match number(value) {
         // A sum of nothing but zeroes has no sign.
         Some(number) => (number + 0.0).to_string(),
         None => value.to_string(),
-    })
+    }
 }
 
 /// As `loose`, but numbers have their types.
 pub(super) fn strict(value: &Bson) -> String {
-    text(value, &|value| format!("{value:?}"))
+    text(value, false, &|value| format!("{value:?}"))
 }
 
 pub(super) fn strict_document(document: &Document) -> String {
     strict(&Bson::Document(document.clone()))
 }
 
-fn text(value: &Bson, of: &dyn Fn(&Bson) -> String) -> String {
+fn text(value: &Bson, is_ordered: bool, of: &dyn Fn(&Bson) -> String) -> String {
     match value {
         Bson::Document(map) => {
-            let mut fields: Vec<_> =
-                map.iter().map(|(name, value)| format!("{name}: {}", text(value, of))).collect();
-            fields.sort();
+            let field = |(name, value)| format!("{name}: {}", text(value, is_ordered, of));
+            let mut fields: Vec<_> = map.iter().map(field).collect();
+            if !is_ordered {
+                fields.sort();
+            }
             format!("{{{}}}", fields.join(", "))
         }
         Bson::Array(items) => {
-            let items: Vec<_> = items.iter().map(|value| text(value, of)).collect();
+            let items: Vec<_> = items.iter().map(|value| text(value, is_ordered, of)).collect();
             format!("[{}]", items.join(", "))
         }
         value => of(value),

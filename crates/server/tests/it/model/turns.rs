@@ -620,7 +620,8 @@ impl World {
             if is_new { self.collections[name].clone() } else { self.seen(client, name) };
         let expected = plain::distinct(&collection.matching(&filter), path);
         self.ask((client, name), &command, |command, reply| {
-            let mut found: Vec<_> = reply.get_array("values").unwrap().iter().map(loose).collect();
+            let values = reply.get_array("values").unwrap();
+            let mut found: Vec<_> = values.iter().map(plain::in_order).collect();
             found.sort();
             assert_eq!(found, expected, "{command}");
         });

@@ -182,12 +182,18 @@ impl<'t> Find<'t> {
     /// # Errors
     /// As [`Find::run`]; InvalidInput for a malformed path.
     pub fn distinct(&self, path: &str) -> Result<Distinct> {
+        self.distinct_as(path, false)
+    }
+
+    /// Returns what [`Find::distinct`] returns. If `ordered`, maps with another order of fields are
+    /// other values.
+    pub(crate) fn distinct_as(&self, path: &str, ordered: bool) -> Result<Distinct> {
         self.check()?;
         self.check_no_token("distinct values")?;
         let path = FieldPath::parse(path)?;
         self.planned(|| {
-            let rows = self.rows(Wanted::Distinct(path.clone()))?;
-            distinct::run(&self.stored, &self.spec, &path, rows)
+            let rows = self.rows(Wanted::Distinct { path: path.clone(), ordered })?;
+            distinct::run(&self.stored, &self.spec, &path, ordered, rows)
         })
     }
 

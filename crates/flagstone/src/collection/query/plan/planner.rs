@@ -146,7 +146,7 @@ impl Planner<'_, '_> {
     pub(super) fn last(&self) -> Option<u64> {
         match self.ask.wanted {
             // The limit is that of values or groups.
-            Wanted::Distinct(_) | Wanted::Values { .. } => None,
+            Wanted::Distinct { .. } | Wanted::Values { .. } => None,
             _ => self.spec.last(),
         }
     }
