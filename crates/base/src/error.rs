@@ -3,8 +3,10 @@
 //!
 //! An error is one pointer wide, so that `Result<T>` stays small on the hot paths.
 
+use std::any::Any;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The result of a call that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -98,19 +100,20 @@ impl fmt::Display for ErrorKind {
 /// assert_eq!(Error::invalid("-1 items").kind(), Error::new(ErrorKind::InvalidInput, "").kind());
 /// ```
 #[derive(Clone)]
-pub struct Error(std::sync::Arc<Inner>);
+pub struct Error(Arc<Inner>);
 
 struct Inner {
     kind: ErrorKind,
     text: String,
     source: Option<std::io::Error>,
+    detail: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Error {
     /// An error of `kind`. `text` says what happened, where, and what was expected.
     #[cold]
     pub fn new(kind: ErrorKind, text: impl Into<String>) -> Self {
-        Self(std::sync::Arc::new(Inner { kind, text: text.into(), source: None }))
+        Self::of(kind, text.into(), None)
     }
 
     /// An InvalidInput error: the caller passed an argument that can never work.
@@ -130,7 +133,7 @@ impl Error {
             _ => ErrorKind::Io,
         };
         let text = format!("cannot {doing} {}: {source}", path.display());
-        Self(std::sync::Arc::new(Inner { kind, text, source: Some(source) }))
+        Self::of(kind, text, Some(source))
     }
 
     /// A Corruption error: `file` does not hold at `offset` what was expected there.
@@ -158,12 +161,45 @@ impl Error {
     #[cold]
     #[must_use]
     pub fn context(self, context: impl fmt::Display) -> Self {
-        let source = self.0.source.as_ref().map(|e| match e.raw_os_error() {
-            Some(code) => std::io::Error::from_raw_os_error(code),
-            None => std::io::Error::from(e.kind()),
-        });
+        let source = self.0.source.as_ref().map(copy_of);
         let text = format!("{context}: {}", self.0.text);
-        Self(std::sync::Arc::new(Inner { kind: self.0.kind, text, source }))
+        let detail = self.0.detail.clone();
+        Self(Arc::new(Inner { kind: self.0.kind, text, source, detail }))
+    }
+
+    /// The same error with what programs read of it, instead of its text.
+    #[cold]
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_detail<T: Any + Send + Sync>(self, detail: T) -> Self {
+        let Inner { kind, text, source, .. } = Arc::unwrap_or_clone(self.0);
+        Self(Arc::new(Inner { kind, text, source, detail: Some(Arc::new(detail)) }))
+    }
+
+    /// What [`Error::with_detail`] has added, if it is of this type.
+    #[doc(hidden)]
+    pub fn detail<T: Any>(&self) -> Option<&T> {
+        self.0.detail.as_ref()?.downcast_ref()
+    }
+
+    #[cold]
+    fn of(kind: ErrorKind, text: String, source: Option<std::io::Error>) -> Self {
+        Self(Arc::new(Inner { kind, text, source, detail: None }))
+    }
+}
+
+impl Clone for Inner {
+    fn clone(&self) -> Self {
+        let Self { kind, text, source, detail } = self;
+        let (text, source) = (text.clone(), source.as_ref().map(copy_of));
+        Self { kind: *kind, text, source, detail: detail.clone() }
+    }
+}
+
+fn copy_of(error: &std::io::Error) -> std::io::Error {
+    match error.raw_os_error() {
+        Some(code) => std::io::Error::from_raw_os_error(code),
+        None => std::io::Error::from(error.kind()),
     }
 }
 
@@ -202,5 +238,16 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::OutOfSpace);
         assert!(error.to_string().starts_with("commit: cannot append to a/b.wal: "));
         assert!(error.io_error().is_some());
+    }
+
+    #[test]
+    fn a_detail_stays_in_context_and_is_of_its_type() {
+        let error = Error::new(ErrorKind::Duplicate, "taken").with_detail(7_u8).context("commit");
+        assert_eq!(
+            (error.kind(), error.to_string().as_str()),
+            (ErrorKind::Duplicate, "commit: taken")
+        );
+        assert_eq!((error.detail::<u8>(), error.detail::<u16>()), (Some(&7), None));
+        assert_eq!(Error::invalid("x").detail::<u8>(), None);
     }
 }

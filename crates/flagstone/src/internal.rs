@@ -6,6 +6,7 @@ use crate::batch::Batch;
 pub use crate::carry::{Carried, Carrier};
 use crate::changes::{Change, ChangeBatch};
 use crate::collection::Stored;
+pub use crate::collection::index::DuplicateValue;
 pub use crate::collection::query::ValuePart;
 use crate::collection::query::WriteIn;
 use crate::collection::{BuildProgress, Collection, IndexInfo, decode, index, query, write};

@@ -3,7 +3,9 @@
 use crate::bson::{BsonError, BsonWriter};
 use crate::home::DROPPED;
 use crate::watch::{self, Cause, End};
-use flagstone::{ErrorKind, Value};
+use flagstone::doc::Map;
+use flagstone::internal::DuplicateValue;
+use flagstone::{Document, ErrorKind, Value};
 use flagstone_pipeline::PipelineError;
 
 /// The result of a command, or of a part of it.
@@ -104,6 +106,8 @@ pub(crate) struct Failure {
     /// The key of a document that has a value of a unique index already: the names of the fields,
     /// and their values.
     pub(crate) duplicate: Option<Box<(Value, Value)>>,
+    /// The error of the database that says of which value a unique index has another document.
+    pub(crate) of_unique: Option<flagstone::Error>,
     /// What drivers may do about it, such as `TransientTransactionError`.
     pub(crate) labels: Vec<&'static str>,
     /// The limit that it comes from.
@@ -153,8 +157,18 @@ impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
         let (message, labels) = (message.into(), Vec::new());
         let (of_pipeline, kind, duplicate, limit) = (None, None, None, None);
-        let is_of_dropped = false;
-        Self { code, of_pipeline, message, kind, duplicate, labels, limit, is_of_dropped }
+        let (of_unique, is_of_dropped) = (None, false);
+        Self {
+            code,
+            of_pipeline,
+            message,
+            kind,
+            duplicate,
+            of_unique,
+            labels,
+            limit,
+            is_of_dropped,
+        }
     }
 
     /// A failure by a limit, whose option the text names.
@@ -286,6 +300,25 @@ impl Failure {
     }
 }
 
+/// Returns the fields of the unique index that has a value already, and that value, with the form
+/// that it has in `document`, the one that was refused.
+#[cold]
+pub(crate) fn shown_of(found: &DuplicateValue, document: Option<&Document>) -> (Value, Value) {
+    let (mut pattern, mut values) = (Map::new(), Map::new());
+    let root = document.map(Document::root);
+    for (field, value) in found.values(root.as_ref()) {
+        let (path, direction) = match field.strip_prefix('-') {
+            Some(path) => (path, -1),
+            None => (field.as_str(), 1),
+        };
+        pattern.insert(path, direction);
+        if let Some(value) = value {
+            values.insert(path, value);
+        }
+    }
+    (Value::Map(pattern), Value::Map(values))
+}
+
 /// What the library says of a document that an index cannot hold for its arrays.
 const PARALLEL_ARRAYS: &str = "cannot hold a document with arrays at both";
 
@@ -354,7 +387,12 @@ impl From<flagstone::Error> for Failure {
             _ => Code::InternalError,
         };
         match code {
-            Code::DuplicateKey => Self::new(code, format!("E11000 duplicate key error: {error}")),
+            Code::DuplicateKey => {
+                let text = format!("E11000 duplicate key error: {error}");
+                let found = DuplicateValue::of(&error).map(|found| Box::new(shown_of(found, None)));
+                let of_unique = found.is_some().then_some(error);
+                Self { duplicate: found, of_unique, ..Self::new(code, text) }
+            }
             _ => Self::new(code, error.to_string()),
         }
     }

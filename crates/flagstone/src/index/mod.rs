@@ -28,7 +28,7 @@ pub(crate) use entries::{
 };
 pub(crate) use entry::{
     Ends, EntryParts, Flags, above, component_len, decode_component, parts, parts_inlined,
-    range_end, range_start,
+    put_component, range_end, range_start,
 };
 pub(crate) use expiry::{by_date, decides as dates_decide, moment_by};
 pub(crate) use field::{Computed, IndexField};

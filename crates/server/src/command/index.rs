@@ -4,12 +4,13 @@ use super::args::Args;
 use super::filter;
 use super::id::{ID, write_value};
 use super::name::Namespace;
-use super::write::duplicate_value;
+use super::write::with_index;
 use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::doc::json::{self, append_value_json_as};
+use flagstone::doc::json::append_value_json_as;
 use flagstone::doc::{FieldKey, JsonMode, Map, ValueType};
-use flagstone::internal::{interrupt_check, interrupted};
+use flagstone::internal::document::sort_key;
+use flagstone::internal::{DuplicateValue, interrupt_check, interrupted};
 use flagstone::report::{BuildProgress, IndexInfo};
 use flagstone::{Collection, Document, ErrorKind, Filter, Index, Space, Value, View};
 use std::ops::ControlFlow;
@@ -399,24 +400,19 @@ impl Definition {
         let indexes = collection.indexes();
         self.check_others(&indexes)?;
         let built = build(collection, &self.name, &self.index(), &mut watch);
-        built.map_err(|failure| match failure.code {
-            Code::DuplicateKey => {
-                let document = refused_document(collection, &failure.message);
-                duplicate_value(namespace, &self.name, &self.fields, document.as_ref())
-            }
-            _ => failure,
+        built.map_err(|failure| {
+            let document = refused_document(collection, &failure);
+            with_index(failure, namespace, document.as_ref())
         })?;
         Ok(collection.indexes().len() > indexes.len())
     }
 }
 
-/// Returns the document that a unique index cannot have, by its key at the end of the message.
-fn refused_document(collection: &Collection, message: &str) -> Option<Document> {
-    let (_, key) = message.rsplit_once(": key ")?;
-    let key = key.strip_suffix(" cannot have it")?;
-    // What has digits alone is a number, or an ObjectId.
-    let keys = [json::parse(key).ok(), key.parse().ok().map(Value::ObjectId)];
-    keys.into_iter().flatten().find_map(|key| collection.get(key).ok().flatten())
+/// Returns the document that a unique index cannot have, if it is still there.
+fn refused_document(collection: &Collection, failure: &Failure) -> Option<Document> {
+    let found = DuplicateValue::of(failure.of_unique.as_ref()?)?;
+    let key = sort_key::decode(found.key(), sort_key::Direction::Ascending).ok()?;
+    collection.get(key).ok().flatten()
 }
 
 /// Builds an index, and tells `watch` how far it is.

@@ -291,7 +291,7 @@ fn fill(
             return Err(duplicate_key(into, &key));
         }
         let put = work.put(&collection, &key, &document, None);
-        put.map_err(|failure| with_index(failure, into, &collection, Some(&document)))
+        put.map_err(|failure| with_index(failure, into, Some(&document)))
     })
 }
 
@@ -500,7 +500,7 @@ impl Merge {
             self.one(work, &collection, row, now, has_null, replacing.as_ref())
         })
         .and_then(|()| failed.map_or(Ok(()), Err))
-        .map_err(|failure| with_index(failure, &self.into, &collection, None))
+        .map_err(|failure| with_index(failure, &self.into, None))
     }
 
     /// Writes a row.
@@ -574,9 +574,7 @@ impl Merge {
                         return Err(duplicate_key(&self.into, &key));
                     }
                     let put = work.put(collection, &key, &document, None);
-                    put.map_err(|failure| {
-                        with_index(failure, &self.into, collection, Some(&document))
-                    })
+                    put.map_err(|failure| with_index(failure, &self.into, Some(&document)))
                 }
             };
         };
@@ -599,7 +597,7 @@ impl Merge {
         let (_key, document) = stored(new, work)?;
         let expiry = work.expiry(collection, &key)?;
         work.put(collection, &key, &document, expiry)
-            .map_err(|failure| with_index(failure, &self.into, collection, Some(&document)))?;
+            .map_err(|failure| with_index(failure, &self.into, Some(&document)))?;
         match (replacing, work.transaction()) {
             (Some(replacing), Some(tx)) => replacing.note(tx, &self.into.keyspace(), &key),
             _ => Ok(()),

@@ -114,8 +114,8 @@ impl<'a> UpdateStatement<'a> {
     }
 
     /// Returns why a document was refused: with the values that another one has.
-    fn refused(&self, failure: Failure, collection: &Collection) -> Failure {
-        with_index(failure, self.namespace, collection, self.last.borrow().as_ref())
+    fn refused(&self, failure: Failure) -> Failure {
+        with_index(failure, self.namespace, self.last.borrow().as_ref())
     }
 
     /// Inserts what an upsert makes of the filter.
@@ -304,7 +304,7 @@ impl ArgumentNames {
             update_first(run, &change, &target, number).map(|changed| *done = changed)
         };
         ServiceCounters::add(&run.service.counters.updates, done.matched);
-        changed.map_err(|failure| change.refused(failure, &collection))
+        changed.map_err(|failure| change.refused(failure))
     }
 }
 
@@ -422,7 +422,7 @@ pub(super) fn find_and_modify(run: &mut Run<'_, '_>) -> Outcome {
                 None => work(),
             };
             done.map_err(|failure| match &change {
-                Some(change) => change.refused(failure, &collection),
+                Some(change) => change.refused(failure),
                 None => failure,
             })?
         }

@@ -10,10 +10,10 @@ use super::service::ServiceCounters;
 use super::target::Target;
 use super::variables::Variables;
 use crate::bson::BsonWriter;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Code, Failure, Outcome, shown_of};
 use crate::wire::DOCUMENT_BYTES_MAX;
 use flagstone::doc::Map;
-use flagstone::internal::{names, remote_of, stored_form};
+use flagstone::internal::{DuplicateValue, names, remote_of, stored_form};
 use flagstone::remote::{Remote, Row};
 use flagstone::{Collection, Document, Slice, Value};
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ impl Failures {
         self.bytes += 3 * failure.message.len();
         if self.bytes > TEXT_BYTES_MAX {
             failure.message = String::new();
-            failure.duplicate = None;
+            (failure.duplicate, failure.of_unique) = (None, None);
         }
         self.list.push((index, failure));
     }
@@ -360,7 +360,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
             match added {
                 Ok(true) => (inserted, last) = (inserted + 1, at),
                 Ok(false) => refused.push((at, duplicate(at))),
-                Err(error) => refused.push((at, error.into())),
+                Err(error) => refused.push((at, self.with_index(error.into(), &chunk[at]))),
             }
         }
         self.inserted += inserted;
@@ -391,7 +391,7 @@ impl<'i, 'r, 'o> Inserting<'i, 'r, 'o> {
     }
 
     fn with_index(&self, failure: Failure, new: &New) -> Failure {
-        with_index(failure, self.namespace, self.collection, Some(&new.document))
+        with_index(failure, self.namespace, Some(&new.document))
     }
 
     fn commit(&mut self, documents: &[New]) -> Outcome {
@@ -448,42 +448,16 @@ pub(super) fn duplicate_key(namespace: &Namespace, key: &Value) -> Failure {
 pub(super) fn with_index(
     failure: Failure,
     namespace: &Namespace,
-    collection: &Collection,
     document: Option<&Document>,
 ) -> Failure {
-    if failure.code != Code::DuplicateKey || failure.duplicate.is_some() {
-        return failure;
-    }
-    let is_named = |name: &str| failure.message.contains(&format!("unique index {name:?} "));
-    let indexes = collection.indexes();
-    let Some(index) = indexes.iter().find(|index| index.is_unique && is_named(&index.name)) else {
+    let found = failure.of_unique.as_ref().and_then(DuplicateValue::of);
+    let Some(found) = found.filter(|_| failure.code == Code::DuplicateKey) else {
         return failure;
     };
-    duplicate_value(namespace, &index.name, &index.fields, document)
-}
-
-/// The failure of a document whose value in a unique index another has.
-pub(super) fn duplicate_value(
-    namespace: &Namespace,
-    name: &str,
-    fields: &[String],
-    document: Option<&Document>,
-) -> Failure {
-    let (mut pattern, mut values) = (Map::new(), Map::new());
-    for field in fields {
-        let (path, direction) = match field.strip_prefix('-') {
-            Some(path) => (path, -1),
-            None => (field.as_str(), 1),
-        };
-        pattern.insert(path, direction);
-        if let Some(document) = document {
-            let value = document.get(path).and_then(|value| value.to_value().ok());
-            values.insert(path, value.unwrap_or(Value::Null));
-        }
-    }
-    let (pattern, values) = (Value::Map(pattern), Value::Map(values));
+    let (pattern, values) = shown_of(found, document);
+    let index = found.index();
     let text = format!(
-        "E11000 duplicate key error collection: {namespace} index: {name} dup key: {values}"
+        "E11000 duplicate key error collection: {namespace} index: {index} dup key: {values}"
     );
     let mut named = Failure::new(Code::DuplicateKey, text);
     named.duplicate = Some(Box::new((pattern, values)));

@@ -9,6 +9,7 @@
 //! The modules are listed from the ground up.
 
 mod blind;
+mod duplicate;
 mod entry_change;
 mod show;
 
@@ -39,6 +40,7 @@ pub(crate) use commit::{start, try_start};
 pub use create::IndexInfo;
 pub(crate) use create::create;
 pub(super) use create::{drop, list};
+pub use duplicate::DuplicateValue;
 pub(crate) use in_transaction::{AtCommit, Indexed};
 pub(crate) use scan::entries;
 pub(super) use scan::{IndexRange, IndexScan, Reader, UsableIndex, usable};

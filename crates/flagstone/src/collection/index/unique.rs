@@ -3,6 +3,7 @@
 //! The key of an entry is the value, so two writes of one value lock one key. A holder of a value
 //! is the document whose primary key is in the entry.
 
+use super::duplicate::DuplicateValue;
 use super::entry_change::EntryWrite;
 use super::show::{shown_components, shown_key};
 use crate::index::{Definition, index_of};
@@ -143,5 +144,5 @@ pub(crate) fn duplicate_of(
         shown_key(holder),
         shown_key(key),
     );
-    Error::new(ErrorKind::Duplicate, text)
+    Error::new(ErrorKind::Duplicate, text).with_detail(DuplicateValue::new(definition, entry, key))
 }
