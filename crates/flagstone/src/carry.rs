@@ -159,7 +159,7 @@ impl Carried<'_> {
     fn put_into(&self, batch: &mut Batch, stored: &Stored) -> Result<()> {
         let Self { key, document, expiry, .. } = *self;
         if let Some(remote) = stored.remote() {
-            stored.check_size(document)?;
+            stored.check_document(document)?;
             let row = Row { document: flagstone_base::Slice::copy_of(document), expiry };
             return RemoteBatch::put(&mut batch.remote, remote, key, row);
         }
@@ -168,7 +168,7 @@ impl Carried<'_> {
         let view = view.map_err(|malformed| decode::corrupt(stored, malformed))?;
         let names = stored.names();
         encoders::for_collections(|encoder| encoder.encode_view(&view, names, &mut bytes))?;
-        let bytes = stored.check_size(bytes)?;
+        let bytes = stored.check_document(bytes)?;
         write::in_batch(stored, &mut batch.inner, key, KeyChange::Put(&bytes, expiry))
     }
 }

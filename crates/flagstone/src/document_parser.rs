@@ -162,6 +162,7 @@ impl DocumentParser {
 
     fn parsed(&self) -> Result<ParsedDocument<'_>, Refused> {
         sort_keys::check_primary(&self.key).map_err(Refused::Batch)?;
+        self.stored.check_form(&self.document).map_err(Refused::Batch)?;
         Ok(ParsedDocument { stored: &self.stored, key: &self.key, document: &self.document })
     }
 

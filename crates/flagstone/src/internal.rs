@@ -5,6 +5,7 @@ use crate::args::NewValue;
 use crate::batch::Batch;
 pub use crate::carry::{Carried, Carrier};
 use crate::changes::{Change, ChangeBatch};
+pub use crate::collection::DocumentCheck;
 use crate::collection::Stored;
 pub use crate::collection::index::DuplicateValue;
 pub use crate::collection::query::ValuePart;
@@ -67,6 +68,12 @@ pub fn duplicate(index: &RemoteIndex, entry: &[u8], holder: &[u8], key: &[u8]) -
 /// memory spill to the directory of `scratch`, which holds nothing else.
 pub fn remote_collection(remote: Arc<dyn Remote>, scratch: &Database) -> Collection {
     Collection(Stored::remote_of(remote, scratch.engine()))
+}
+
+/// Returns a handle of the collection that also checks what is written through it, but for patches
+/// that are written without a read.
+pub fn checked(collection: &Collection, check: DocumentCheck) -> Collection {
+    Collection(collection.0.checked(check))
 }
 
 /// Returns what holds the collection, if that is no embedded database.
@@ -144,7 +151,7 @@ fn remote_row(
     value: impl NewValue<Collection>,
 ) -> Result<(Vec<u8>, Row)> {
     let (key, expiry) = (key.key_bytes()?.as_ref().to_vec(), value.expiry());
-    let document = collection.0.check_size(value.value_bytes(collection)?)?;
+    let document = collection.0.check_document(value.value_bytes(collection)?)?;
     Ok((key, Row { document: Slice::copy_of(&document), expiry }))
 }
 

@@ -322,8 +322,12 @@ pub(crate) fn shown_of(found: &DuplicateValue, document: Option<&Document>) -> (
 /// What the library says of a document that an index cannot hold for its arrays.
 const PARALLEL_ARRAYS: &str = "cannot hold a document with arrays at both";
 
-/// What the library says of a document that is longer than a collection takes.
-const TOO_LARGE: [&str; 2] = ["(option document_bytes_max)", "(a row of a cluster)"];
+/// The end of the error of a document that no driver could read.
+pub(crate) const NOT_FOR_DRIVERS: &str = "(the most that drivers take)";
+
+/// What is said of a document that is longer than a collection or a driver takes.
+const TOO_LARGE: [&str; 3] =
+    ["(option document_bytes_max)", "(a row of a cluster)", NOT_FOR_DRIVERS];
 
 /// What the library says of the options of a regular expression, and of one that is none; and the
 /// numbers that drivers expect.

@@ -13,12 +13,12 @@ use std::cell::RefCell;
 /// InvalidInput for a document that is too long, here and in the functions below.
 pub(crate) fn document<'d>(stored: &Stored, document: &'d Document) -> Result<Cow<'d, [u8]>> {
     if stored.names().is_some_and(|names| is_of(document, names)) {
-        return stored.check_size(document.as_bytes()).map(Cow::Borrowed);
+        return stored.check_document(document.as_bytes()).map(Cow::Borrowed);
     }
     let mut out = Vec::new();
     let names = stored.names();
     encoders::for_collections(|encoder| encoder.encode_view(&document.root(), names, &mut out))?;
-    stored.check_size(out).map(Cow::Owned)
+    stored.check_document(out).map(Cow::Owned)
 }
 
 /// Returns the stored form of a value. A value that is nested too deep is refused.
@@ -26,7 +26,7 @@ pub(crate) fn value(stored: &Stored, value: &Value) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     let names = stored.names();
     encoders::for_collections(|encoder| encoder.encode(value, names, &mut out))?;
-    stored.check_size(out)
+    stored.check_document(out)
 }
 
 /// Returns the stored form of a Rust value, which serde writes without a detour.
@@ -38,7 +38,7 @@ pub(crate) fn rust_value<T: serde::Serialize + ?Sized>(
     let mut out = Vec::new();
     let names = stored.names();
     encoders::for_collections(|encoder| encoder.encode_serialize(value, names, &mut out))?;
-    stored.check_size(out)
+    stored.check_document(out)
 }
 
 /// Returns the stored form of the document in a JSON text.
@@ -58,6 +58,7 @@ pub(crate) fn json(stored: &Stored, json: &[u8]) -> Result<Vec<u8>> {
         };
         parser.parse(json, stored.names(), &mut out)
     })?;
+    stored.check_form(&out)?;
     Ok(out)
 }
 

@@ -37,4 +37,5 @@ pub(crate) use core::Documents;
 pub use handle::Collection;
 pub use index::{BuildProgress, IndexInfo, IndexStatistics, IndexVerifyReport};
 pub use patch_if::{AnyPatch, Patched};
+pub use stored::DocumentCheck;
 pub(crate) use stored::Stored;

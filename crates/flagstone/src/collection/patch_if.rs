@@ -143,7 +143,7 @@ fn patched_whole(
         if Some(new.as_slice()) == old {
             return Ok(Some(Rewrite::Nothing));
         }
-        Ok(Some(Rewrite::Put(stored.check_size(new)?)))
+        Ok(Some(Rewrite::Put(stored.check_document(new)?)))
     })
 }
 

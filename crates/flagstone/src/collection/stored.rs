@@ -5,7 +5,7 @@ use super::core::Documents;
 use crate::remote::{Area, Remote, unsupported};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Malformed, Result, Slice};
-use flagstone_doc::Names;
+use flagstone_doc::{Names, View};
 use flagstone_engine::{Engine, Keyspace, Scratch};
 use std::sync::Arc;
 
@@ -19,9 +19,20 @@ struct Parts {
     engine: Engine,
     place: CollectionPlace,
     documents: Arc<Documents>,
+    check: Option<DocumentCheck>,
+}
+
+/// What a handle asks of documents beyond what the collection does.
+#[derive(Clone, Copy, Debug)]
+pub struct DocumentCheck {
+    /// Documents of up to this many stored bytes are not checked.
+    pub above: usize,
+    /// Refuses a document.
+    pub check: fn(&View<'_>) -> Result<()>,
 }
 
 /// What holds a collection.
+#[derive(Clone)]
 enum CollectionPlace {
     Keyspace(Keyspace),
     Remote(Arc<dyn Remote>),
@@ -39,7 +50,7 @@ impl Stored {
         match Arc::clone(keyspace.attachment()).downcast() {
             Ok(documents) => {
                 let (engine, place) = (engine.clone(), CollectionPlace::Keyspace(keyspace));
-                Ok(Self(Arc::new(Parts { engine, place, documents })))
+                Ok(Self(Arc::new(Parts { engine, place, documents, check: None })))
             }
             Err(_other) => {
                 Err(Error::invalid(format!("{:?} is not a collection", keyspace.name())))
@@ -51,7 +62,15 @@ impl Stored {
     /// directory queries spill.
     pub(crate) fn remote_of(remote: Arc<dyn Remote>, engine: &Engine) -> Self {
         let (engine, place) = (engine.clone(), CollectionPlace::Remote(remote));
-        Self(Arc::new(Parts { engine, place, documents: Arc::new(Documents::of_remote()) }))
+        let documents = Arc::new(Documents::of_remote());
+        Self(Arc::new(Parts { engine, place, documents, check: None }))
+    }
+
+    /// Returns what a handle holds that checks what is written through it.
+    pub(crate) fn checked(&self, check: DocumentCheck) -> Self {
+        let Parts { engine, place, documents, .. } = &*self.0;
+        let (engine, place, documents) = (engine.clone(), place.clone(), Arc::clone(documents));
+        Self(Arc::new(Parts { engine, place, documents, check: Some(check) }))
     }
 
     pub(crate) fn name(&self) -> String {
@@ -208,6 +227,23 @@ impl Stored {
             CollectionPlace::Remote(_) => "a row of a cluster",
         };
         Err(Error::invalid(format!("a document of {len} bytes: expected at most {limit} ({by})")))
+    }
+
+    /// Refuses the stored form of a document that is too long, or that the handle does not take.
+    pub(crate) fn check_document<B: AsRef<[u8]>>(&self, bytes: B) -> Result<B> {
+        let bytes = self.check_size(bytes)?;
+        self.check_form(bytes.as_ref())?;
+        Ok(bytes)
+    }
+
+    /// Refuses the stored form of a document that the handle does not take.
+    pub(crate) fn check_form(&self, bytes: &[u8]) -> Result<()> {
+        let Some(DocumentCheck { above, check }) = self.0.check else { return Ok(()) };
+        if bytes.len() <= above {
+            return Ok(());
+        }
+        let view = View::of(bytes, self.names());
+        check(&view.map_err(|malformed| self.corrupt("a document", malformed))?)
     }
 
     /// Returns the error of stored bytes that cannot be decoded. `what` names them: `a stored

@@ -69,7 +69,7 @@ pub(crate) fn patch(stored: &Stored, to: Destination<'_>, key: &[u8], patch: &Pa
         let mut document = old.map(<[u8]>::to_vec);
         let is_changed = fold.apply(&operand, &mut document) && document.as_deref() != old;
         match document.filter(|_| is_changed) {
-            Some(new) => Ok(Rewrite::Put(stored.check_size(new)?)),
+            Some(new) => Ok(Rewrite::Put(stored.check_document(new)?)),
             None => Ok(Rewrite::Nothing),
         }
     })?;
@@ -109,7 +109,7 @@ pub(super) fn patched(
         return Err(refusal(stored, patch, operand, old));
     }
     match document.filter(|new| Some(new.as_slice()) != old) {
-        Some(new) => Ok(Rewrite::Put(stored.check_size(new)?)),
+        Some(new) => Ok(Rewrite::Put(stored.check_document(new)?)),
         None => Ok(Rewrite::Nothing),
     }
 }

@@ -25,7 +25,7 @@ mod element;
 
 mod write;
 
-use flagstone::Document;
+use flagstone::{Document, View};
 
 pub(crate) use element::values;
 pub use element::{Element, Elements, elements};
@@ -35,13 +35,16 @@ pub use write::BsonWriter;
 
 /// A stored document of up to this many bytes is taken to fit as BSON, where a number of one byte
 /// takes up to 18. A long name that many maps share may still make it too long: a read refuses it.
-const UNMEASURED: usize = 512 << 10;
+pub(crate) const UNMEASURED: usize = 512 << 10;
 
 /// Returns whether a document that is to be stored takes more than `most` bytes as BSON, so that no
 /// driver could read it.
 pub(crate) fn is_longer(document: &Document, most: usize) -> bool {
+    document.as_bytes().len() > UNMEASURED && takes_more(&document.root(), most)
+}
+
+/// Returns whether a document takes more than `most` bytes as BSON.
+pub(crate) fn takes_more(root: &View<'_>, most: usize) -> bool {
     let mut bson = Vec::new();
-    document.as_bytes().len() > UNMEASURED
-        && BsonWriter::new(&mut bson).document(&document.root()).is_ok()
-        && bson.len() > most
+    BsonWriter::new(&mut bson).document(root).is_ok() && bson.len() > most
 }

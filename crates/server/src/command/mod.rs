@@ -15,6 +15,7 @@ mod index;
 mod latency;
 
 mod dropped;
+mod measure;
 mod notes;
 mod service;
 
@@ -54,6 +55,7 @@ pub(crate) mod table;
 mod differences;
 
 pub(crate) use latency::OperationKind;
+pub(crate) use measure::for_drivers;
 pub(crate) use notes::Replacing;
 pub(crate) use run::{About, room_for};
 pub use service::{Client, Service, ServiceOptions};

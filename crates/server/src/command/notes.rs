@@ -77,12 +77,22 @@ impl Replacing {
         Ok(Some(Self(service.db.keyspace(CHANGES)?, expiry)))
     }
 
-    pub(super) fn note(&self, tx: &mut Transaction, keyspace: &str, key: &Value) -> Outcome {
-        Ok(tx.put(&self.0, Self::key(keyspace, key), "".expires(self.1))?)
+    pub(super) fn note(
+        &self,
+        tx: &mut Transaction,
+        keyspace: &str,
+        key: &Value,
+    ) -> flagstone::Result<()> {
+        tx.put(&self.0, Self::key(keyspace, key), "".expires(self.1))
     }
 
-    pub(crate) fn note_in(&self, batch: &mut Batch, keyspace: &str, key: &Value) -> Outcome {
-        Ok(batch.put(&self.0, Self::key(keyspace, key), "".expires(self.1))?)
+    pub(crate) fn note_in(
+        &self,
+        batch: &mut Batch,
+        keyspace: &str,
+        key: &Value,
+    ) -> flagstone::Result<()> {
+        batch.put(&self.0, Self::key(keyspace, key), "".expires(self.1))
     }
 
     fn key(keyspace: &str, key: &Value) -> Vec<u8> {

@@ -599,7 +599,7 @@ impl Merge {
         work.put(collection, &key, &document, expiry)
             .map_err(|failure| with_index(failure, &self.into, Some(&document)))?;
         match (replacing, work.transaction()) {
-            (Some(replacing), Some(tx)) => replacing.note(tx, &self.into.keyspace(), &key),
+            (Some(replacing), Some(tx)) => Ok(replacing.note(tx, &self.into.keyspace(), &key)?),
             _ => Ok(()),
         }
     }

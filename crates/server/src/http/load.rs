@@ -13,7 +13,7 @@ use super::refusal;
 use super::response::{Arrived, Content, Exchange, NDJSON, Response};
 use super::route::{Form, Parameter};
 use crate::access::Need;
-use crate::command::{Client, Loads, LoadsOf, Service, ServiceCounters};
+use crate::command::{Client, Loads, LoadsOf, Service, ServiceCounters, for_drivers};
 use crate::failure::{Code, Failure, Limit, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
 use flagstone::doc::Map;
@@ -153,7 +153,7 @@ pub(super) fn respond<'a>(
         memory_budget: service.db.stats().memory_budget,
         bad,
         json,
-        ..Plan::new(&service.db, collection, vec![input])
+        ..Plan::new(&service.db, &for_drivers(collection), vec![input])
     };
     let input_bytes = asked.request.head.length();
     let run = move |exchange: &mut dyn Exchange| {

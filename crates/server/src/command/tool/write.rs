@@ -1,13 +1,15 @@
 //! Operations that write documents.
 
 use super::super::args::Args;
+use super::super::measure::for_drivers;
+use super::super::notes::Replacing;
 use super::super::run::Run;
 use super::super::service::ServiceCounters;
 use super::asked::{put_number, put_value, stored};
 use super::refused::{Done, OperationError};
 use crate::bson::{elements, kind};
 use crate::failure::{Code, Failure, Outcome};
-use flagstone::internal::{drop_unwritten, put_in, remote_of, stored_form};
+use flagstone::internal::{drop_unwritten, interrupt_check, put_in, remote_of, stored_form};
 use flagstone::query::{Changed, PageToken, WriteMany};
 use flagstone::remote::{Remote, Row};
 use flagstone::{
@@ -26,9 +28,15 @@ pub(super) fn put(run: &mut Run<'_, '_>) -> Done {
     let document = args.stored("document")?.ok_or_else(|| args.missing("document"))?;
     let expires = args.expiry(database)?;
     let namespace = run.asked_namespace()?;
-    let collection = run.created(&namespace)?;
+    let collection = for_drivers(&run.created(&namespace)?);
     // A new collection stays if the document is refused: others may put some into it.
-    Ok(collection.put(key, (&document).expires(expires))?)
+    let Some(replacing) = Replacing::new(run.service)? else {
+        return Ok(collection.put(key, (&document).expires(expires))?);
+    };
+    let mut batch = database.batch();
+    batch.put(&collection, &key, (&document).expires(expires))?;
+    replacing.note_in(&mut batch, &namespace.keyspace(), &key)?;
+    Ok(database.commit(batch)?)
 }
 
 /// A change of one document.
@@ -71,7 +79,7 @@ impl DocumentPatch {
 
 pub(super) fn patch(run: &mut Run<'_, '_>) -> Done {
     ServiceCounters::add(&run.service.counters.updates, 1);
-    let (args, collection) = (run.args(), run.asked_collection()?);
+    let (args, collection) = (run.args(), for_drivers(&run.asked_collection()?));
     let (key, change) = (args.key()?, DocumentPatch::asked(run)?);
     let patched = match &change {
         DocumentPatch::Patch(patch) if args.is("blind")? => {
@@ -81,7 +89,7 @@ pub(super) fn patch(run: &mut Run<'_, '_>) -> Done {
         DocumentPatch::Patch(patch) => collection.patch_if(key, patch)?,
         DocumentPatch::Json(patch) => collection.patch_if(key, patch)?,
         DocumentPatch::Merge(patch) => collection.patch_if(key, patch)?,
-        DocumentPatch::Update(update) => update.run(&collection, key)?,
+        DocumentPatch::Update(update) => update_one(run, &collection, update, &key)?,
     };
     let (outcome, why) = match patched {
         Patched::Changed => ("changed", None),
@@ -98,6 +106,31 @@ pub(super) fn patch(run: &mut Run<'_, '_>) -> Done {
     }
 }
 
+/// Changes a document, and notes if it is replaced.
+fn update_one(
+    run: &Run<'_, '_>,
+    collection: &Collection,
+    update: &Update,
+    key: &Value,
+) -> Done<Patched> {
+    let replacing = if update.is_replacement() { Replacing::new(run.service)? } else { None };
+    let Some(replacing) = replacing else { return Ok(update.run(collection, key.clone())?) };
+    let keyspace = run.asked_namespace()?.keyspace();
+    loop {
+        let mut transaction = run.service.db.begin()?;
+        let patched = update.run_in(&mut transaction, collection, key.clone())?;
+        if !matches!(patched, Patched::Changed) {
+            return Ok(patched);
+        }
+        replacing.note(&mut transaction, &keyspace, key)?;
+        match transaction.commit() {
+            Ok(()) => return Ok(patched),
+            Err(error) if error.kind() == ErrorKind::Conflict => interrupt_check()?,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 pub(super) fn delete(run: &mut Run<'_, '_>) -> Done {
     ServiceCounters::add(&run.service.counters.deletes, 1);
     let is_removed = run.asked_collection()?.remove(run.args().key()?)?;
@@ -108,7 +141,7 @@ pub(super) fn delete(run: &mut Run<'_, '_>) -> Done {
 /// upsert that finds none inserts one. It is of two names, so that an older server, which does not
 /// know updates, takes none for a removal.
 pub(super) fn many(run: &mut Run<'_, '_>) -> Done {
-    let (args, collection) = (run.args(), run.asked_collection()?);
+    let (args, collection) = (run.args(), for_drivers(&run.asked_collection()?));
     let filter = args.filter()?;
     let is_update = args.required_text("flagstone")? == "updateMany";
     let patch = match args.bytes("patch")? {
@@ -225,8 +258,10 @@ pub(super) fn load(run: &mut Run<'_, '_>) -> Done {
     // Not before there are documents: a load that has none to put leaves no collection.
     in_created(run, |run, collection| {
         let marks = resumed.map(|resumed| resumed.marks(&run.service.db, &collection));
-        let asked =
-            LoadOptions { collection, mode, expires, durability, marks: marks.transpose()? };
+        let (marks, keyspace) = (marks.transpose()?, collection.name());
+        let replacing = if mode == Mode::Upsert { Replacing::new(run.service)? } else { None };
+        let replacing = replacing.map(|replacing| (replacing, keyspace));
+        let asked = LoadOptions { collection, mode, expires, durability, marks, replacing };
         put_loaded(run, &documents, asked)
     })
 }
@@ -239,6 +274,7 @@ fn in_created<'a, 'r>(
 ) -> Done {
     let (namespace, partitions) = (run.asked_namespace()?, run.args().partitions()?);
     let (collection, is_new) = run.service.created_in(&namespace, partitions)?;
+    let collection = for_drivers(&collection);
     run.reply.bool("isNew", is_new)?;
     let done = then(run, collection.clone());
     if is_new && done.is_err() {
@@ -463,6 +499,8 @@ struct LoadOptions {
     expires: Option<Moment>,
     durability: Option<Durability>,
     marks: Option<Marks>,
+    /// Notes for readers of changes that documents are replaced, with their keyspace.
+    replacing: Option<(Replacing, String)>,
 }
 
 /// A load of documents.
@@ -484,7 +522,11 @@ impl Load<'_, '_, '_> {
         if self.asked.mode == Mode::Insert {
             batch.expect(&self.asked.collection, key, Expect::Absent)?;
         }
-        put_in(batch, &self.asked.collection, key, document.expires(self.asked.expires))
+        put_in(batch, &self.asked.collection, key, document.expires(self.asked.expires))?;
+        match &self.asked.replacing {
+            Some((replacing, keyspace)) => replacing.note_in(batch, keyspace, key),
+            None => Ok(()),
+        }
     }
 
     /// Inserts documents into a cluster. Returns of each whether it was; if it is to stop at a key

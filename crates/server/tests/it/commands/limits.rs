@@ -1,6 +1,6 @@
 //! Limits of time: what takes too long, and what reads too old a state of the database.
 
-use super::Fixture;
+use super::{Fixture, operation, stored};
 use flagstone::changes::ChangeRetention;
 use flagstone::{Document, Expires, Json, Options, Space, Value, doc};
 use flagstone_server::command::{Service, ServiceOptions};
@@ -229,6 +229,31 @@ fn documents_that_no_driver_could_read_are_not_written_and_named() {
         assert_eq!(fixture.run("shop", write).int("code"), Some(10334));
     }
     assert_eq!(fixture.run("shop", r#"{"count":"d"}"#).int("n"), Some(0));
+    // What the tool sends.
+    let many: Value = (0..2_000_000_i64).map(|n| n % 100).collect();
+    let (key, large) = (stored(1.into()), stored(doc!({ "a": (many) })));
+    let push = doc!({ "$push": { "a": { "$each": (vec![Value::from(1); 500_000]) } } });
+    let json = doc!([{ "op": "add", "path": "/b", "value": (vec![Value::from(1); 500_000]) }]);
+    let loaded = doc!([{ "k": (stored(3.into())), "d": (large.clone()) }]);
+    for (name, arguments) in [
+        ("put", vec![("key", stored(3.into())), ("document", large.clone())]),
+        ("patch", vec![("key", key.clone()), ("update", stored(push.clone()))]),
+        ("patch", vec![("key", key.clone()), ("mergePatch", large.clone())]),
+        ("patch", vec![("key", key.clone()), ("jsonPatch", stored(json))]),
+        ("updateMany", vec![("filter", "{}".into()), ("update", stored(push))]),
+        ("load", vec![("mode", "upsert".into()), ("documents", loaded.clone())]),
+        ("load", vec![("mode", "insert".into()), ("documents", loaded)]),
+    ] {
+        let command = operation(name, "c", arguments);
+        let reply = fixture.service.run(&mut fixture.client, "shop", &command).unwrap();
+        assert!(reply.to_string().contains("(the most that drivers take)"), "{name}: {reply}");
+        if name == "put" {
+            assert_eq!(reply.int("code"), Some(10334));
+        }
+    }
+    let read = fixture.run("shop", r#"{"find":"c","projection":{"n":{"$size":"$a"}}}"#);
+    assert_eq!(read.int("cursor.firstBatch.0.n"), Some(1_000_000));
+    assert!(read.get("cursor.firstBatch.1").is_none(), "{read}");
     // One that was put otherwise, and a row that a pipeline makes.
     let many: Value = (0..2_000_000_i64).collect();
     collection.put(2, doc!({ "a": (many) })).unwrap();

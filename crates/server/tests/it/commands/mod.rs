@@ -58,6 +58,18 @@ impl Fixture {
     }
 }
 
+/// Returns the command by which the tool asks for an operation.
+fn operation(name: &str, collection: &str, arguments: Vec<(&str, Value)>) -> Document {
+    let first = [("flagstone", name.into()), ("collection", collection.into())];
+    let fields: Map = first.into_iter().chain(arguments).collect();
+    Document::from_value(&Value::Map(fields)).unwrap()
+}
+
+/// Returns a value as the tool sends it.
+fn stored(value: Value) -> Value {
+    Value::Bytes(Document::from_value(&value).unwrap().as_bytes().to_vec())
+}
+
 fn parse(json: &str) -> Document {
     let mut options = JsonOptions::new();
     options.mode = JsonMode::Extended;

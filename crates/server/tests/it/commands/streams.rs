@@ -1,7 +1,7 @@
 //! Change streams.
 
-use super::Fixture;
-use flagstone::{Document, Space};
+use super::{Fixture, operation, stored};
+use flagstone::{Document, Space, Value, doc};
 
 /// Runs a command that must succeed.
 fn run(fixture: &mut Fixture, command: &str) -> Document {
@@ -605,4 +605,37 @@ fn events_have_the_times_of_their_commits() {
     assert!(reply.get("cursor.nextBatch.0").is_none(), "{reply}");
     let both = format!(r#"{later},"resumeAfter":{{"_data":"x"}}"#);
     assert_eq!(fixture.run("test", &watch("s", &both)).int("code"), Some(40_674));
+}
+
+/// What the tool replaced through a server was told as an update.
+#[test]
+fn what_the_tool_replaces_has_events_of_replacements() {
+    let mut fixture = kept();
+    let id = watch_database(&mut fixture, "");
+    run(&mut fixture, r#"{"insert":"s","documents":[{"_id":1,"n":1}]}"#);
+    let mut ask = |name: &str, arguments: Vec<(&str, Value)>| {
+        let command = operation(name, "s", arguments);
+        let reply = fixture.service.run(&mut fixture.client, "test", &command).unwrap();
+        assert_eq!(reply.float("ok"), Some(1.0), "{reply}");
+    };
+    let one = || ("key", stored(1.into()));
+    let document = |n: i64| stored(doc!({ "n": n }));
+    let loaded = |n: i64| doc!([{ "k": (stored(1.into())), "d": (document(n)) }]);
+    let load = |mode: &'static str, n| vec![("mode", mode.into()), ("documents", loaded(n))];
+    ask("put", vec![one(), ("document", document(2))]);
+    ask("patch", vec![one(), ("update", document(3))]);
+    ask("patch", vec![one(), ("update", stored(doc!({ "$inc": { "n": 1 } })))]);
+    ask("patch", vec![one(), ("mergePatch", document(5))]);
+    let inc = stored(doc!({ "$inc": { "n": 1 } }));
+    ask("updateMany", vec![("filter", "{}".into()), ("update", inc)]);
+    ask("load", load("upsert", 7));
+    ask("load", load("merge", 8));
+    ask("put", vec![("key", stored(2.into())), ("document", document(9))]);
+    let expected =
+        ["insert", "replace", "replace", "update", "update", "update", "replace", "update"];
+    let mut seen = until(&mut fixture, id, "insert");
+    while seen.len() <= expected.len() {
+        seen.extend(until(&mut fixture, id, "insert"));
+    }
+    assert_eq!(types(&seen), [&expected[..], &["insert"]].concat());
 }
