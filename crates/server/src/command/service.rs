@@ -645,6 +645,7 @@ impl Service {
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         })?;
+        session.recall(&self.db)?;
         if args.bool("autocommit")? != Some(false) {
             let write = session.begin_write(number);
             self.cursors.end_these(&session.cursors_left());

@@ -37,8 +37,11 @@ pub(crate) struct SessionKey {
 /// A session that was used.
 pub(crate) struct Session {
     key: SessionKey,
-    /// The number of its last write or transaction; `None` if this server has seen none.
+    /// The number of its last write or transaction; `None` if there is none.
     number: Option<i64>,
+    /// Whether the number was read that [`RETRIES`] has, of a write before a restart or before the
+    /// end of the session.
+    is_recalled: bool,
     transaction: Option<OpenTransaction>,
     /// Those that were opened in it.
     cursors: Vec<i64>,
@@ -138,6 +141,7 @@ impl Sessions {
         let session = Session {
             key: key.clone(),
             number: None,
+            is_recalled: false,
             transaction: None,
             cursors: Vec::new(),
             begun: used,
@@ -224,6 +228,13 @@ pub(crate) struct WriteId {
 /// The statement that stands for the commit of a transaction.
 const COMMIT: u32 = u32::MAX;
 
+/// Returns the number of a write from what follows the session in the key of an entry: the number
+/// and the statement.
+fn number_of(rest: &[u8]) -> Option<i64> {
+    let (number, statement) = rest.split_first_chunk()?;
+    (statement.len() == 4).then(|| i64::from_be_bytes(*number))
+}
+
 /// Returns the session and the number of the transaction whose commit an entry of [`RETRIES`] is.
 pub(crate) fn committed(key: &[u8]) -> Option<(SessionKey, i64)> {
     let (rest, statement) = key.split_last_chunk()?;
@@ -237,12 +248,40 @@ pub(crate) fn committed(key: &[u8]) -> Option<(SessionKey, i64)> {
 }
 
 impl Session {
-    fn id(&self, number: i64, is_repeated: bool) -> WriteId {
+    /// Returns what the keys of its entries begin with.
+    fn prefix(&self) -> Vec<u8> {
         let mut prefix = self.key.user.clone().into_bytes();
         prefix.push(0);
         prefix.extend_from_slice(&self.key.id);
+        prefix
+    }
+
+    fn id(&self, number: i64, is_repeated: bool) -> WriteId {
+        let mut prefix = self.prefix();
         prefix.extend_from_slice(&number.to_be_bytes());
         WriteId { prefix, is_repeated }
+    }
+
+    /// Reads the number of the last write that is stored, before the first number of a client is
+    /// compared with it: an older write that is sent again is none of the last.
+    pub(crate) fn recall(&mut self, db: &Database) -> Outcome {
+        if self.is_recalled {
+            return Ok(());
+        }
+        if let Some(retries) = db.space(RETRIES).existing().keyspace()? {
+            let prefix = self.prefix();
+            for entry in retries.scan(Prefix(&prefix)).rev() {
+                let (key, _done) = entry?;
+                // The numbers are not negative, so they are in the order of their bytes. A longer
+                // key is of another user.
+                if let Some(number) = number_of(&key[prefix.len()..]) {
+                    self.number = self.number.max(Some(number));
+                    break;
+                }
+            }
+        }
+        self.is_recalled = true;
+        Ok(())
     }
 
     /// Begins the write of this number, or repeats it.
@@ -253,7 +292,7 @@ impl Session {
             let text = "autocommit: expected false in all commands of a transaction";
             return Err(Failure::new(Code::InvalidOptions, text));
         }
-        let is_repeated = self.number.is_none_or(|last| last == number);
+        let is_repeated = self.number == Some(number);
         if self.number != Some(number) {
             self.transaction = None;
         }

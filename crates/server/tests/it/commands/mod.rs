@@ -18,6 +18,7 @@ mod limits;
 mod operations;
 mod outputs;
 mod room;
+mod sessions;
 mod status;
 mod streams;
 mod tool;
