@@ -57,6 +57,16 @@ pub fn distinct_ordered(find: &query::Find<'_>, path: &str) -> Result<query::Dis
     find.distinct_as(path, true)
 }
 
+/// Gives up the memory of groups and keeps the position, for a slow reader.
+pub fn park_groups(groups: &mut query::Groups) {
+    groups.park();
+}
+
+/// Gives up the memory of distinct values and keeps the position, for a slow reader.
+pub fn park_distinct(values: &mut query::Distinct) {
+    values.park();
+}
+
 /// Returns the error for the document `key`, which cannot have the value of the entry `entry` of a
 /// unique index because the document `holder` has it.
 #[cold]

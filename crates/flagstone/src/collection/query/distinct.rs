@@ -71,6 +71,11 @@ pub(super) fn run(
 }
 
 impl Distinct {
+    /// Gives up memory and keeps the position, for a slow reader.
+    pub(crate) fn park(&mut self) {
+        self.sorted.park();
+    }
+
     fn advance(&mut self) -> Result<Option<Value>> {
         loop {
             if !self.sorted.advance()? {

@@ -10,7 +10,7 @@ use super::refused::{Done, OperationError};
 use crate::bson::BsonWriter;
 use crate::failure::{Failure, Outcome};
 use crate::session::cursors::{FIRST_BATCH, Rows};
-use flagstone::internal::stored_len;
+use flagstone::internal::{park_distinct, park_groups, stored_len};
 use flagstone::query::{Hint, PageToken};
 use flagstone::{Collection, Cursor, Document, Error, Find, Group, Prefix, Scan, Space, Value};
 use flagstone_pipeline::{Aggregate, Aggregation};
@@ -105,7 +105,7 @@ impl<S: Send, N: FnMut(&mut S) -> Option<Done<Row>> + Send> Rows for KeyedRows<S
 }
 
 /// Answers with values.
-fn answer_values<I>(run: &mut Run<'_, '_>, values: I) -> Done
+fn answer_values<I>(run: &mut Run<'_, '_>, values: I, park: fn(&mut I)) -> Done
 where
     I: Iterator<Item = flagstone::Result<Value>> + Send + 'static,
 {
@@ -115,7 +115,7 @@ where
         };
         values.next().map(row)
     };
-    answer(run, KeyedRows::new(values, |_values| {}, next))
+    answer(run, KeyedRows::new(values, park, next))
 }
 
 /// The documents of a query.
@@ -217,13 +217,13 @@ pub(super) fn group(run: &mut Run<'_, '_>) -> Done {
     let find = asked(run)?;
     let group = asked_group(run)?.ok_or_else(|| run.args().missing("group"))?;
     let groups = find.group(&group)?;
-    answer_values(run, groups)
+    answer_values(run, groups, park_groups)
 }
 
 pub(super) fn distinct(run: &mut Run<'_, '_>) -> Done {
     let path = run.args().required_text("path")?;
     let values = asked(run)?.distinct(path)?;
-    answer_values(run, values)
+    answer_values(run, values, park_distinct)
 }
 
 pub(super) fn scan(run: &mut Run<'_, '_>) -> Done {

@@ -369,6 +369,42 @@ fn open_cursors_of_pipelines_give_their_memory_up() {
     refused(&refusal, 146, "(--memory)");
 }
 
+/// So did those of groups and of distinct values that the tool reads.
+#[test]
+fn open_cursors_of_the_tool_give_their_memory_up() {
+    let mut fixture = fixture(0, |_| {});
+    let collection = fixture.service.database().collection("shop.c").unwrap();
+    let text = "x".repeat(400);
+    for n in 0..4000 {
+        collection.put(n, Json(&format!(r#"{{"n":{n},"t":"{text}{n}"}}"#))).unwrap();
+    }
+    let bytes = |fixture: &mut Fixture| {
+        fixture.run("admin", r#"{"serverStatus":1}"#).int("flagstone.queryBytes").unwrap()
+    };
+    let mut open = Vec::new();
+    for operation in [
+        r#""flagstone":"group","group":"t: count""#,
+        r#""flagstone":"group","group":"t: min(n) as n","sort":"-n""#,
+        r#""flagstone":"distinct","path":"t""#,
+    ] {
+        let first = fixture.run("shop", &format!(r#"{{{operation},"collection":"c"}}"#));
+        let id = first.int("cursor.id").unwrap_or_else(|| panic!("{first}"));
+        let batch = first.get("cursor.firstBatch").unwrap().to_value().unwrap();
+        open.push((operation, id, batch.as_array().unwrap().len()));
+        assert_eq!(bytes(&mut fixture), 0, "{operation}");
+    }
+    for (operation, mut id, mut count) in open {
+        while id != 0 {
+            let found = fixture.run("shop", &more(id).replace("1}", "1500}"));
+            let batch = found.get("cursor.nextBatch").unwrap_or_else(|| panic!("{found}"));
+            count += batch.to_value().unwrap().as_array().unwrap().len();
+            id = found.int("cursor.id").unwrap();
+            assert_eq!(bytes(&mut fixture), 0, "{operation}");
+        }
+        assert_eq!(count, 4000, "{operation}");
+    }
+}
+
 /// Each document takes some time.
 fn slow(more: &str) -> String {
     let sum = r#"{"$reduce":{"input":{"$range":[0,100000]},"initialValue":0,

@@ -100,6 +100,14 @@ impl Groups {
         group.map(Some).map_err(|malformed| malformed.in_file("a group", 0))
     }
 
+    /// Gives up memory and keeps the position, for a slow reader.
+    pub(crate) fn park(&mut self) {
+        self.merged.sorted.park();
+        if let Some(sorted) = &mut self.sorted {
+            sorted.park();
+        }
+    }
+
     pub(in crate::collection::query) const fn work(&self) -> Work {
         self.work
     }
