@@ -261,3 +261,33 @@ fn inserts_keep_what_is_there_and_stats_show_the_buckets() {
     assert!(shards.iter().all(|count| *count > 400), "{shards:?}");
     assert_eq!(place.ok(&format!("count {to} c")).trim(), "1002");
 }
+
+#[test]
+#[ignore = "needs Cassandra: cargo xtask cluster"]
+fn update_documents_change_what_a_cluster_has() {
+    let (place, to) = (Place::new(), address("updates"));
+    place.ok(&format!(r#"put {to} c k {{"n":1,"items":[{{"s":"x","n":1}},{{"s":"y","n":5}}]}}"#));
+    place.ok(&format!("index create {to} c by_n n"));
+    for (update, expected) in [
+        (r#"k --update {"$inc":{"n":1},"$set":{"at.city":"Rome"}}"#, r#""at":{"city":"Rome"}"#),
+        (
+            r#"k --update {"$mul":{"items.$[i].n":2}} --array-filters [{"i.s":"y"}]"#,
+            r#"[{"s":"x","n":1},{"s":"y","n":10}]"#,
+        ),
+        (r#"k --update {"$pull":{"items":{"n":{"$gt":9}}}}"#, r#""items":[{"s":"x","n":1}]"#),
+        (r#"k --update [{"$set":{"sum":{"$add":["$n",1]},"by":"$_id"}}]"#, r#""sum":3,"by":"k""#),
+        (r#"--where {"items.s":"x","n":2} --update {"$set":{"items.$.s":"z"}}"#, r#""s":"z""#),
+    ] {
+        place.ok(&format!("update {to} c {update}"));
+        let found = place.ok(&format!("get {to} c k"));
+        assert!(found.contains(expected), "{update}: {found}");
+    }
+    let upsert = format!(r#"update {to} c --where {{"n":7}} --upsert --update"#);
+    for said in ["0 documents changed; 1 inserted", "1 document changed"] {
+        let ran = place.run(&format!(r#"{upsert} {{"$inc":{{"m":1}},"$setOnInsert":{{"s":2}}}}"#));
+        assert_eq!((ran.code, ran.stderr.contains(said)), (0, true), "{ran:?}");
+    }
+    assert_eq!(place.ok(&format!(r#"find {to} c {{"n":7}}"#)), "{\"n\":7,\"m\":2,\"s\":2}\n");
+    place.fails(&format!(r#"update {to} c none --update {{"$inc":{{"n":1}}}}"#), 1, "there is no");
+    assert_eq!(place.ok(&format!("count {to} c")), "2\n");
+}
