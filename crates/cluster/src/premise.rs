@@ -5,7 +5,7 @@
 //! one that was known, nothing has changed since before the query began, and pages without rows, of
 //! which no epoch is told, are of no dropped index and no old generation.
 
-use crate::ground::Ground;
+use crate::ground::{Ground, View};
 use crate::store::{Freshness, Rows, RowsRequest};
 use flagstone_base::{Error, Result};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub(crate) struct Premise {
 
 impl Premise {
     /// Returns the premise of a query that begins.
-    pub(crate) fn new(ground: &Arc<Ground>) -> Self {
-        let (ground, version) = (Arc::clone(ground), ground.view().version);
+    pub(crate) fn new(ground: &Arc<Ground>, view: &View) -> Self {
+        let (ground, version) = (Arc::clone(ground), view.version);
         Self { ground, version, open: AtomicU64::new(1) }
     }
 
@@ -42,11 +42,20 @@ impl Premise {
 
     /// See [`Remote::settle`](flagstone::remote::Remote::settle).
     pub(crate) fn settle(&self) -> Result<()> {
-        let open = self.open.load(Ordering::Acquire);
-        if open == 0 {
-            return Ok(());
+        loop {
+            let open = self.open.load(Ordering::Acquire);
+            if open == 0 {
+                return Ok(());
+            }
+            let version = self.ground.store.version(&self.ground.name, Freshness::Settled)?;
+            self.settled(open, version)?;
         }
-        self.settled(open, self.ground.store.version(&self.ground.name, Freshness::Settled)?)
+    }
+
+    /// Called after a look at the catalog for another reason.
+    pub(crate) fn check(&self, now: &View) -> Result<()> {
+        let is_open = self.open.load(Ordering::Acquire) > 0;
+        if is_open && now.version > self.version { Err(self.changed()) } else { Ok(()) }
     }
 
     /// Reads rows, and settles the premise meanwhile.
@@ -68,10 +77,15 @@ impl Premise {
             return Ok(());
         }
         let _newest = self.ground.reload(Freshness::Settled)?;
-        Err(Error::invalid(format!(
+        Err(self.changed())
+    }
+
+    #[cold]
+    fn changed(&self) -> Error {
+        Error::invalid(format!(
             "the indexes or the layout of collection {:?} were changed while it was read: run the \
              query again",
             self.ground.name
-        )))
+        ))
     }
 }

@@ -192,10 +192,11 @@ impl Remote for RemoteCollection {
     }
 
     fn for_query(&self) -> Result<Arc<dyn Remote>> {
-        if self.ground.view().is_being_cleared() {
-            self.ground.reload(Freshness::Settled)?;
+        let mut view = self.ground.view();
+        if view.is_being_cleared() {
+            view = self.ground.reload(Freshness::Settled)?;
         }
-        let premise = Some(Arc::new(Premise::new(&self.ground)));
+        let premise = Some(Arc::new(Premise::new(&self.ground, &view)));
         Ok(Arc::new(self.reading(self.shard, premise)))
     }
 

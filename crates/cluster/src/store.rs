@@ -67,7 +67,8 @@ pub struct StoredRow {
     pub key: Slice,
     /// Empty where only keys were asked for.
     pub value: Slice,
-    /// The token of the batch that wrote it. Entries of indexes have none.
+    /// The token of the batch that wrote it. Entries of indexes have none. `None` where only keys
+    /// were asked for.
     pub token: Option<Token>,
     /// The moment from which readers leave the row out. The store returns it nevertheless, and may
     /// remove it by itself a day after.
@@ -112,7 +113,7 @@ pub struct PageRequest {
     pub is_reversed: bool,
     /// The most rows, at least 1.
     pub limit: usize,
-    /// Whether the values may be left out.
+    /// Whether the values and tokens are left out.
     pub keys_only: bool,
 }
 

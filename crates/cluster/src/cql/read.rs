@@ -134,12 +134,12 @@ pub(super) async fn page(inner: Arc<Inner>, request: PageRequest) -> Result<Page
     let answer = execute(&inner, place, statement, cells).await?;
     let mut page = none;
     if keys_only {
-        type Columned<'f> = (&'f [u8], Option<&'f [u8]>, Option<i64>, Option<i32>);
+        type Columned<'f> = (&'f [u8], Option<i64>, Option<i32>);
         let read = answer.rows::<Columned<'_>>().map_err(|error| unreadable(&place(), error))?;
         for row in read {
-            let (key, token, expiry, epoch) = row.map_err(|error| unreadable(&place(), error))?;
+            let (key, expiry, epoch) = row.map_err(|error| unreadable(&place(), error))?;
             page.epoch = epoch;
-            page.rows.push(Columns { key, value: None, token, expiry }.row(place)?);
+            page.rows.push(Columns { key, value: None, token: None, expiry }.row(place)?);
         }
     } else {
         type Columned<'f> =

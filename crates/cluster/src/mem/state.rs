@@ -140,8 +140,11 @@ impl MemState {
             of.map(|(_, row)| row).filter(|row| request.range.contains(&row.key)).collect();
         let is_last = found.len() <= request.limit;
         let row = |row: &StoredRow| {
-            let value = if request.keys_only { Slice::EMPTY } else { row.value.clone() };
-            StoredRow { value, ..row.clone() }
+            let mut row = row.clone();
+            if request.keys_only {
+                (row.value, row.token) = (Slice::EMPTY, None);
+            }
+            row
         };
         let rows: Vec<StoredRow> = if request.is_reversed {
             found.into_iter().rev().take(request.limit).map(row).collect()

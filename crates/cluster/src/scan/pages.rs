@@ -219,6 +219,9 @@ impl Pages {
             if fenced || pages.iter().any(|page| page.epoch > known || is_unsure(page)) {
                 let before = Arc::clone(&self.view);
                 self.look(fenced)?;
+                if let Some(premise) = &self.premise {
+                    premise.check(&self.view)?;
+                }
                 let (before, now) = (&before.note.rows, &self.view.note.rows);
                 if now.buckets != before.buckets {
                     self.divide(&before.buckets);

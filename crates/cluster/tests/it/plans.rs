@@ -152,6 +152,31 @@ fn a_query_reads_the_catalog_once_and_beside_its_documents() {
 }
 
 #[test]
+fn hints_and_page_tokens_of_indexes_that_others_made_are_known() {
+    let (_watched, (_own, documents), (_cluster, other)) = watched(100);
+    assert_eq!(found(&documents, r#"{"n":42}"#), [42]);
+    other.create_index("later", Index::on("$.n").then("$.m")).unwrap();
+    let hinted = documents.find(r#"{"n":{"$gte":98}}"#).hint(Hint::index("later"));
+    assert_eq!(keys_of(&hinted), [98, 99]);
+    let none = documents.find("{}").hint(Hint::index("none")).run().unwrap_err();
+    assert!(none.to_string().contains("\"none\""), "{none}");
+    // A page in the order of an index, and the next one.
+    let (_watched, (_own, documents), (_cluster, other)) = watched(0);
+    for key in 0..10 {
+        other.put(key, Json(format!(r#"{{"n":{key},"m":{{"a":1}}}}"#))).unwrap();
+    }
+    assert_eq!(found(&documents, r#"{"n":4}"#), [4]);
+    other.create_index("by m", Index::on("$.m").then("$.n").descending()).unwrap();
+    let sorted = |of: &Collection| of.find("{}").sort("m").hint(Hint::index("by m"));
+    let page = sorted(&other).page(3).unwrap();
+    let next = sorted(&documents).after(&page.next.unwrap()).page(3).unwrap();
+    let keys = |page: &flagstone::query::Page| -> Vec<i64> {
+        page.documents.iter().map(|(key, _)| key.as_i64().unwrap()).collect()
+    };
+    assert_eq!(keys(&next), [6, 5, 4]);
+}
+
+#[test]
 fn a_query_is_planned_again_if_others_changed_the_catalog() {
     type Change = fn(&Collection);
     let changes: [(&str, Change); 5] = [

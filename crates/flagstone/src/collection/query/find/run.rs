@@ -14,7 +14,7 @@ use crate::collection::query::projector::Projector;
 use crate::collection::query::rows::Rows;
 use crate::collection::query::source::{QuerySource, Reads};
 use crate::collection::query::spec::{Spec, key_direction};
-use flagstone_base::{Error, Result};
+use flagstone_base::{Error, ErrorKind, Result};
 use flagstone_doc::{Direction, Document, FieldPath, Value};
 
 /// Running.
@@ -44,13 +44,31 @@ impl<'t> Find<'t> {
     /// Io, Corruption, Closed.
     pub fn run(&self) -> Result<Cursor<'t>> {
         self.check()?;
-        self.planned(|| {
+        self.settled(|source| {
             let ask = self.ask(self.need(self.spec.after.is_some()));
-            let source = self.unsettled_source()?;
-            let mut cursor = self.cursor(&source, ask)?;
+            let mut cursor = self.cursor(source, ask)?;
             cursor.look_ahead()?;
-            source.settle()?;
             Ok(cursor)
+        })
+    }
+
+    /// As [`Find::planned`], for what reads little before it returns: in a cluster, the catalog is
+    /// not read before the first attempt, but beside what that reads.
+    pub(super) fn settled<R>(&self, run: impl Fn(&QuerySource<'t>) -> Result<R>) -> Result<R> {
+        let mut is_first = true;
+        plan::planned(&self.stored, || {
+            let source = if std::mem::replace(&mut is_first, false) {
+                self.of_shard(self.reads.unsettled_source(&self.stored)?)
+            } else {
+                self.source()?
+            };
+            let done = run(&source);
+            match &done {
+                Err(error) if error.kind() != ErrorKind::InvalidInput => {}
+                // An index that is not known may be a new one.
+                _ => source.settle()?,
+            }
+            done
         })
     }
 
@@ -265,13 +283,10 @@ impl<'t> Find<'t> {
         }
         let mut one_more = self.clone();
         one_more.spec.limit = Some(documents.saturating_add(1));
-        self.planned(|| {
-            let source = self.unsettled_source()?;
+        self.settled(|source| {
             let ask = Ask { is_paged: true, ..one_more.ask(self.need(true)) };
-            let mut cursor = one_more.cursor(&source, ask)?;
-            cursor.look_ahead()?;
-            source.settle()?;
-            page::take(cursor, documents, &self.stored, &self.spec, &source)
+            let cursor = one_more.cursor(source, ask)?;
+            page::take(cursor, documents, &self.stored, &self.spec, source)
         })
     }
 
@@ -301,11 +316,6 @@ impl<'t> Find<'t> {
 
     pub(super) fn source(&self) -> Result<QuerySource<'t>> {
         Ok(self.of_shard(self.reads.source(&self.stored)?))
-    }
-
-    /// As [`Reads::unsettled_source`].
-    pub(super) fn unsettled_source(&self) -> Result<QuerySource<'t>> {
-        Ok(self.of_shard(self.reads.unsettled_source(&self.stored)?))
     }
 
     fn of_shard(&self, source: QuerySource<'t>) -> QuerySource<'t> {

@@ -57,12 +57,10 @@ impl<'t> Find<'t> {
     /// As [`Find::run`].
     pub fn values(&self, paths: &[FieldPath]) -> Result<Values<'t>> {
         self.check()?;
-        self.planned(|| {
-            let source = self.unsettled_source()?;
-            let mut cursor = self.cursor(&source, self.ask_values(paths))?;
+        self.settled(|source| {
+            let mut cursor = self.cursor(source, self.ask_values(paths))?;
             cursor.look_ahead()?;
-            source.settle()?;
-            Ok(Values::new(&self.stored, source, cursor))
+            Ok(Values::new(&self.stored, source.clone(), cursor))
         })
     }
 
