@@ -108,10 +108,12 @@ pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Optio
         let place = format!("table {}.{}", address.keyspace, table.name);
         create(session, &place, table.statement(&address.keyspace, home.as_deref())).await?;
     }
-    await_nodes(session).await;
     if is_complete {
+        // Each client of a cluster that is being upgraded waits so long.
+        await_nodes(session, SPREAD / 10).await;
         return Ok(home);
     }
+    await_nodes(session, SPREAD).await;
     // Somebody else may have created it at the same time.
     let found = read(session, &address.keyspace).await?;
     if let Some(missing) = TABLES.iter().find(|table| !found.tables.contains_key(table.name)) {
@@ -124,15 +126,15 @@ pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Optio
     check_tables(address, &found)
 }
 
-/// Waits until the nodes that answer have the same schema, but not long: while Cassandra is
-/// upgraded they have not.
-async fn await_nodes(session: &Session) {
+/// Waits until the nodes that answer have the same schema, but not longer than `longest`: while
+/// Cassandra is upgraded they have not.
+async fn await_nodes(session: &Session, longest: Duration) {
     let same = async {
         while let Ok(None) = session.check_schema_agreement().await {
             tokio::time::sleep(PAUSE).await;
         }
     };
-    let _in_time = tokio::time::timeout(SPREAD, same).await;
+    let _in_time = tokio::time::timeout(longest, same).await;
 }
 
 /// Asks again while a node does not know yet what another client has created.
