@@ -66,13 +66,24 @@ impl OpenFiles {
         Arc::new(Self { disk, descriptors_max, ring, opened })
     }
 
-    /// Opens a file as [`Disk::open`] does, or as [`Disk::open_direct`] does, which takes a second
-    /// descriptor. The pool may close the file and open it again between two reads, so the file
-    /// must keep its name as long as it is used.
+    /// Opens a file as [`Disk::open`] does. The pool may close the file and open it again between
+    /// two reads, so the file must keep its name as long as it is used.
     ///
     /// # Errors
     /// Errors of the disk.
-    pub fn open(self: &Arc<Self>, path: &Path, is_direct: bool) -> Result<Arc<dyn ReadFile>> {
+    pub fn open(self: &Arc<Self>, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        self.open_as(path, false)
+    }
+
+    /// As [`OpenFiles::open`], but as [`Disk::open_direct`] does, which takes a second descriptor.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    pub fn open_direct(self: &Arc<Self>, path: &Path) -> Result<Arc<dyn ReadFile>> {
+        self.open_as(path, true)
+    }
+
+    fn open_as(self: &Arc<Self>, path: &Path, is_direct: bool) -> Result<Arc<dyn ReadFile>> {
         let file = self.open_now(path, is_direct)?;
         let place = Arc::new(FileDescriptor {
             file: RwLock::new(None),
@@ -271,7 +282,7 @@ mod tests {
     }
 
     fn opened(files: &Arc<OpenFiles>, count: usize) -> Vec<Arc<dyn ReadFile>> {
-        (0..count).map(|n| files.open(&path(n), false).unwrap()).collect()
+        (0..count).map(|n| files.open(&path(n)).unwrap()).collect()
     }
 
     fn check(file: &Arc<dyn ReadFile>, n: usize) {
@@ -298,9 +309,9 @@ mod tests {
     #[test]
     fn a_file_that_is_read_between_others_stays_open() {
         let files = OpenFiles::new(Arc::new(disk(40)), 4);
-        let often = files.open(&path(0), false).unwrap();
+        let often = files.open(&path(0)).unwrap();
         for n in 1..40 {
-            let other = files.open(&path(n), false).unwrap();
+            let other = files.open(&path(n)).unwrap();
             check(&often, 0);
             check(&other, n);
             std::mem::forget(other);
@@ -314,7 +325,7 @@ mod tests {
     fn a_file_read_without_the_page_cache_counts_twice() {
         let disk = disk(8);
         let files = OpenFiles::new(Arc::new(disk.clone()), 6);
-        let open: Vec<_> = (0..8).map(|n| files.open(&path(n), true).unwrap()).collect();
+        let open: Vec<_> = (0..8).map(|n| files.open_direct(&path(n)).unwrap()).collect();
         assert_eq!((files.descriptors(), disk.open_files()), (6, 6));
         open.iter().enumerate().for_each(|(n, file)| check(file, n));
     }
@@ -328,7 +339,7 @@ mod tests {
         open.iter().enumerate().for_each(|(n, file)| check(file, n));
         drop(open);
         disk.set_open_files_max(Some(0));
-        let error = files.open(&path(0), false).err().unwrap();
+        let error = files.open(&path(0)).err().unwrap();
         assert!(is_out_of_descriptors(&error), "{error}");
     }
 

@@ -71,7 +71,8 @@ impl TreeContext {
     /// Any error of [`Table::open`] or of opening the file.
     pub(crate) fn open_table(&self, meta: &TableMeta) -> Result<Arc<Table>> {
         let ident = TableIdent { database: self.database, number: meta.number, salt: meta.salt };
-        let file = self.files.open(&self.table_path(meta.number), self.direct_reads)?;
+        let (files, path) = (&self.files, self.table_path(meta.number));
+        let file = if self.direct_reads { files.open_direct(&path) } else { files.open(&path) }?;
         Table::open(file, ident, Some(meta), &self.cache)
     }
 }

@@ -178,7 +178,7 @@ fn finish_source(
     let Some(meta) = repair.outputs.end(output, &mut passing)? else { return Ok(()) };
     let path = names::path(repair.outputs.dir, FileKind::Table, meta.number);
     let ident = TableIdent { database: repair.found.id, number: meta.number, salt: meta.salt };
-    let salvage = Salvage::of(repair.files.open(&path, false)?, ident, Some(&meta));
+    let salvage = Salvage::of(repair.files.open(&path)?, ident, Some(&meta));
     repair.scratch.push(path);
     repair.rebuilt.get_or_insert_with(keyspace, Vec::new).push((meta.number, Arc::new(salvage)));
     Ok(())

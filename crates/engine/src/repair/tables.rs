@@ -118,7 +118,7 @@ fn salvage(
         may_be_torn: false,
         what,
     };
-    let opened = match repair.files.open(&repair.path(number), false) {
+    let opened = match repair.files.open(&repair.path(number)) {
         Ok(opened) => opened,
         Err(error) => {
             let what = if error.is_missing_file() {

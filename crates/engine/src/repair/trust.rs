@@ -91,7 +91,7 @@ pub(super) fn find_rebuilt(
 /// salvaged.
 fn properties_of(repair: &ActiveRepair<'_>, number: FileNumber) -> Option<Properties> {
     let ident = TableIdent { database: repair.found.id, number, salt: 0 };
-    let file = repair.files.open(&repair.path(number), false).ok()?;
+    let file = repair.files.open(&repair.path(number)).ok()?;
     match Table::open(Arc::clone(&file), ident, None, &BlockCache::new(0)) {
         Ok(table) => Some(table.properties().clone()),
         Err(_damaged) => Salvage::of(file, ident, None).properties().cloned(),
