@@ -94,7 +94,10 @@ pub(super) fn seal(upkeep: &Upkeep, take: Take<'_>, cut: Option<CutRequest>) -> 
             let over = trees.iter().copied().filter(|tree| tree.active_bytes() >= limit);
             oldest(upkeep.is_log_long()).into_iter().chain(over).collect()
         }
-        Take::Oldest => oldest(true),
+        Take::Oldest => {
+            let wanted = true;
+            oldest(wanted)
+        }
         Take::Trees(ids) | Take::Now(ids) => {
             trees.iter().copied().filter(|tree| ids.contains(&tree.id())).collect()
         }

@@ -53,6 +53,13 @@ pub(crate) struct Admission {
     awaiting: AtomicU32,
 }
 
+/// Whether flushes may still make room for a writer.
+#[derive(Clone, Copy)]
+enum Room {
+    Expected,
+    Hopeless,
+}
+
 /// Writers that take turns.
 #[derive(Default)]
 struct Turns {
@@ -147,7 +154,7 @@ impl Admission {
         if bytes <= self.core.setup().batch_bytes_max() {
             if wait == Wait::Yes {
                 self.take_turn(&self.updates, bytes)?;
-            } else if !self.try_count(&self.updates, bytes, false) {
+            } else if !self.try_count(&self.updates, bytes, Room::Expected) {
                 return Err(refusal(&self.core, StallCause::Memory, bytes));
             }
             admitted.updating = bytes;
@@ -180,13 +187,13 @@ impl Admission {
             core.stall.note_waited(core.setup().now() - started);
             first
         });
-        if self.try_count(turns, bytes, false) {
+        if self.try_count(turns, bytes, Room::Expected) {
             return Ok(());
         }
         let installed = core.work.lock().flushes.installed;
         let check = || {
-            let is_hopeless = self.is_hopeless(installed);
-            Ok(self.try_count(turns, bytes, is_hopeless).then_some(()))
+            let room = self.room_after(installed);
+            Ok(self.try_count(turns, bytes, room).then_some(()))
         };
         self.awaiting.fetch_add(1, Ordering::SeqCst);
         let admitted = stop(core, StallCause::Memory, check);
@@ -194,24 +201,25 @@ impl Admission {
         admitted
     }
 
-    /// Returns whether a writer that waits since flush number `installed` has no hope of room:
-    /// flushes fail, or other writers have taken all the room that many flushes made.
-    fn is_hopeless(&self, installed: u64) -> bool {
+    /// Returns what a writer may hope for that waits since flush number `installed`. It is nothing
+    /// if flushes fail, or other writers have taken all the room that many flushes made.
+    fn room_after(&self, installed: u64) -> Room {
         let work = &self.core.work;
         let queue = work.lock();
         let is_failing = work.stuck() > 0 || queue.flushes.pause.is_some();
-        is_failing || queue.flushes.installed >= installed + PATIENCE
+        let is_hopeless = is_failing || queue.flushes.installed >= installed + PATIENCE;
+        if is_hopeless { Room::Hopeless } else { Room::Expected }
     }
 
     /// Counts `bytes` in `turns` if they may pass.
-    fn try_count(&self, turns: &Turns, bytes: u64, is_hopeless: bool) -> bool {
+    fn try_count(&self, turns: &Turns, bytes: u64, room: Room) -> bool {
         let share = self.core.setup().options.memtable_share();
         let more = |others: u64| {
             // Read after `others`: a write that is no longer in that sum is in the memtables by
             // now.
             let held = self.core.memory.memtable_bytes();
             let sum = others.saturating_add(bytes);
-            may_pass(others, sum, held, share, is_hopeless).then_some(sum)
+            may_pass(others, sum, held, share, room).then_some(sum)
         };
         turns.bytes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_ok()
     }
@@ -222,7 +230,8 @@ impl Admission {
 /// the share, and flushes run until the memtables are half empty, so every write that is alone fits
 /// in the end. If there is no hope of that, one write may exceed the share while the memtables are
 /// within it.
-const fn may_pass(others: u64, sum: u64, held: u64, share: u64, is_hopeless: bool) -> bool {
+const fn may_pass(others: u64, sum: u64, held: u64, share: u64, room: Room) -> bool {
+    let is_hopeless = matches!(room, Room::Hopeless);
     held.saturating_add(sum) <= share || (others == 0 && is_hopeless && held < share)
 }
 
@@ -246,7 +255,8 @@ impl Admitted<'_> {
     fn try_grow_to(&mut self, bytes: u64) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let is_next = self.admission.awaiting.load(Ordering::SeqCst) == 0;
-        let has_grown = is_next && self.admission.try_count(&self.admission.large, more, false);
+        let has_grown =
+            is_next && self.admission.try_count(&self.admission.large, more, Room::Expected);
         if has_grown {
             self.bytes += more;
         }

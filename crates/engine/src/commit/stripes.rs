@@ -121,9 +121,10 @@ impl Stripes {
         also: &[(u16, u64)],
         wait: Wait,
     ) -> Option<HeldStripes<'a>> {
+        let has_reads = true;
         let gates = match wait {
-            Wait::Yes => gates(cores, write, true),
-            Wait::No => try_gates(cores, write, true)?,
+            Wait::Yes => gates(cores, write, has_reads),
+            Wait::No => try_gates(cores, write, has_reads)?,
         };
         let of = |&(at, hash): &(u16, u64)| Self::of(cores[usize::from(at)].id, hash);
         let stripes = self.lock_all(stripes_of(write).chain(also.iter().map(of)));

@@ -25,6 +25,7 @@ pub struct Hold<'a> {
     resolves: Resolves<'a>,
     durability: Durability,
     wait: Wait,
+    is_admitted: bool,
     /// An error of [`Hold::key`].
     refused: Option<Error>,
 }
@@ -39,7 +40,8 @@ impl<'a> Hold<'a> {
     pub(crate) fn new(handle: &'a Arc<Handle>, batch: Batch) -> Self {
         let durability = handle.parts().core.setup().options.durability;
         let (keys, resolves): (_, Resolves<'a>) = (Vec::new(), &|_, _, _| true);
-        Self { handle, batch, keys, resolves, durability, wait: Wait::Yes, refused: None }
+        let (wait, is_admitted, refused) = (Wait::Yes, true, None);
+        Self { handle, batch, keys, resolves, durability, wait, is_admitted, refused }
     }
 
     /// Also locks `key`, for an update that does not know yet what it writes.
@@ -91,7 +93,7 @@ impl<'a> Hold<'a> {
             check_interval(interval)?;
         }
         let (mut complete, mut completed) = (Some(complete), None);
-        let committed = self.run(true, &mut |held| {
+        let committed = self.run(&mut |held| {
             if let Some(complete) = complete.take() {
                 completed = Some(complete(held)?);
             }
@@ -108,11 +110,15 @@ impl<'a> Hold<'a> {
         Ok((ticket, value))
     }
 
-    /// Does all of [`Hold::commit`]. It is admitted only with `is_admitted`:
-    /// else it waits for nothing.
+    /// Commits without admission, and so waits for no room.
+    const fn unadmitted(mut self) -> Self {
+        self.is_admitted = false;
+        self
+    }
+
+    /// Does all of [`Hold::commit`].
     fn run(
         &mut self,
-        is_admitted: bool,
         complete: &mut dyn FnMut(&mut HeldBatch<'_>) -> Result<()>,
     ) -> Result<Option<Committed>> {
         if let Some(error) = self.refused.take() {
@@ -124,7 +130,7 @@ impl<'a> Hold<'a> {
         parts.commits.check_batch_bytes(self.batch.bytes())?;
         let (cores, keys) = (self.batch.keyspaces.clone(), std::mem::take(&mut self.keys));
         cores.iter().try_for_each(|core| self.handle.check_same(core))?;
-        let mut admitted = if is_admitted { self.admit(&cores)? } else { None };
+        let mut admitted = if self.is_admitted { self.admit(&cores)? } else { None };
         let locked = Locked { cores: &cores, keys: &keys };
         let register = || {
             let snapshot = Snapshot::new(self.handle);
@@ -153,7 +159,7 @@ impl<'a> Hold<'a> {
             return Ok(None);
         }
         self.log_owned();
-        let more = if is_admitted {
+        let more = if self.is_admitted {
             parts.commits.admit_prepared(&self.batch, admitted.as_ref(), self.wait)?
         } else {
             None
@@ -235,9 +241,9 @@ pub(crate) fn empty(
     batch: Batch,
 ) -> Result<(Committed, Vec<Arc<KeyspaceCore>>)> {
     let mut emptied = vec![Arc::clone(core)];
-    let mut hold = Hold::new(handle, batch).durability(Durability::Group);
     // The batch is not admitted, since it frees more than it takes.
-    let committed = hold.run(false, &mut |held| {
+    let mut hold = Hold::new(handle, batch).durability(Durability::Group).unadmitted();
+    let committed = hold.run(&mut |held| {
         for owned in &core.owned_set().keyspaces {
             for (kind, key, end) in owned.removals_from(vec![0]) {
                 held.push(owned, kind, &key, &end)?;

@@ -95,7 +95,7 @@ impl FoundDatabase {
             }
             Err(error) if error.kind() == ErrorKind::Unsupported => return Err(error),
             Err(error) => {
-                self.report_loss(names::CURRENT.to_owned(), 0..0, error.to_string(), false);
+                self.report_loss(names::CURRENT.to_owned(), 0..0, error.to_string());
                 self.notes.push("CURRENT was written again, with the newest manifest".to_owned());
             }
         }
@@ -105,28 +105,23 @@ impl FoundDatabase {
             let bytes = match read_whole(disk, &dir.join(&name), MANIFEST_BYTES_MAX) {
                 Ok(bytes) => bytes,
                 Err(error) => {
-                    self.report_loss(name, 0..0, error.to_string(), false);
+                    self.report_loss(name, 0..0, error.to_string());
                     continue;
                 }
             };
             let len = bytes.len() as u64;
             let Some(read) = salvage(&bytes, number, Some(self.id))? else {
-                self.report_loss(
-                    name,
-                    0..len,
-                    "not even its snapshot can be read".to_owned(),
-                    false,
-                );
+                self.report_loss(name, 0..len, "not even its snapshot can be read".to_owned());
                 continue;
             };
             if read.id != self.id {
                 let what = format!("it belongs to database {}, not to {}", read.id, self.id);
-                self.report_loss(name, 0..len, what, false);
+                self.report_loss(name, 0..len, what);
                 continue;
             }
             if read.end < len {
                 let what = "expected an edit with its checksum".to_owned();
-                self.report_loss(name, read.end..len, what, read.is_whole);
+                self.report_loss(name, read.end..len, what).may_be_torn = read.is_whole;
             }
             if read.is_whole {
                 self.trust = if read.end < len { Trust::TornEnd } else { Trust::Whole };
@@ -146,10 +141,9 @@ impl FoundDatabase {
         file: String,
         bytes: std::ops::Range<u64>,
         what: String,
-        may_be_torn: bool,
-    ) {
-        let (keyspace, keys, seqnos) = (None, None, None);
-        self.losses.push(Loss { file, bytes, keyspace, keys, seqnos, may_be_torn, what });
+    ) -> &mut Loss {
+        let (keyspace, keys, seqnos, may_be_torn) = (None, None, None, false);
+        self.losses.push_mut(Loss { file, bytes, keyspace, keys, seqnos, may_be_torn, what })
     }
 }
 

@@ -50,8 +50,8 @@ pub(super) fn read_log(repair: &mut ActiveRepair<'_>, state: &mut ManifestState)
         let what = "there is no log, and the database was not closed: the last writes, if \
                     any, are lost";
         let segment = state.wal_from.unwrap_or(FileNumber(1));
-        let seqnos = (in_tables.plus(1), None);
-        losses.push(of_log(segment, 0..0, seqnos, true, what.to_owned()));
+        let (seqnos, may_be_torn) = ((in_tables.plus(1), None), true);
+        losses.push(of_log(segment, 0..0, seqnos, may_be_torn, what.to_owned()));
     }
     repair.report.losses.extend(losses);
     Ok(())

@@ -54,12 +54,15 @@ fn large_writes_pass_together_while_they_fit() {
 
 #[test]
 fn a_write_that_is_alone_waits_for_flushes_as_long_as_they_make_room() {
-    let alone = |bytes, held, is_hopeless| may_pass(0, bytes, held, 100, is_hopeless);
-    assert!(alone(30, 70, false) && !alone(31, 70, false));
-    assert!(alone(31, 70, true), "flushes fail, or small writes take what they free");
-    assert!(!alone(10, 100, true), "many that come one after another go over the share once");
-    assert!(alone(50, 50, false), "the largest, when flushes have nothing more to do");
-    assert!(!may_pass(1, 31, 70, 100, true), "others will be done, whatever flushes do");
+    let alone = |bytes, held, room| may_pass(0, bytes, held, 100, room);
+    assert!(alone(30, 70, Room::Expected) && !alone(31, 70, Room::Expected));
+    assert!(alone(31, 70, Room::Hopeless), "flushes fail, or small writes take what they free");
+    assert!(
+        !alone(10, 100, Room::Hopeless),
+        "many that come one after another go over the share once"
+    );
+    assert!(alone(50, 50, Room::Expected), "the largest, when flushes have nothing more to do");
+    assert!(!may_pass(1, 31, 70, 100, Room::Hopeless), "others will be done, whatever flushes do");
 }
 
 /// A large write that was alone passed whatever the memtables held. Two threads that wrote
