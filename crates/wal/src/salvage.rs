@@ -74,7 +74,7 @@ pub fn salvage(
                     (0, None) => "the segment is missing".to_owned(),
                     _ => "no copy of the segment's header is whole".to_owned(),
                 };
-                salvage.lose(FileNumber(number), bytes, what, false);
+                salvage.lose(FileNumber(number), bytes, what);
             }
         }
     }
@@ -84,7 +84,7 @@ pub fn salvage(
         if !salvage.is_blank(number, len) {
             let what = "no copy of the segment's header is whole".to_owned();
             let may_be_torn = !salvage.holds_synced_records(number);
-            salvage.lose(FileNumber(number), 0..len, what, may_be_torn);
+            salvage.lose(FileNumber(number), 0..len, what).may_be_torn = may_be_torn;
         }
     }
     salvage.report_missing(listed, last);
@@ -207,12 +207,12 @@ impl Salvage<'_> {
                     "the manifest lists this file, and it is missing: no segment names it, \
                          so it held no writes"
                 };
-                self.lose(number, 0..0, what.to_owned(), false);
+                self.lose(number, 0..0, what.to_owned());
             } else if is_after
                 && let Some(&other) = self.others.get(&number.0)
                 && listed.from.is_some_and(|from| other >= from.0)
             {
-                self.lose(number, 0..0, format!("the file holds segment {other} instead"), false);
+                self.lose(number, 0..0, format!("the file holds segment {other} instead"));
             }
         }
     }
@@ -245,9 +245,9 @@ impl Salvage<'_> {
         blank().unwrap_or(false)
     }
 
-    fn lose(&mut self, segment: FileNumber, bytes: Range<u64>, what: String, may_be_torn: bool) {
-        let from = self.out.next_seqno;
-        self.out.lost.push(LostRecords { segment, bytes, from, to: None, may_be_torn, what });
+    fn lose(&mut self, segment: FileNumber, bytes: Range<u64>, what: String) -> &mut LostRecords {
+        let (from, may_be_torn) = (self.out.next_seqno, false);
+        self.out.lost.push_mut(LostRecords { segment, bytes, from, to: None, may_be_torn, what })
     }
 
     fn read(
@@ -261,7 +261,7 @@ impl Salvage<'_> {
         let mut window = match Window::open(self.disk, &path(self.dir, FileKind::Wal, segment)) {
             Ok(window) => window,
             Err(error) => {
-                self.lose(segment, 0..0, error.to_string(), false);
+                self.lose(segment, 0..0, error.to_string());
                 return Ok(());
             }
         };
@@ -270,7 +270,7 @@ impl Salvage<'_> {
                 let what = format!("the file ends there, its records end at {end}");
                 let cut = window.end();
                 self.read_until(&mut window, &header, Some(cut), visit)?;
-                self.lose(segment, cut..end, what, false);
+                self.lose(segment, cut..end, what);
                 return Ok(());
             }
             window.stop_at(end);
@@ -280,7 +280,7 @@ impl Salvage<'_> {
         if end.is_none() && len < prepared {
             let what =
                 format!("the file ends there, it had {prepared} bytes when the segment was begun");
-            self.lose(segment, len..prepared, what, false);
+            self.lose(segment, len..prepared, what);
         }
         Ok(())
     }
@@ -322,14 +322,14 @@ impl Salvage<'_> {
             if end.is_none() && window.is_blanked(place, next)? {
                 let what = "a refused record was blanked there: nothing after it was promised";
                 let records_end = window.search(place, next)?.records_end;
-                self.lose(segment, bad..records_end, what.to_owned(), true);
+                self.lose(segment, bad..records_end, what.to_owned()).may_be_torn = true;
                 return Ok(());
             }
             let what = format!("expected {expected}");
             let mut bytes_end = bad;
             match seek(window, place, next, &mut bytes_end) {
                 Some(at) => {
-                    self.lose(segment, bad..at, what, false);
+                    self.lose(segment, bad..at, what);
                     place.offset = at;
                 }
                 None => {
@@ -337,8 +337,12 @@ impl Salvage<'_> {
                     // part of it.
                     let is_more = bytes_end > bad && !header.has(FLAG_RECYCLED);
                     match end {
-                        Some(end) => self.lose(segment, bad..end, what, false),
-                        None if is_more => self.lose(segment, bad..bytes_end, what, true),
+                        Some(end) => {
+                            self.lose(segment, bad..end, what);
+                        }
+                        None if is_more => {
+                            self.lose(segment, bad..bytes_end, what).may_be_torn = true;
+                        }
                         None => {}
                     }
                     return Ok(());
