@@ -340,10 +340,18 @@ impl BlockCache {
         }
     }
 
-    /// Returns a part of an index. Marks it as used if `counts` is set.
+    /// Returns a part of an index, and marks it as used.
     #[inline]
-    pub(crate) fn index(&self, key: BlockKey, counts: bool) -> Option<Arc<Index>> {
-        match if counts { self.blocks.get(&key) } else { self.blocks.peek(&key) } {
+    pub(crate) fn index(&self, key: BlockKey) -> Option<Arc<Index>> {
+        match self.blocks.get(&key) {
+            Some(Cached::Index(index)) => Some(index),
+            _ => None,
+        }
+    }
+
+    /// As [`BlockCache::index`], but does not mark the part as used.
+    pub(crate) fn peek_index(&self, key: BlockKey) -> Option<Arc<Index>> {
+        match self.blocks.peek(&key) {
             Some(Cached::Index(index)) => Some(index),
             _ => None,
         }

@@ -413,12 +413,12 @@ impl TableCursor {
     /// Reads block `number` from the file, and the blocks beyond it if this miss continues a row.
     #[cold]
     fn read(&mut self, number: usize) -> Result<Block> {
-        let (fill, cache_use) = (self.options.fill_cache, self.cache_use());
+        let cache_use = self.cache_use();
         let index = self.table.index_of(&mut self.nearby, number, cache_use)?;
         let handle = index.handle(number);
         self.ahead.note(number);
         if let Some(stored) = self.ahead.part(handle.offset, handle.len) {
-            let block = self.table.open_stored(number, handle.offset, stored, fill);
+            let block = self.table.open_stored(number, handle.offset, stored, cache_use);
             return block.inspect_err(|_| self.ahead.bytes.clear());
         }
         let most = self.options.ahead_bytes;
@@ -444,7 +444,7 @@ impl TableCursor {
             || handle.len >= most
             || !may_hold(self.table.scans(), &mut self.ahead_charged, end - start, self.options)
         {
-            return self.table.read_block(index, number, fill);
+            return self.table.read_block(index, number, cache_use);
         }
         self.ahead.offset = start;
         let len = (end - start) as usize;
@@ -456,7 +456,7 @@ impl TableCursor {
         let block = read.and_then(|()| {
             let from = (handle.offset - start) as usize;
             let stored = &self.ahead.bytes[from..from + handle.len as usize];
-            self.table.open_stored(number, handle.offset, stored, fill)
+            self.table.open_stored(number, handle.offset, stored, cache_use)
         });
         block.inspect_err(|_| self.ahead.bytes.clear())
     }

@@ -150,7 +150,7 @@ fn say_block(
     let handle = index.handle(number);
     let separator = EscapedBytes(&index.separator(number)).to_string();
     let place = format!("block    {number} {}+{} from {separator}", handle.offset, handle.len);
-    let block = match table.block(index, number, false) {
+    let block = match table.block(index, number, CacheUse::Leave) {
         Ok(block) => block,
         Err(error) => return say(out, format_args!("{place} DAMAGED {error}")),
     };

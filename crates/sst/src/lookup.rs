@@ -13,14 +13,14 @@ use flagstone_base::{Malformed, Result, SeqNo, Slice, Trailer};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// How a lookup uses the cache when the index is in parts.
+/// How a lookup uses the cache for blocks, and for the parts of an index that is in parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheUse {
-    /// Uses cached parts, and inserts missing ones.
+    /// Uses what is cached, and inserts what is missing.
     Fill,
-    /// Uses cached parts, and leaves the cache unchanged.
+    /// Uses what is cached, and leaves the cache unchanged.
     Leave,
-    /// Reads all parts from the file and does not use the cache.
+    /// Reads all from the file and does not use the cache.
     Pass,
 }
 
@@ -126,7 +126,7 @@ impl Table {
     ) -> Result<Arc<Index>> {
         let found = match cache_use {
             CacheUse::Fill => return self.cached_index_part::<ReadOnMiss>(parts, number),
-            CacheUse::Leave => self.cache.index(self.index_part_key(number), false),
+            CacheUse::Leave => self.cache.peek_index(self.index_part_key(number)),
             CacheUse::Pass => None,
         };
         found.map_or_else(|| self.read_index_part(parts, number).map(Arc::new), Ok)
@@ -139,7 +139,7 @@ impl Table {
         number: usize,
     ) -> Result<Arc<Index>, M::Stop> {
         let key = self.index_part_key(number);
-        if let Some(index) = self.cache.index(key, true) {
+        if let Some(index) = self.cache.index(key) {
             return Ok(index);
         }
         M::read(|| {
@@ -266,7 +266,7 @@ impl Table {
     ) -> Result<bool, M::Stop> {
         let end = index.blocks().end;
         loop {
-            let block = self.block_with::<M>(index, number, true)?;
+            let block = self.block_with::<M>(index, number, CacheUse::Fill)?;
             let more = block
                 .visit(sought.key, sought.remixed_hash, sought.at, visit)
                 .map_err(|wrong| self.wrong_in_block(number, wrong))?;
@@ -281,9 +281,9 @@ impl Table {
     }
 
     /// Returns block `number`, which `index` lists, from the cache, otherwise from the file.
-    /// Inserts a block from the file into the cache if `fill` is set.
-    pub(crate) fn block(&self, index: &Index, number: usize, fill: bool) -> Result<Block> {
-        self.block_with::<ReadOnMiss>(index, number, fill)
+    /// `cache_use` tells whether a block from the file is inserted into the cache.
+    pub(crate) fn block(&self, index: &Index, number: usize, cache_use: CacheUse) -> Result<Block> {
+        self.block_with::<ReadOnMiss>(index, number, cache_use)
     }
 
     /// As [`Table::block`], with `M` for a block that is not in the cache. Only a block that is
@@ -293,14 +293,14 @@ impl Table {
         &self,
         index: &Index,
         number: usize,
-        fill: bool,
+        cache_use: CacheUse,
     ) -> Result<Block, M::Stop> {
         let key = self.cache_key(number);
         match self.cache.hit(key) {
             Some(block) => Ok(block),
             None => M::read(|| {
                 self.cache.count_miss(key);
-                self.read_block(index, number, fill)
+                self.read_block(index, number, cache_use)
             }),
         }
     }

@@ -11,6 +11,7 @@ use crate::format::{
 };
 use crate::index::Index;
 use crate::index_parts::TableIndex;
+use crate::lookup::CacheUse;
 use crate::meta::TableMeta;
 use crate::options::TableIdent;
 use crate::properties::{FilterParts, Handle, Properties};
@@ -195,7 +196,12 @@ impl Table {
 
     /// Reads block `number`, which is not in the cache, from the file.
     #[cold]
-    pub(crate) fn read_block(&self, index: &Index, number: usize, fill: bool) -> Result<Block> {
+    pub(crate) fn read_block(
+        &self,
+        index: &Index,
+        number: usize,
+        cache_use: CacheUse,
+    ) -> Result<Block> {
         let handle = index.handle(number);
         let buffers = self.cache.buffers();
         let mut stored = buffers.take(handle.len as usize);
@@ -203,7 +209,7 @@ impl Table {
         let (ident, offset, raw_max) = (self.ident, handle.offset, self.raw_max());
         let (path, dictionary) = (self.file.path(), self.unpacker());
         let raw = open_owned_block(stored, ident, offset, raw_max, path, dictionary, buffers)?;
-        self.new_block(number, raw, fill)
+        self.new_block(number, raw, cache_use)
     }
 
     /// Opens block `number` from its stored bytes, which are at `offset` of the file.
@@ -212,12 +218,12 @@ impl Table {
         number: usize,
         offset: u64,
         stored: &[u8],
-        fill: bool,
+        cache_use: CacheUse,
     ) -> Result<Block> {
         let (ident, raw_max, path) = (self.ident, self.raw_max(), self.file.path());
         let (dictionary, take) = (self.unpacker(), |len| self.cache.buffers().take(len));
         let raw = open_data_block(stored, ident, offset, raw_max, path, dictionary, take)?;
-        self.new_block(number, raw, fill)
+        self.new_block(number, raw, cache_use)
     }
 
     /// The memory that scans hold.
@@ -235,10 +241,10 @@ impl Table {
         self.dictionary.as_ref().map(|shared| &shared.unpacker)
     }
 
-    fn new_block(&self, number: usize, raw: Buffer, fill: bool) -> Result<Block> {
+    fn new_block(&self, number: usize, raw: Buffer, cache_use: CacheUse) -> Result<Block> {
         let block = Block::new(Slice::from_owner(raw), self.global)
             .map_err(|wrong| self.wrong_in_block(number, wrong))?;
-        if fill {
+        if cache_use == CacheUse::Fill {
             self.cache.insert(self.cache_key(number), block.clone());
         }
         Ok(block)

@@ -4,6 +4,7 @@ use crate::block::Block;
 use crate::expiries::ExpirySampler;
 use crate::format::{EXPIRIES, FOOTER_BYTES};
 use crate::index::Index;
+use crate::lookup::CacheUse;
 use crate::meta::TableMeta;
 use crate::ranges::RangeDeletes;
 use crate::sample::Sampler;
@@ -53,7 +54,7 @@ impl Table {
         let mut walk = BlockVerifier::new(self);
         let checksum = self.read_stored(|index, number, stored| {
             interrupt::check()?;
-            let block = self.open_stored(number, index.offset(number), stored, false)?;
+            let block = self.open_stored(number, index.offset(number), stored, CacheUse::Pass)?;
             walk.block(index, number, &block)
         })?;
         self.check_checksum(checksum)?;
