@@ -206,11 +206,11 @@ impl DeadRanges {
         self.settle(&mut guard);
     }
 
-    /// Calls `publish`, which gives writers another memtable or readers other tables. `is_foreign`
-    /// tells that the tables bring entries that no writer has noted.
-    pub(crate) fn change<T>(&self, is_foreign: bool, publish: impl FnOnce() -> T) -> T {
+    /// Calls `publish`, which gives writers another memtable or readers other tables. Those of an
+    /// ingest bring entries that no writer has noted.
+    pub(crate) fn change<T>(&self, is_ingest: bool, publish: impl FnOnce() -> T) -> T {
         let mut guard = self.known.lock();
-        if let Some(known) = guard.as_deref_mut().filter(|_| is_foreign) {
+        if let Some(known) = guard.as_deref_mut().filter(|_| is_ingest) {
             known.ranges.clear();
             known.key_bytes = 0;
             known.watches.iter_mut().for_each(|watch| watch.is_broken = true);

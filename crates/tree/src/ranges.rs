@@ -147,8 +147,9 @@ impl RangeSet {
 
     /// Returns a range as a piece.
     pub(crate) fn whole(&self, number: u32) -> Piece {
-        let border = |is_end| Border { range: number, is_end };
-        Piece { start: border(false), end: border(true), seqno: self.all[number as usize].seqno }
+        let start = Border { range: number, is_end: false };
+        let end = Border { range: number, is_end: true };
+        Piece { start, end, seqno: self.all[number as usize].seqno }
     }
 
     /// Returns the keys and SeqNo of a piece of this set.

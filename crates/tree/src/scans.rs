@@ -25,9 +25,17 @@ pub(crate) trait ParkableScan: Send + Sync {
     /// Returns whether the scan may hold something.
     fn holds(&self) -> bool;
 
-    /// Makes the scan release what it holds, unless it is being read, or `spares_fresh` is set and
-    /// it was read since the last such call. Returns whether it released something.
-    fn park(&self, spares_fresh: bool) -> bool;
+    /// Makes the scan release what it holds, unless it is being read, or `spared`. Returns whether
+    /// it released something.
+    fn park(&self, spared: Spared) -> bool;
+}
+
+/// The scans that go on holding what they hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spared {
+    None,
+    /// Those that were read since the last call that spared them.
+    Fresh,
 }
 
 type Scan = (TreeId, Weak<dyn ParkableScan>);
@@ -67,7 +75,7 @@ impl Scans {
         let shard = self.shard(tree).lock();
         scans.extend(shard.scans.iter().filter(|scan| scan.0 == tree).cloned());
         drop(shard);
-        let _released = park(&scans, false);
+        let _released = park(&scans, Spared::None);
     }
 
     /// Makes scans that were not read since the last call release what they hold. Called when scans
@@ -82,7 +90,7 @@ impl Scans {
         let (mut holding, mut released) = (0, 0);
         for shard in &self.shards {
             let scans = shard.lock().scans.clone();
-            let (shard_holding, shard_released) = park(&scans, true);
+            let (shard_holding, shard_released) = park(&scans, Spared::Fresh);
             (holding, released) = (holding + shard_holding, released + shard_released);
         }
         if released == 0 {
@@ -92,11 +100,11 @@ impl Scans {
 }
 
 /// Returns how many of the scans held something, and how many released it.
-fn park(scans: &[Scan], spares_fresh: bool) -> (u64, u64) {
+fn park(scans: &[Scan], spared: Spared) -> (u64, u64) {
     let (mut holding, mut released) = (0, 0);
     for scan in scans.iter().filter_map(|(_, scan)| scan.upgrade()).filter(|scan| scan.holds()) {
         holding += 1;
-        released += u64::from(scan.park(spares_fresh));
+        released += u64::from(scan.park(spared));
     }
     (holding, released)
 }

@@ -100,13 +100,13 @@ impl Rules {
         if hardly_any(version, bytes) {
             return Space { bytes, live: bytes };
         }
-        self.estimate(&tables, true)
+        self.estimate(&tables, LEVELS - 1)
     }
 
-    /// Estimates a compaction of `tables`, given with their levels. `is_last` tells whether it goes
-    /// to the last level, where tombstones are dropped. Reads the samples that are not in memory
-    /// yet.
-    pub(crate) fn estimate(&self, tables: &[(u8, Arc<TableHandle>)], is_last: bool) -> Space {
+    /// Estimates a compaction of `tables`, given with their levels, into level `output`. The
+    /// last level drops tombstones. Reads the samples that are not in memory yet.
+    pub(crate) fn estimate(&self, tables: &[(u8, Arc<TableHandle>)], output: usize) -> Space {
+        let is_last = output == LEVELS - 1;
         let samples: Vec<(&TableHandle, Option<Arc<Sample>>)> =
             tables.iter().map(|(_, table)| (&**table, table.sample(self.shift))).collect();
         let shift = samples.iter().filter_map(|(_, sample)| Some(sample.as_ref()?.shift())).max();

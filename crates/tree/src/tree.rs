@@ -235,7 +235,8 @@ impl Tree {
         let sealed = [std::slice::from_ref(&view.active), &view.sealed].concat();
         let version = Arc::clone(&view.version);
         let next = Arc::new(View { active, sealed, version });
-        self.dead_ranges.change(false, || self.view.store(next));
+        let is_ingest = false;
+        self.dead_ranges.change(is_ingest, || self.view.store(next));
         self.dead_ranges.forget_idle();
         true
     }

@@ -42,7 +42,7 @@ fn unblock(version: &Version, options: &TreeOptions, rules: &Rules) -> Option<(J
         return None;
     }
     let window = cheapest(version, options)?;
-    let space = rules.estimate(&window, false);
+    let space = rules.estimate(&window, 0);
     Some((finish(window, 0, JobReason::Space), space))
 }
 
@@ -63,7 +63,7 @@ fn best_of(
             if is_quarantined(&inputs) {
                 continue;
             }
-            let space = rules.estimate(&inputs, output == LEVELS - 1);
+            let space = rules.estimate(&inputs, output);
             if space.garbage() == 0 || space.garbage() < space.bytes / GAIN_PARTS {
                 continue;
             }

@@ -1,7 +1,7 @@
 //! The memory and files that a scan holds, and what remains when other threads take them.
 
 use crate::merge::{MergeCursor, RangeSource};
-use crate::scans::ParkableScan;
+use crate::scans::{ParkableScan, Spared};
 use crate::view::View;
 use flagstone_base::Slice;
 use flagstone_env::{BiasedLock, ContenderAccess};
@@ -49,7 +49,7 @@ pub(crate) struct ScanResources {
     pub(super) pinned: Option<Box<ScanCursors>>,
     pub(super) value: ScanValue,
     /// The caller may ask for the value. A caller that merges several scans asks only one of them.
-    is_shown: bool,
+    pub(super) is_shown: bool,
     /// The caller may have a reference to the value in place.
     is_lent: Cell<bool>,
     /// The copy of a value in a memtable, to which the caller may have a reference.
@@ -78,11 +78,11 @@ impl ScanResources {
         }
     }
 
-    /// Prepares for the next key: the caller has no reference to the value any more.
+    /// Prepares for the next key, but for `is_shown`: the caller has no reference to the value any
+    /// more.
     #[inline]
-    pub(super) fn begin(&mut self, is_shown: bool) {
+    pub(super) fn begin(&mut self) {
         self.value = ScanValue::None;
-        self.is_shown = is_shown;
         self.is_fresh = true;
         *self.is_lent.get_mut() = false;
         if let Some(mut copied) = self.copied.take() {
@@ -206,9 +206,9 @@ impl ParkableScan for BiasedLock<ScanResources> {
         self.is_open()
     }
 
-    fn park(&self, spares_fresh: bool) -> bool {
+    fn park(&self, spared: Spared) -> bool {
         let take = |access: &mut ContenderAccess<'_, ScanResources>| {
-            if spares_fresh && std::mem::take(&mut access.value.is_fresh) {
+            if spared == Spared::Fresh && std::mem::take(&mut access.value.is_fresh) {
                 return None;
             }
             access.close();

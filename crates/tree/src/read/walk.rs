@@ -159,7 +159,8 @@ impl ScanWalk {
     /// Moves to the next live key.
     #[inline]
     pub(super) fn advance(&mut self, held: &mut ScanResources) -> Result<bool> {
-        held.begin(self.options.scans <= 1);
+        held.begin();
+        held.is_shown = self.options.scans <= 1;
         loop {
             let mut pinned = self.pin(held)?;
             // After an error the cursors are dropped: the next call seeks the place again.
@@ -243,7 +244,8 @@ impl ScanWalk {
             assign(&mut self.key, entry.key);
             entry.value.len()
         });
-        held.begin(true);
+        held.begin();
+        held.is_shown = true;
         held.value = ScanValue::Current;
         self.note_value(len);
         visited

@@ -172,7 +172,7 @@ impl TableHandle {
         if is_damage(&error) {
             *self.damage.lock() = Some(error.clone());
             if !self.is_told.swap(true, Ordering::AcqRel) {
-                self.tell(&error, false);
+                self.context.damages.note(self.damage_by(&error));
             }
         }
         error
@@ -189,7 +189,8 @@ impl TableHandle {
         let Some(error) = self.damage.lock().clone() else { return };
         let strikes = self.strikes.fetch_add(1, Ordering::AcqRel) + 1;
         if strikes >= strikes_max(&error) && !self.is_quarantined.swap(true, Ordering::AcqRel) {
-            self.tell(&error, true);
+            let damage = self.damage_by(&error);
+            self.context.damages.note(Damage { is_quarantined: true, ..damage });
         }
     }
 
@@ -203,10 +204,10 @@ impl TableHandle {
         self.damage.lock().clone()
     }
 
-    fn tell(&self, error: &Error, is_quarantined: bool) {
+    fn damage_by(&self, error: &Error) -> Damage {
         let tree = TreeId(self.tree.load(Ordering::Relaxed));
         let (meta, error) = (self.meta.clone(), error.clone());
-        self.context.damages.note(Damage { tree, meta, error, is_quarantined });
+        Damage { tree, meta, error, is_quarantined: false }
     }
 
     /// Returns the sample with about one key in two to the power of `shift`, or `None` if there is

@@ -244,7 +244,8 @@ impl Flush {
             Retention::new(&self.snapshots, self.visible, fold.clone(), keep)
                 .expiring(self.expire_through)
         };
-        let retention = rules(true);
+        let keep = true;
+        let retention = rules(keep);
         if !self.may_remove {
             return (retention, Vec::new());
         }
