@@ -47,9 +47,8 @@ pub struct Carried<'c> {
 }
 
 impl Carrier {
-    /// Begins to read the documents behind the sort key `after`, or all: of a database as of `at`,
-    /// or of now; of a cluster as they are when they are read. `is_ordered`: in the order of their
-    /// keys, else in the order that costs least.
+    /// Begins to read the documents behind the sort key `after`, or all, in the order of their
+    /// keys: of a database as of `at`, or of now; of a cluster as they are when they are read.
     ///
     /// # Errors
     /// InvalidInput for a snapshot of another database.
@@ -57,27 +56,32 @@ impl Carrier {
         collection: &Collection,
         at: Option<&Snapshot>,
         after: Option<&[u8]>,
-        is_ordered: bool,
     ) -> Result<Self> {
         let stored = collection.0.clone();
         let start = after.map_or(Bound::Unbounded, |key| Bound::Excluded(key.to_vec()));
         let range = KeyRange { start, end: Bound::Unbounded };
         let rows = match stored.remote() {
-            Some(remote) => {
-                let rows = RemoteRows::new(remote, Area::Documents, range);
-                CarriedRows::Remote(if is_ordered { rows } else { rows.unordered() })
-            }
+            Some(remote) => CarriedRows::Remote(RemoteRows::new(remote, Area::Documents, range)),
             None => {
                 let now = || stored.engine().snapshot();
                 let snapshot = at.map_or_else(now, |at| at.0.clone());
                 let scan = snapshot.scan(stored.keyspace()?, range)?.without_filling_cache();
-                CarriedRows::Here(
-                    Box::new(if is_ordered { scan } else { scan.unordered() }),
-                    snapshot,
-                )
+                CarriedRows::Here(Box::new(scan), snapshot)
             }
         };
         Ok(Self { stored, rows, document: Vec::new(), expiry: None, gone_at: None })
+    }
+
+    /// Reads the documents in the order that costs least.
+    #[must_use]
+    pub fn unordered(mut self) -> Self {
+        self.rows = match self.rows {
+            CarriedRows::Here(scan, snapshot) => {
+                CarriedRows::Here(Box::new(scan.unordered()), snapshot)
+            }
+            CarriedRows::Remote(rows) => CarriedRows::Remote(rows.unordered()),
+        };
+        self
     }
 
     /// Moves to the next document. Returns false at the end.

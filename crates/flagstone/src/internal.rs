@@ -54,7 +54,8 @@ pub mod summary {
 /// # Errors
 /// As [`query::Find::distinct`].
 pub fn distinct_ordered(find: &query::Find<'_>, path: &str) -> Result<query::Distinct> {
-    find.distinct_as(path, true)
+    let ordered = true;
+    find.distinct_as(path, ordered)
 }
 
 /// Gives up the memory of groups and keeps the position, for a slow reader.

@@ -296,7 +296,7 @@ impl RemoteIndex {
     /// # Errors
     /// Unsupported for a note of another version, Corruption for one that is damaged.
     pub fn new(id: u32, name: &str, note: &[u8]) -> Result<Self> {
-        Ok(Self { id, state: IndexState::open(name, note, false)? })
+        Ok(Self { id, state: IndexState::open(name, note)? })
     }
 
     pub fn name(&self) -> &str {
@@ -347,7 +347,7 @@ impl RemoteIndex {
     /// # Errors
     /// As [`RemoteIndex::new`]; InvalidInput if it is too long.
     pub fn united(&self, other: &[u8]) -> Result<Vec<u8>> {
-        let other = IndexState::open(self.name(), other, false)?;
+        let other = IndexState::open(self.name(), other)?;
         let usable_from = self.state.usable_from().or(other.usable_from());
         let seen = self.state.seen().with(other.seen());
         encode_note(&self.state.definition, &Status { usable_from, seen, built: None })
@@ -359,7 +359,7 @@ impl RemoteIndex {
     /// InvalidInput; as [`RemoteIndex::new`].
     pub fn check_same(&self, new: &NewIndex) -> Result<()> {
         let text = |definition: &Definition| encode_note(definition, &Status::default());
-        let other = IndexState::open(&new.name, &new.note, false)?;
+        let other = IndexState::open(&new.name, &new.note)?;
         if text(&self.state.definition)? == text(&other.definition)? {
             return Ok(());
         }

@@ -126,7 +126,7 @@ fn range_of(carried: &Carried<'_>) -> usize {
 fn sums(side: Side<'_>, read: &AtomicU64, stop: &AtomicBool) -> Result<Sums, LoadError> {
     let mut sums = Sums(vec![(0, 0); RANGES]);
     let Some(collection) = side.collection else { return Ok(sums) };
-    let mut carrier = Carrier::new(collection, side.at, None, false)?;
+    let mut carrier = Carrier::new(collection, side.at, None)?.unordered();
     while !stop.load(atomic::Ordering::Relaxed) && carrier.advance()? {
         let carried = carrier.current();
         let (documents, sum) = &mut sums.0[range_of(&carried)];
@@ -146,7 +146,7 @@ struct Walk<'r> {
 
 impl<'r> Walk<'r> {
     fn new(side: Side<'_>, ranges: &'r BTreeSet<usize>) -> Result<Self, LoadError> {
-        let carrier = side.collection.map(|one| Carrier::new(one, side.at, None, true));
+        let carrier = side.collection.map(|one| Carrier::new(one, side.at, None));
         Ok(Self { carrier: carrier.transpose()?, ranges, read: 0 })
     }
 

@@ -96,7 +96,7 @@ impl Copy<'_> {
             return Ok(Copied { took, was_complete: true, ..Copied::default() });
         }
         let after = marks.copied()?;
-        let carrier = Carrier::new(self.from, self.at, after.as_deref(), true)?;
+        let carrier = Carrier::new(self.from, self.at, after.as_deref())?;
         let (stop, (sender, parts)) = (Arc::new(AtomicBool::new(false)), bounded(1));
         let reader = {
             let (to, stop) = (self.to.clone(), Arc::clone(&stop));
@@ -207,7 +207,7 @@ const SAMPLE: u64 = 1_000;
 /// Those of the database.
 pub fn bytes_about(collection: &Collection, at: Option<&Snapshot>) -> Result<u64, LoadError> {
     use flagstone::Space;
-    let mut carrier = Carrier::new(collection, at, None, false)?;
+    let mut carrier = Carrier::new(collection, at, None)?.unordered();
     let (mut documents, mut bytes) = (0, 0);
     while documents < SAMPLE && carrier.advance()? {
         documents += 1;

@@ -57,7 +57,8 @@ pub(super) fn open(contents: &Contents, keyspace: Described<'_>) -> Result<OpenC
 /// Returns the content of the keyspace of an index.
 fn index_content(keyspace: Described<'_>) -> Result<OpenContent> {
     let (note, is_doubtful) = keyspace.owned.map_or((&b""[..], true), |o| (o.note, o.is_doubtful));
-    let state = IndexState::open(keyspace.name, note, is_doubtful)?;
+    let open = if is_doubtful { IndexState::open_doubtful } else { IndexState::open };
+    let state = open(keyspace.name, note)?;
     Ok(OpenContent {
         fold: None,
         definitions: Vec::new(),

@@ -48,16 +48,27 @@ impl Drop for Building<'_> {
 }
 
 impl IndexState {
-    /// Returns the state of the index `name` with this note. A repair may have lost entries of a
-    /// doubtful one, which must be built again.
+    /// Returns the state of the index `name` with this note.
     ///
     /// # Errors
     /// As [`note::decode`].
-    pub(crate) fn open(name: &str, note: &[u8], is_doubtful: bool) -> Result<Self> {
+    pub(crate) fn open(name: &str, note: &[u8]) -> Result<Self> {
+        let (definition, status) = note::decode(name, note)?;
+        Ok(Self::of(definition, status))
+    }
+
+    /// As [`IndexState::open`], of an index that may have lost entries in a repair: it must be
+    /// built again.
+    ///
+    /// # Errors
+    /// As [`note::decode`].
+    pub(crate) fn open_doubtful(name: &str, note: &[u8]) -> Result<Self> {
         let (definition, mut status) = note::decode(name, note)?;
-        if is_doubtful {
-            (status.usable_from, status.built) = (None, None);
-        }
+        (status.usable_from, status.built) = (None, None);
+        Ok(Self::of(definition, status))
+    }
+
+    fn of(definition: Definition, status: Status) -> Self {
         let state = Self {
             paths: definition.paths(),
             definition,
@@ -71,7 +82,7 @@ impl IndexState {
             uses: AtomicU64::new(0),
         };
         state.show(&status);
-        Ok(state)
+        state
     }
 
     fn show(&self, status: &Status) {

@@ -295,7 +295,8 @@ fn spilled(scratch: &Arc<Scratch>, buffer: &Buffer, next: usize) -> Result<(Merg
     }
     writer.end_run()?;
     let bytes = writer.bytes();
-    let mut merge = Merge::new(writer.finish()?, false, usize::MAX);
+    let (distinct, limit) = (false, usize::MAX);
+    let mut merge = Merge::new(writer.finish()?, distinct, limit);
     if next > 0 {
         merge.advance()?;
     }

@@ -6,7 +6,7 @@
 //! values, whatever their frequencies are. `n` is counted in the index, up to a limit: the sample
 //! alone cannot tell 100,000 values from a million if it has each once.
 
-use super::scan::{IndexRange, IndexScan, Reader, UsableIndex};
+use super::scan::{IndexRange, IndexScan, Order, Reader, UsableIndex};
 use crate::index::{Statistics, above, prefix};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, Result};
@@ -86,7 +86,7 @@ impl Counter<'_> {
 
     fn scan_from(&self, start: Bound<Vec<u8>>) -> Result<IndexScan<'_>> {
         let range = IndexRange::from(KeyRange { start, end: Bound::Unbounded });
-        self.index.scan(Reader::Snapshot(self.snapshot), &range, false)
+        self.index.scan(Reader::Snapshot(self.snapshot), &range, Order::Forward)
     }
 
     /// Returns the components of the first fields of the current entry.
@@ -123,7 +123,7 @@ impl Counter<'_> {
     /// Counts the entries that begin with `value`, up to a limit.
     fn run(&self, value: &[u8]) -> Result<u64> {
         let range = IndexRange::of_prefix(value);
-        let mut scan = self.index.scan(Reader::Snapshot(self.snapshot), &range, false)?;
+        let mut scan = self.index.scan(Reader::Snapshot(self.snapshot), &range, Order::Forward)?;
         let mut count = 0;
         while count < RUN_MAX && scan.advance()? {
             count += 1;

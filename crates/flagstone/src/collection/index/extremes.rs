@@ -1,6 +1,6 @@
 //! The least and the greatest value of each type, by the entries of an index.
 
-use super::scan::{IndexRange, Reader, UsableIndex};
+use super::scan::{IndexRange, Order, Reader, UsableIndex};
 use crate::index::{Computed, component_len, decode_component};
 use flagstone_base::Result;
 use flagstone_doc::Value;
@@ -24,8 +24,8 @@ impl UsableIndex {
                 Direction::Ascending => IndexRange::new(&[], &[first], Some(&[last + 1])),
                 Direction::Descending => IndexRange::new(&[], &[!last], Some(&[!first + 1])),
             };
-            for is_reverse in [false, true] {
-                let mut scan = self.scan(reader, &range, is_reverse)?;
+            for order in [Order::Forward, Order::Reverse] {
+                let mut scan = self.scan(reader, &range, order)?;
                 if !scan.advance()? {
                     break;
                 }

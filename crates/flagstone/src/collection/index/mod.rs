@@ -43,7 +43,7 @@ pub(super) use create::{drop, list};
 pub use duplicate::DuplicateValue;
 pub(crate) use in_transaction::{AtCommit, Indexed};
 pub(crate) use scan::entries;
-pub(super) use scan::{IndexRange, IndexScan, Reader, UsableIndex, usable};
+pub(super) use scan::{IndexRange, IndexScan, Order, Reader, UsableIndex, usable};
 pub use statistics::IndexStatistics;
 pub(super) use statistics::statistics;
 pub(crate) use unique::duplicate_of;

@@ -9,7 +9,7 @@ use crate::index::{
 use crate::remote::{Area, Remote, RemoteIndex, RemoteRows};
 use flagstone_base::key::KeyRange;
 use flagstone_base::{Error, ErrorKind, Malformed, Result, SeqNo};
-use flagstone_doc::{Arrays, Value};
+use flagstone_doc::{Arrays, Direction, Value};
 use flagstone_engine::{KeyspaceCore, Scan, Snapshot, Transaction, TransactionScan};
 use flagstone_env::sync::atomic::{AtomicU64, Ordering};
 use std::ops::Bound;
@@ -20,6 +20,31 @@ use std::sync::Arc;
 pub(crate) struct UsableIndex {
     place: IndexPlace,
     usable_from: SeqNo,
+}
+
+/// In which direction entries are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Forward,
+    Reverse,
+}
+
+impl From<Direction> for Order {
+    fn from(direction: Direction) -> Self {
+        match direction {
+            Direction::Ascending => Self::Forward,
+            Direction::Descending => Self::Reverse,
+        }
+    }
+}
+
+impl From<Order> for Direction {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Forward => Self::Ascending,
+            Order::Reverse => Self::Descending,
+        }
+    }
 }
 
 /// What holds the entries of an index.
@@ -160,8 +185,9 @@ impl UsableIndex {
         &self,
         reader: Reader<'_, 't>,
         range: &IndexRange,
-        is_reverse: bool,
+        order: Order,
     ) -> Result<IndexScan<'t>> {
+        let is_reverse = order == Order::Reverse;
         let seqno = match reader {
             Reader::Snapshot(snapshot) => snapshot.seqno(),
             Reader::Transaction(transaction) | Reader::Probe(transaction) => transaction.seqno(),
@@ -482,7 +508,7 @@ pub(crate) fn entries(stored: &Stored, name: &str) -> Result<Vec<(Vec<Option<Val
     };
     let snapshot = stored.keyspace().ok().map(|keyspace| keyspace.snapshot());
     let reader = snapshot.as_ref().map_or(Reader::Remote(None, None), Reader::Snapshot);
-    let mut scan = index.scan(reader, &IndexRange::all(), false)?;
+    let mut scan = index.scan(reader, &IndexRange::all(), Order::Forward)?;
     let mut entries = Vec::new();
     while scan.advance()? {
         entries.push((scan.decode()?, decode::primary_key(stored, scan.primary_key())?));

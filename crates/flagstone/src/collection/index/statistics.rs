@@ -1,7 +1,7 @@
 //! What is known of the values of an index, for users.
 
 use super::distinct::Counter;
-use super::scan::{IndexRange, Reader, usable};
+use super::scan::{IndexRange, Order, Reader, usable};
 use crate::collection::stored::Stored;
 use flagstone_base::{Error, Result};
 use flagstone_doc::Value;
@@ -37,9 +37,9 @@ pub(in crate::collection) fn statistics(stored: &Stored, name: &str) -> Result<I
         return Err(Error::invalid(format!("{collection:?} has no complete index {name:?}")));
     };
     let snapshot = stored.keyspace().ok().map(|keyspace| keyspace.snapshot());
-    let end = |is_reverse| -> Result<Vec<Option<Value>>> {
+    let end = |order| -> Result<Vec<Option<Value>>> {
         let reader = snapshot.as_ref().map_or(Reader::Remote(None, Some(1)), Reader::Snapshot);
-        let mut scan = index.scan(reader, &IndexRange::all(), is_reverse)?;
+        let mut scan = index.scan(reader, &IndexRange::all(), order)?;
         if scan.advance()? { scan.decode() } else { Ok(Vec::new()) }
     };
     let entries = index.approximate_count();
@@ -55,7 +55,7 @@ pub(in crate::collection) fn statistics(stored: &Stored, name: &str) -> Result<I
             distinct_error.push(found.error);
         }
     }
-    let (first, last) = (end(false)?, end(true)?);
+    let (first, last) = (end(Order::Forward)?, end(Order::Reverse)?);
     Ok(IndexStatistics { entries, sampled, distinct, distinct_error, first, last })
 }
 

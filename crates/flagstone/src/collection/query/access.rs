@@ -2,14 +2,14 @@
 
 use super::ask::{Ask, Need};
 use super::cover::{Cover, Given, cover};
-use super::index_order::{IndexOrder, Order};
+use super::index_order::IndexOrder;
 use super::key_access;
 use super::known::Known;
 use super::merge::{RangeMerge, Stream};
 use super::source::QuerySource;
 use super::spec::Spec;
 use crate::collection::Stored;
-use crate::collection::index::{IndexRange, Reader, UsableIndex, usable};
+use crate::collection::index::{IndexRange, Order, Reader, UsableIndex, usable};
 use crate::index::{Computed, Definition};
 use flagstone_doc::{Bounds, Direction, FieldPath, Filter, Interval, SortSpec, sort_key};
 use std::borrow::Cow;
@@ -427,10 +427,7 @@ impl IndexAccess {
     /// Returns the conditions that entries in the ranges do not prove. An entry and its document
     /// are of one commit, so a document has no need to be checked for what its entry says, unless
     /// it is read at a later moment.
-    pub(super) fn unproven<'f>(&self, filter: &'f Filter, is_read_later: bool) -> Cow<'f, Filter> {
-        if is_read_later {
-            return Cow::Borrowed(filter);
-        }
+    pub(super) fn unproven<'f>(&self, filter: &'f Filter) -> Cow<'f, Filter> {
         match (self.is_exact, self.are_bounds_exact && self.fields > 0) {
             (true, _) => Cow::Owned(Filter::everything()),
             (false, true) => Cow::Owned(filter.without(|path| self.bounds(path))),

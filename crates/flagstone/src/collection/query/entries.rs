@@ -2,10 +2,9 @@
 
 use super::access::IndexAccess;
 use super::ask::Need;
-use super::index_order::Order;
 use super::merge::{RangeMerge, Rest};
 use super::source::QuerySource;
-use crate::collection::index::IndexScan;
+use crate::collection::index::{IndexScan, Order};
 use crate::index::EntryParts;
 use flagstone_base::Result;
 use flagstone_base::bytes::assign;
@@ -101,7 +100,7 @@ impl<'t> AccessEntries<'t> {
 pub(super) struct RangeEntries<'t> {
     access: Arc<IndexAccess>,
     source: QuerySource<'t>,
-    is_reverse: bool,
+    order: Order,
     /// The ranges that are still to be read.
     left: Range<usize>,
     scan: Option<Box<IndexScan<'t>>>,
@@ -118,9 +117,8 @@ impl<'t> RangeEntries<'t> {
         order: Order,
         left: Range<usize>,
     ) -> Self {
-        let is_reverse = order == Order::Reverse;
         let (access, source) = (Arc::clone(access), source.clone());
-        Self { access, source, is_reverse, left, scan: None, is_noted: false, read: 0 }
+        Self { access, source, order, left, scan: None, is_noted: false, read: 0 }
     }
 
     /// Moves to the next entry. Returns false at the end.
@@ -136,7 +134,10 @@ impl<'t> RangeEntries<'t> {
                     return Ok(true);
                 }
             }
-            let next = if self.is_reverse { self.left.next_back() } else { self.left.next() };
+            let next = match self.order {
+                Order::Forward => self.left.next(),
+                Order::Reverse => self.left.next_back(),
+            };
             let Some(next) = next else {
                 self.scan = None;
                 self.note_use();
@@ -144,7 +145,7 @@ impl<'t> RangeEntries<'t> {
             };
             let reader = IndexAccess::reader(&self.source);
             let range = &self.access.ranges[next];
-            let scan = self.access.index.scan(reader, range, self.is_reverse)?;
+            let scan = self.access.index.scan(reader, range, self.order)?;
             self.scan = Some(Box::new(scan));
         }
     }

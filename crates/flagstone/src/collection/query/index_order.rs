@@ -9,36 +9,11 @@
 use super::known::Known;
 use super::spec::key_direction;
 use super::token::{PageToken, Ties};
-use crate::collection::index::{IndexScan, UsableIndex};
+use crate::collection::index::{IndexScan, Order, UsableIndex};
 use crate::index::{Computed, DocumentEntries, IndexField, Refusal, component_len};
 use flagstone_base::Malformed;
 use flagstone_doc::sort_key::{self, MISSING};
 use flagstone_doc::{Direction, FieldPath, SortSpec, View};
-
-/// In which direction entries are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    Forward,
-    Reverse,
-}
-
-impl From<Direction> for Order {
-    fn from(direction: Direction) -> Self {
-        match direction {
-            Direction::Ascending => Self::Forward,
-            Direction::Descending => Self::Reverse,
-        }
-    }
-}
-
-impl From<Order> for Direction {
-    fn from(order: Order) -> Self {
-        match order {
-            Order::Forward => Self::Ascending,
-            Order::Reverse => Self::Descending,
-        }
-    }
-}
 
 /// The order of documents with one sort key. All plans of a query have the same one: pages by skip
 /// and limit may have different plans.

@@ -4,8 +4,7 @@
 //! the stored keys. Those of several values are merged by what comes after the values: so they are
 //! in this order, too, and entries of one document follow one another.
 
-use super::index_order::Order;
-use crate::collection::index::IndexRange;
+use crate::collection::index::{IndexRange, Order};
 use flagstone_doc::Direction;
 use std::cmp::Ordering;
 use std::ops::Range;

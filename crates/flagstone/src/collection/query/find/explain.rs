@@ -46,7 +46,7 @@ impl Find<'_> {
     /// As [`Find::run`].
     pub fn explain(&self) -> Result<Explain> {
         self.check()?;
-        let explain = self.explained(&self.ask(self.need(self.spec.after.is_some())))?;
+        let explain = self.explained(&self.ask(self.need()))?;
         self.analyzed(explain, || {
             let (mut cursor, mut rows) = (self.run()?, 0);
             while cursor.advance()? {

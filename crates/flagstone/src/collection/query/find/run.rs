@@ -45,7 +45,7 @@ impl<'t> Find<'t> {
     pub fn run(&self) -> Result<Cursor<'t>> {
         self.check()?;
         self.settled(|source| {
-            let ask = self.ask(self.need(self.spec.after.is_some()));
+            let ask = self.ask(self.need());
             let mut cursor = self.cursor(source, ask)?;
             cursor.look_ahead()?;
             Ok(cursor)
@@ -200,7 +200,8 @@ impl<'t> Find<'t> {
     /// # Errors
     /// As [`Find::run`]; InvalidInput for a malformed path.
     pub fn distinct(&self, path: &str) -> Result<Distinct> {
-        self.distinct_as(path, false)
+        let ordered = false;
+        self.distinct_as(path, ordered)
     }
 
     /// Returns what [`Find::distinct`] returns. If `ordered`, maps with another order of fields are
@@ -284,7 +285,7 @@ impl<'t> Find<'t> {
         let mut one_more = self.clone();
         one_more.spec.limit = Some(documents.saturating_add(1));
         self.settled(|source| {
-            let ask = Ask { is_paged: true, ..one_more.ask(self.need(true)) };
+            let ask = Ask { is_paged: true, ..one_more.ask(self.need_order()) };
             let cursor = one_more.cursor(source, ask)?;
             page::take(cursor, documents, &self.stored, &self.spec, source)
         })
@@ -336,13 +337,18 @@ impl<'t> Find<'t> {
         Ask::new(need, Wanted::of(self.spec.projection.as_ref()))
     }
 
-    /// What the documents of a cursor need: the order of the sort, or that of the keys.
-    pub(super) fn need(&self, by_key: bool) -> Need {
+    /// What the documents of a cursor need: an order if they are sorted, or begin behind others.
+    pub(super) fn need(&self) -> Need {
+        let spec = &self.spec;
+        let is_any = spec.by_fields().is_none() && spec.by_key().is_none() && spec.after.is_none();
+        if is_any { Need::Any } else { self.need_order() }
+    }
+
+    /// The order of the sort, or that of the keys.
+    fn need_order(&self) -> Need {
         match (self.spec.by_fields(), self.spec.by_key()) {
             (Some(_), _) => Need::Sort,
-            (None, Some(direction)) => Need::Keys(direction),
-            (None, None) if by_key => Need::Keys(Direction::Ascending),
-            (None, None) => Need::Any,
+            (None, direction) => Need::Keys(direction.unwrap_or(Direction::Ascending)),
         }
     }
 

@@ -143,9 +143,9 @@ impl<'t> Find<'t> {
         let is_sorted = spec.by_fields().is_some();
         let is_plain = !is_sorted && spec.projection.is_none() && spec.after.is_none();
         if is_plain && paths.iter().all(is_name) {
-            return Ask::new(self.need(false), Wanted::Columns(paths.to_vec()));
+            return Ask::new(self.need(), Wanted::Columns(paths.to_vec()));
         }
-        self.ask(self.need(spec.after.is_some()))
+        self.ask(self.need())
     }
 }
 

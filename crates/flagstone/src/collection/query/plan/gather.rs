@@ -2,10 +2,10 @@
 
 use super::planner::{GatheredPlan, Several};
 use crate::collection::Stored;
+use crate::collection::index::Order;
 use crate::collection::query::access::IndexAccess;
 use crate::collection::query::ask::Need;
 use crate::collection::query::entries::AccessEntries;
-use crate::collection::query::index_order::Order;
 use crate::collection::query::key_list::KeyList;
 use crate::collection::query::keys::Keys;
 use crate::collection::query::source::QuerySource;

@@ -18,6 +18,7 @@ use crate::collection::query::source::{Ordering, QuerySource};
 use crate::collection::query::spec::Spec;
 use flagstone_base::{Error, Result};
 use flagstone_doc::{Direction, Filter};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The documents that match, and whether they have the order of the sort.
@@ -144,7 +145,7 @@ fn of_all_shards<'t>(
             let covered =
                 cover.and_then(|cover| Covered::new(source, entries, cover, projector, position));
             let covered = covered.ok_or_else(|| Error::invalid("an index that covers a query"))?;
-            let left = access.unproven(&spec.filter, false);
+            let left = access.unproven(&spec.filter);
             let rows = Rows::covered(stored, covered, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
             Ok(Found { rows, is_sorted: has_order, order, ties })
@@ -159,10 +160,14 @@ fn of_all_shards<'t>(
             let keeps_order = has_order || by_key.is_some() || !matches!(keys, Keys::Entries(..));
             let reads = ask.wanted.reads_documents() || !access.is_exact;
             let fetch = Fetch::new(source, keys).keeps_order(keeps_order).reads_documents(reads);
-            let all_match =
-                spec.shard.is_none() && access.unproven(&spec.filter, false).is_everything();
+            let all_match = spec.shard.is_none() && access.unproven(&spec.filter).is_everything();
             let fetch = fetch.taking(source.most().filter(|_| all_match)).after(position);
-            let left = access.unproven(&spec.filter, reads && !source.is_of_one_moment());
+            let is_read_later = reads && !source.is_of_one_moment();
+            let left = if is_read_later {
+                Cow::Borrowed(&spec.filter)
+            } else {
+                access.unproven(&spec.filter)
+            };
             let rows = Rows::fetch(stored, fetch, matcher(&left)?);
             let order = access.order.clone().filter(|_| has_order);
             Ok(Found { rows, is_sorted: has_order, order, ties })
