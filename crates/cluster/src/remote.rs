@@ -225,7 +225,8 @@ impl Remote for RemoteCollection {
         order: ScanOrder,
         most: Option<u64>,
     ) -> Result<Box<dyn RemoteScan>> {
-        let scan = Scan::new(&self.ground, area, range, order, most, false)?;
+        let keys_only = false;
+        let scan = Scan::new(&self.ground, area, range, order, most, keys_only)?;
         Ok(Box::new(scan.of_shard(self.shard).resting_on(self.premise.clone())))
     }
 
@@ -290,8 +291,8 @@ impl Remote for RemoteCollection {
 
     fn delete_range(&self, range: &KeyRange) -> Result<()> {
         Writer::check_outside()?;
-        let (ground, any) = (&self.ground, ScanOrder::Any);
-        let mut scan = Scan::new(ground, Area::Documents, range, any, None, true)?;
+        let (ground, order, keys_only) = (&self.ground, ScanOrder::Any, true);
+        let mut scan = Scan::new(ground, Area::Documents, range, order, None, keys_only)?;
         let mut has_ended_loads = false;
         let mut remove = || {
             let mut items = Vec::new();

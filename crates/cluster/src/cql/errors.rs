@@ -30,10 +30,17 @@ enum RequestFate {
     Unanswered,
 }
 
+/// The request that failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Read,
+    Write,
+}
+
 /// Returns the error of a read.
 #[cold]
 pub(super) fn of_read(what: &str, error: &ExecutionError) -> Error {
-    let kind = match fate(error, false) {
+    let kind = match fate(error, Sent::Read) {
         RequestFate::Refused(kind) => kind,
         RequestFate::NotBegun | RequestFate::Unanswered => ErrorKind::Unavailable,
     };
@@ -49,7 +56,7 @@ pub(super) fn of_read(what: &str, error: &ExecutionError) -> Error {
 /// Returns the error of a write.
 #[cold]
 pub(super) fn of_write(what: &str, error: &ExecutionError) -> Error {
-    let kind = match fate(error, true) {
+    let kind = match fate(error, Sent::Write) {
         RequestFate::NotBegun => ErrorKind::Unavailable,
         RequestFate::Refused(kind) => kind,
         RequestFate::Unanswered => ErrorKind::Unknown,
@@ -119,7 +126,7 @@ pub(super) fn of_connecting(hosts: &str, error: &NewSessionError) -> Error {
     Error::new(ErrorKind::Unavailable, text)
 }
 
-fn fate(error: &ExecutionError, is_write: bool) -> RequestFate {
+fn fate(error: &ExecutionError, sent: Sent) -> RequestFate {
     match error {
         ExecutionError::BadQuery(_) => RequestFate::Refused(ErrorKind::InvalidInput),
         ExecutionError::EmptyPlan
@@ -131,7 +138,7 @@ fn fate(error: &ExecutionError, is_write: bool) -> RequestFate {
                 RequestFate::Refused(ErrorKind::InvalidInput)
             }
             RequestAttemptError::UnableToAllocStreamId => RequestFate::NotBegun,
-            RequestAttemptError::DbError(answer, _) => answered(answer, is_write),
+            RequestAttemptError::DbError(answer, _) => answered(answer, sent),
             _ => RequestFate::Unanswered,
         },
         _ => RequestFate::Unanswered,
@@ -139,7 +146,7 @@ fn fate(error: &ExecutionError, is_write: bool) -> RequestFate {
 }
 
 /// Returns what an error that Cassandra answered means.
-fn answered(answer: &DbError, is_write: bool) -> RequestFate {
+fn answered(answer: &DbError, sent: Sent) -> RequestFate {
     match answer {
         DbError::SyntaxError
         | DbError::Invalid
@@ -152,7 +159,7 @@ fn answered(answer: &DbError, is_write: bool) -> RequestFate {
         // one they are counted again when the change was decided, and is about to be written.
         DbError::Unavailable { consistency, .. } => match consistency {
             Consistency::Serial | Consistency::LocalSerial => RequestFate::NotBegun,
-            _ if is_write => RequestFate::Unanswered,
+            _ if sent == Sent::Write => RequestFate::Unanswered,
             _ => RequestFate::NotBegun,
         },
         DbError::IsBootstrapping | DbError::Unprepared { .. } => RequestFate::NotBegun,

@@ -66,6 +66,14 @@ pub(super) enum Goes {
     NotOn,
 }
 
+/// What becomes of the notes that rows were written, once these are copied again.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notes {
+    Keep,
+    /// Nothing is written under their epochs any more.
+    Remove,
+}
+
 /// What became of an attempt to copy some rows.
 enum Attempt {
     /// So many are copied.
@@ -92,10 +100,9 @@ impl<'g> Copy<'g> {
         })
     }
 
-    /// Copies the rows again that were written under these epochs. If `removes`, nothing is written
-    /// under them any more, and what says so is removed. Returns how many there were; `None` if it
-    /// does not go on.
-    pub(super) fn again(&self, epochs: Range<i32>, removes: bool) -> Result<Option<u64>> {
+    /// Copies the rows again that were written under these epochs. Returns how many there were;
+    /// `None` if it does not go on.
+    pub(super) fn again(&self, epochs: Range<i32>, notes: Notes) -> Result<Option<u64>> {
         let mut left: Vec<Written> = Vec::new();
         for (bucket, epoch) in (0..self.from.buckets.count())
             .flat_map(|bucket| epochs.clone().map(move |epoch| (bucket, epoch)))
@@ -126,7 +133,7 @@ impl<'g> Copy<'g> {
                 if !page.is_last {
                     written.last = page.rows.pop().map(|row| row.key);
                     left.push(written);
-                } else if removes && written.found > 0 {
+                } else if notes == Notes::Remove && written.found > 0 {
                     done.push((self.from.partition(written.bucket), written.changed));
                 }
             }

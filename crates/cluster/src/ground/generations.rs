@@ -1,6 +1,6 @@
 //! How the generations of a collection end.
 
-use super::copy::Copy;
+use super::copy::{Copy, Notes};
 use super::core::{Ground, View, place, set_epoch};
 use crate::catalog::{Generation, Replaced, State, next_number};
 use crate::side_by_side::side_by_side;
@@ -95,7 +95,7 @@ pub(super) fn complete(ground: &Ground) -> Result<Arc<View>> {
     };
     fence(&*ground.store, &ground.name, ending)?;
     if matches!(state, State::Switching(_)) {
-        let rest = Copy::new(ground, &view, &next).again(noted(&view), false)?;
+        let rest = Copy::new(ground, &view, &next).again(noted(&view), Notes::Keep)?;
         let now = if rest.is_some() { view } else { ground.reread(Freshness::Serial)? };
         if rest.is_none() && now.note.state == state {
             let name = &ground.name;

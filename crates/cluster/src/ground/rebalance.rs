@@ -1,7 +1,7 @@
 //! A collection gets another layout while others read and write it.
 
 use super::clear::sweep;
-use super::copy::{Copy, Goes};
+use super::copy::{Copy, Goes, Notes};
 use super::core::{Ground, View};
 use super::epochs::raise_all;
 use super::generations::{complete, noted};
@@ -86,7 +86,7 @@ pub(crate) fn rebalance(
             }
             State::Switching(next) => {
                 // If nobody has set a fence yet, there may be much.
-                Copy::new(ground, &view, next).again(noted(&view), false)?;
+                Copy::new(ground, &view, next).again(noted(&view), Notes::Keep)?;
                 drop(complete(ground)?);
             }
             _ => drop(complete(ground)?),
@@ -238,7 +238,7 @@ fn copy(
     let mut last = u64::MAX;
     for round in 1.. {
         let Some(noted) = end_notes(ground, next)? else { return Ok(ControlFlow::Continue(())) };
-        let Some(written) = copy.again(noted.clone(), true)? else {
+        let Some(written) = copy.again(noted.clone(), Notes::Remove)? else {
             return Ok(ControlFlow::Continue(()));
         };
         forgotten(ground, next, noted.end)?;
