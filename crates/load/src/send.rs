@@ -105,7 +105,8 @@ impl Sending<'_> {
     /// # Errors
     /// As those of [`Sending::run`], and of its outcome.
     pub fn check(&self) -> Result<(), LoadError> {
-        self.key.check(self.inputs.len(), false).map_err(LoadError::Usage)?;
+        let merges = false;
+        self.key.check(self.inputs.len(), merges).map_err(LoadError::Usage)?;
         self.inputs.iter().try_for_each(|input| {
             let Some((chunk, table)) = first_chunk(input, &self.key)? else { return Ok(()) };
             if self.bad.are_copied() {

@@ -30,23 +30,21 @@ pub struct TableFormat {
 impl TableFormat {
     /// Comma-separated values (RFC 4180): quotes, numbers recognized, names in the first record.
     pub const fn csv() -> Self {
-        Self::separated(b',', true)
-    }
-
-    /// Tab-separated values: as [`TableFormat::csv`], with tabs and without quotes.
-    pub const fn tsv() -> Self {
-        Self::separated(b'\t', false)
-    }
-
-    const fn separated(delimiter: u8, has_quotes: bool) -> Self {
         Self {
-            delimiter,
-            has_quotes,
+            delimiter: b',',
+            has_quotes: true,
             fields: None,
             is_text: false,
             types: Vec::new(),
             ignores_blanks: false,
         }
+    }
+
+    /// Tab-separated values: as [`TableFormat::csv`], with tabs and without quotes.
+    pub const fn tsv() -> Self {
+        let mut tsv = Self::csv();
+        (tsv.delimiter, tsv.has_quotes) = (b'\t', false);
+        tsv
     }
 
     /// Refuses a record with a quote that is not closed, or with text after a closing quote: the

@@ -55,7 +55,7 @@ impl Writer {
         let source = work.source.take();
         let written = match &source {
             Some(source) if job.mode == Mode::Merge && !source.documents.is_empty() => {
-                self.each_alone(&mut work, source, &mut count, false)
+                self.each_alone(&mut work, source, &mut count, Try::First)
             }
             Some(source)
                 if job.mode == Mode::Insert && job.is_remote() && !work.batch.is_empty() =>
@@ -71,7 +71,7 @@ impl Writer {
                         self.insert_new(&mut work, source, &mut count)
                     }
                     (Err(error), Some(source)) if is_refusal(&error) => {
-                        self.each_alone(&mut work, source, &mut count, false)
+                        self.each_alone(&mut work, source, &mut count, Try::First)
                     }
                     (Ok(()), _) => Ok(()),
                     (Err(error), _) => {
@@ -145,7 +145,7 @@ impl Writer {
         count: &mut Count,
     ) -> Result<(), LoadError> {
         if self.job.stops_on_error {
-            return self.each_alone(work, source, count, false);
+            return self.each_alone(work, source, count, Try::First);
         }
         loop {
             count.documents = 0;
@@ -162,7 +162,7 @@ impl Writer {
                 // Another writer of this collection was faster.
                 Err(error) if error.kind() == ErrorKind::Conflict => {}
                 Err(error) if is_refusal(&error) => {
-                    return self.each_alone(work, source, count, false);
+                    return self.each_alone(work, source, count, Try::First);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -182,7 +182,7 @@ impl Writer {
         count.documents = 0;
         let batch = std::mem::take(&mut work.batch);
         if job.stops_on_error {
-            return self.each_alone(work, source, count, false);
+            return self.each_alone(work, source, count, Try::First);
         }
         let started = Instant::now();
         let inserted = write_remote(batch);
@@ -191,7 +191,9 @@ impl Writer {
         }
         let inserted = match inserted {
             Ok(inserted) => inserted,
-            Err(error) if is_refusal(&error) => return self.each_alone(work, source, count, true),
+            Err(error) if is_refusal(&error) => {
+                return self.each_alone(work, source, count, Try::Again);
+            }
             Err(error) => return Err(error.into()),
         };
         if inserted.iter().all(|is_inserted| *is_inserted) {
@@ -224,18 +226,17 @@ impl Writer {
     /// Writes the documents of `source` one after another: they are merged, or the database has
     /// refused one of them. Each that is inserted has a mark of its own, with the copies of bad
     /// documents before it, and so has each that is refused: its copy is not written again with the
-    /// next. What may be done again has one mark after all of them. `is_again`: some documents may
-    /// have been inserted just before.
+    /// next. What may be done again has one mark after all of them.
     #[cold]
     fn each_alone(
         &self,
         work: &mut Work,
         source: &Source,
         count: &mut Count,
-        is_again: bool,
+        which: Try,
     ) -> Result<(), LoadError> {
         let job = &*self.job;
-        let may_be_ours = is_again || job.may_be_ahead();
+        let may_be_ours = which == Try::Again || job.may_be_ahead();
         let text = &*source.text;
         let mut places = Places::new(&text.chunk);
         let mut bad = std::mem::take(&mut work.bad).into_iter().peekable();
@@ -400,6 +401,13 @@ impl Writer {
 
 /// Why a document is not inserted.
 pub(crate) const EXISTS: &str = "a document with this key exists";
+
+/// Whether some of the documents may have been inserted just before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Try {
+    First,
+    Again,
+}
 
 /// What became of a document that was written by itself.
 enum One {
