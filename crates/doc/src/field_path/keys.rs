@@ -187,7 +187,8 @@ impl IndexKeys {
             Reached::Missing => {
                 let start = self.bytes.len();
                 self.bytes.push(sort_key::MISSING);
-                Ok(self.added(start, true, most))
+                let is_faithful = true;
+                Ok(self.added(start, is_faithful, most))
             }
         }
     }

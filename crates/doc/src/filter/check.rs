@@ -351,7 +351,8 @@ impl KeyCheck {
         let mut bytes = Vec::new();
         let encoded = Encoder::new().encode(&value, None, &mut bytes);
         encoded.map_err(|_refused| Malformed { at: 0, expected: "a primary key" })?;
-        self.test.holds(&Reached::Value(View::of(&bytes, None)?), false)
+        let opens_arrays = false;
+        self.test.holds(&Reached::Value(View::of(&bytes, None)?), opens_arrays)
     }
 }
 

@@ -69,10 +69,14 @@ pub(super) fn put_part(
     out.push(kind as u8);
     put_varint(out, path.split('.').count() as u64);
     for step in path.split('.') {
-        put_step(step, kind.brings_names() && step.parse::<usize>().is_err(), names, out);
+        let defines = kind.brings_names() && step.parse::<usize>().is_err();
+        let id = |names: &Names| if defines { names.intern(step) } else { names.id(step) };
+        put_step(step, names.and_then(id), out);
     }
     match change {
-        PatchChange::Rename(name) => put_step(name, true, names, out),
+        PatchChange::Rename(name) => {
+            put_step(name, names.and_then(|names| names.intern(name)), out)
+        }
         PatchChange::Pull(values) => {
             put_compared(&Value::Array(values.clone()), encoder, names, out)?
         }
@@ -108,8 +112,8 @@ fn put_compared(
     put_document(value, encoder, names, out)
 }
 
-fn put_step(name: &str, define: bool, names: Option<&Names>, out: &mut Vec<u8>) {
-    let id = names.and_then(|names| if define { names.intern(name) } else { names.id(name) });
+/// Appends a step of a path: its `id`, if it has one, or its name.
+fn put_step(name: &str, id: Option<u32>, out: &mut Vec<u8>) {
     match id {
         Some(id) => put_varint(out, u64::from(id) << 1),
         None => {

@@ -66,7 +66,7 @@ impl Projection {
     /// # Errors
     /// If a path is not made of names, comes twice, or is a part of another one.
     pub fn include(paths: impl IntoIterator<Item = FieldPath>) -> Result<Self, FilterError> {
-        Self::of(paths, true)
+        Self { is_inclusion: true, ..Self::everything() }.with(paths)
     }
 
     /// Creates a projection that removes these fields.
@@ -74,18 +74,14 @@ impl Projection {
     /// # Errors
     /// The errors of [`Projection::include`].
     pub fn exclude(paths: impl IntoIterator<Item = FieldPath>) -> Result<Self, FilterError> {
-        Self::of(paths, false)
+        Self::everything().with(paths)
     }
 
-    fn of(
-        paths: impl IntoIterator<Item = FieldPath>,
-        is_inclusion: bool,
-    ) -> Result<Self, FilterError> {
-        let mut projection = Self { is_inclusion, ..Self::everything() };
+    fn with(mut self, paths: impl IntoIterator<Item = FieldPath>) -> Result<Self, FilterError> {
         for path in paths {
-            projection.add(path, is_inclusion).map_err(|expected| refused(None, expected))?;
+            self.add(path, self.is_inclusion).map_err(|expected| refused(None, expected))?;
         }
-        Ok(projection)
+        Ok(self)
     }
 
     /// Parses a projection: `id,votes.user`, or `-body,-votes.n` for all other fields, or MongoDB's

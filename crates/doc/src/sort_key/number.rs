@@ -155,19 +155,16 @@ pub(super) fn get(
 ) -> Result<Value, Malformed> {
     match class {
         kind::ZERO => Ok(Value::Int(0)),
-        kind::TINY_NEGATIVE | kind::TINY_POSITIVE => by_exponent(class, true, decoder, zeros),
-        kind::HUGE_NEGATIVE | kind::HUGE_POSITIVE => by_exponent(class, false, decoder, zeros),
+        kind::TINY_NEGATIVE | kind::TINY_POSITIVE | kind::HUGE_NEGATIVE | kind::HUGE_POSITIVE => {
+            by_exponent(class, decoder, zeros)
+        }
         _ => plain(class, decoder),
     }
 }
 
-fn by_exponent(
-    class: u8,
-    tiny: bool,
-    decoder: &mut Decoder<'_>,
-    zeros: &mut u64,
-) -> Result<Value, Malformed> {
+fn by_exponent(class: u8, decoder: &mut Decoder<'_>, zeros: &mut u64) -> Result<Value, Malformed> {
     let negative = matches!(class, kind::TINY_NEGATIVE | kind::HUGE_NEGATIVE);
+    let tiny = matches!(class, kind::TINY_NEGATIVE | kind::TINY_POSITIVE);
     let invert = if negative { 0xFF } else { 0 };
     let exponent = ordered(decoder, if negative == tiny { 0 } else { 0xFF })?;
     let digits = pairs(decoder, invert)?;
