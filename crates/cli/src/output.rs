@@ -88,9 +88,14 @@ impl Output {
     /// JSON.
     pub(crate) fn key(&mut self, key: &Value, json: bool) -> Result<(), Failure> {
         match key.as_str() {
-            Some(text) if !json => self.buffer.extend_from_slice(text.as_bytes()),
-            _ => self.put_value(key),
+            Some(text) if !json => self.line(text),
+            _ => self.value(key),
         }
+    }
+
+    /// Writes a value on a line, as JSON.
+    pub(crate) fn value(&mut self, value: &Value) -> Result<(), Failure> {
+        self.put_value(value);
         self.end_line()
     }
 

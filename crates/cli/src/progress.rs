@@ -89,7 +89,8 @@ impl Watcher for Progress {
             Self::Json { next, .. } if took < *next => {}
             Self::Json { next, .. } => {
                 *next += SECOND;
-                self.line(took, count, false);
+                let is_done = false;
+                self.line(took, count, is_done);
             }
         }
     }
@@ -97,7 +98,10 @@ impl Watcher for Progress {
     fn end(&mut self, took: Duration, count: Count) {
         match self {
             Self::Bar(Some(bar)) => bar.finish_and_clear(),
-            Self::Json { .. } => self.line(took, count, true),
+            Self::Json { .. } => {
+                let is_done = true;
+                self.line(took, count, is_done);
+            }
             _ => {}
         }
     }

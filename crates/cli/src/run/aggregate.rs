@@ -13,7 +13,8 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     let text = pipeline(&args.pipeline)?;
     let asked = Asked::open(&args.collection, None, args.memory)?;
     let mut rows = RowPrinter::new(args.format, vec!["_id".to_owned()], args.json_mode.mode());
-    rows.begin(false, None, |visit| {
+    let (keys, project) = (false, None);
+    rows.begin(keys, project, |visit| {
         for row in asked.documents.aggregate(&text)? {
             interrupt::check()?;
             visit(&row?.root())?;

@@ -40,7 +40,8 @@ fn here(args: &CommandArgs, command: &Document) -> Result<Document, Failure> {
     let (path, memory) = (&args.database, args.memory.memory);
     let served = Served::open(path, memory, || open::or_make(path, memory, Durability::Buffered))?;
     let service = served.service(ServiceOptions::default())?;
-    let mut client = service.client("stdin".to_owned(), "stdin".to_owned(), true);
+    let is_local = true;
+    let mut client = service.client("stdin".to_owned(), "stdin".to_owned(), is_local);
     client.become_root();
     let reply = service.run(&mut client, args.on.as_deref().unwrap_or(ON), command)?;
     service.close();

@@ -30,12 +30,13 @@ pub(super) fn run(args: &DescribeArgs) -> Result<(), Failure> {
     if is_all {
         described.add_all(documents_of.scan(&Range::all())?, None)?;
     } else {
-        let half = |documents: u64, reverse: bool| {
+        let half = |documents: u64, range: Range<'_>| {
             let limit = Some(usize::try_from(documents).unwrap_or(usize::MAX));
-            documents_of.scan(&Range { limit, reverse, ..Range::all() })
+            documents_of.scan(&Range { limit, ..range })
         };
-        let first = described.add_all(half(args.sample.div_ceil(2), false)?, None)?;
-        described.add_all(half(args.sample / 2, true)?, first.as_ref())?;
+        let first = described.add_all(half(args.sample.div_ceil(2), Range::all())?, None)?;
+        let reversed = Range { reverse: true, ..Range::all() };
+        described.add_all(half(args.sample / 2, reversed)?, first.as_ref())?;
     }
     let documents = described.documents;
     let size = if is_all {

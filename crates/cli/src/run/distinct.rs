@@ -13,7 +13,7 @@ pub(super) fn run(args: &DistinctArgs) -> Result<(), Failure> {
     let mut output = Output::in_mode(args.json_mode.mode());
     for value in asked.documents.distinct(&query, &args.path)? {
         interrupt::check()?;
-        output.key(&value?, true)?;
+        output.value(&value?)?;
     }
     output.flush()
 }

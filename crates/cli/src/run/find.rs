@@ -162,7 +162,7 @@ fn explain(
     };
     let mut output = Output::new();
     if is_json {
-        output.key(&plan, true)?
+        output.value(&plan)?
     } else {
         output.line(text.trim_end())?
     }

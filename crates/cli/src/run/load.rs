@@ -45,7 +45,8 @@ pub(super) fn run(args: &LoadArgs) -> Result<(), Failure> {
             return Err(Failure::Usage(text.to_owned()));
         }
         let outcome = source::send(args, inputs, bad, &mut progress(args))?;
-        report(args, false, &outcome);
+        let is_new = false;
+        report(args, is_new, &outcome);
         return match outcome {
             Outcome { failure: Some(failure), .. } => Err(failure.into()),
             Outcome { is_interrupted: true, .. } => {
@@ -122,7 +123,8 @@ fn check_columnar(args: &LoadArgs) -> Result<(), Failure> {
             ("a load of Parquet and Arrow", "load JSON or CSV, or stop the server");
         source::refuse_url(what, &args.collection.database, instead)?;
     }
-    check_mode(args, false)
+    let has_json = false;
+    check_mode(args, has_json)
 }
 
 /// Returns what the arguments ask for.

@@ -139,7 +139,7 @@ impl RowPrinter {
     /// Prints a group.
     pub(super) fn group(&mut self, value: Value) -> Result<(), Failure> {
         match self {
-            Self::Json(output) => output.key(&value, true),
+            Self::Json(output) => output.value(&value),
             Self::Csv(output, table) => match &value {
                 Value::Map(group) => output.append(|line| table.group(group, line)),
                 _ => Ok(()),

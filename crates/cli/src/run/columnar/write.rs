@@ -65,7 +65,8 @@ pub(in super::super) fn export(args: &ExportArgs, form: ColumnarFormat) -> Resul
     let types: Vec<_> = columns.kinds().map(|(name, kind)| shown(name, &kind)).collect();
     // By one thread, so that a file of the same documents has the same order.
     let options = StreamOptions { rows: ROWS, threads: 1, ..StreamOptions::default() };
-    let stream = Stream::new(&columns, &find_of(true), options)?;
+    let is_sorted = true;
+    let stream = Stream::new(&columns, &find_of(is_sorted), options)?;
     let Some(path) = args.output.as_deref().filter(|path| *path != Path::new("-")) else {
         let name = Path::new("stdout");
         let sink = Sink::of_pipe(form, std::io::stdout(), stream.schema()).map_err(failed(name))?;
