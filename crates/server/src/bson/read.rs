@@ -65,11 +65,18 @@ struct OpenDocument {
     end: usize,
     /// The name of the field whose value it is.
     name: Range<usize>,
-    is_array: bool,
+    what: Opened,
     /// The number of values so far.
     count: usize,
-    /// Whether a map around it ends with it: that of code with a scope.
-    is_scope: bool,
+}
+
+/// What a document that was begun is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Opened {
+    Map,
+    Array,
+    /// The scope of code: a map around it ends with it.
+    Scope,
 }
 
 impl BsonReader {
@@ -138,7 +145,7 @@ fn located(error: BsonError, bson: &[u8], open: &[OpenDocument], name: Range<usi
     let mut path = String::new();
     let names = open.iter().skip(1).map(|open| open.name.clone()).chain([name]);
     for (around, name) in open.iter().zip(names) {
-        if around.is_array {
+        if around.what == Opened::Array {
             path.push_str(&format!("[{}]", around.count.saturating_sub(1)));
         } else if around.count > 0 {
             let dot = if path.is_empty() { "" } else { "." };
@@ -167,13 +174,7 @@ impl<'b> DocumentReading<'b, '_> {
     fn document(&mut self) -> Result<(), BsonError> {
         self.written(|to| to.begin_map())?;
         let end = self.bson.len() - 1;
-        self.open.push(OpenDocument {
-            end,
-            name: 0..0,
-            is_array: false,
-            count: 0,
-            is_scope: false,
-        });
+        self.open.push(OpenDocument { end, name: 0..0, what: Opened::Map, count: 0 });
         while let Some(open) = self.open.last() {
             if let Some((first, rest)) = self.without.split_first()
                 && first.start == self.at
@@ -188,7 +189,7 @@ impl<'b> DocumentReading<'b, '_> {
             }
             // Values are taken from before the end, so it is reached exactly.
             self.at += 1;
-            let is_scope = open.is_scope;
+            let is_scope = open.what == Opened::Scope;
             self.written(|to| to.end())?;
             if is_scope {
                 self.written(|to| to.end())?;
@@ -216,7 +217,7 @@ impl<'b> DocumentReading<'b, '_> {
         self.at += len + 1;
         let Some(open) = self.open.last_mut() else { return Ok(()) };
         open.count += 1;
-        if !open.is_array {
+        if open.what != Opened::Array {
             match str::from_utf8(name) {
                 Ok(name) => self.to.name(name),
                 Err(_) => return self.refuse(name_at, "a name in UTF-8"),
@@ -238,8 +239,8 @@ impl<'b> DocumentReading<'b, '_> {
                 let text = self.string()?;
                 self.written(|to| to.text(text))?;
             }
-            kind::DOCUMENT => return self.enter(false, false),
-            kind::ARRAY => return self.enter(true, false),
+            kind::DOCUMENT => return self.enter(Opened::Map),
+            kind::ARRAY => return self.enter(Opened::Array),
             kind::INT32 => {
                 let int = i32::from_le_bytes(self.array("the 4 bytes of an integer")?);
                 self.to.int(int.into());
@@ -346,7 +347,7 @@ impl<'b> DocumentReading<'b, '_> {
         self.to.name("$code");
         self.written(|to| to.text(code))?;
         self.to.name("$scope");
-        self.enter(false, true)?;
+        self.enter(Opened::Scope)?;
         let end = self.open.last().map_or(0, |open| open.end);
         if start + total != end + 1 {
             self.open.pop();
@@ -397,7 +398,10 @@ impl<'b> DocumentReading<'b, '_> {
 
     fn decimal(&mut self) -> Result<(), BsonError> {
         match decimal::decode(self.array("the 16 bytes of a decimal")?) {
-            Decimal::Literal(literal) => self.written(|to| to.number(&literal, true)),
+            Decimal::Literal(literal) => {
+                let is_wide = true;
+                self.written(|to| to.number(&literal, is_wide))
+            }
             Decimal::Float(float) => {
                 self.to.float(float);
                 Ok(())
@@ -406,13 +410,13 @@ impl<'b> DocumentReading<'b, '_> {
     }
 
     /// Enters a document that is a value.
-    fn enter(&mut self, is_array: bool, is_scope: bool) -> Result<(), BsonError> {
+    fn enter(&mut self, what: Opened) -> Result<(), BsonError> {
         let start = self.at;
         let len = document_len(self.rest())
             .map_err(|error| BsonError { offset: start + error.offset, ..error })?;
-        self.written(|to| if is_array { to.begin_array() } else { to.begin_map() })?;
+        self.written(|to| if what == Opened::Array { to.begin_array() } else { to.begin_map() })?;
         let (end, name) = (start + len - 1, self.name.clone());
-        self.open.push(OpenDocument { end, name, is_array, count: 0, is_scope });
+        self.open.push(OpenDocument { end, name, what, count: 0 });
         self.at += 4;
         Ok(())
     }

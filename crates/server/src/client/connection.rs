@@ -94,7 +94,8 @@ impl Connection {
     ) -> Result<Reply<'_>, ClientError> {
         self.out.clear();
         self.last_id = self.last_id.wrapping_add(1);
-        put_message(&mut self.out, (self.last_id, 0), false, false, |out| {
+        let (ids, more_to_come, has_checksum) = ((self.last_id, 0), false, false);
+        put_message(&mut self.out, ids, more_to_come, has_checksum, |out| {
             let mut command = BsonWriter::new(out);
             command.begin();
             put(&mut command)?;

@@ -133,7 +133,8 @@ pub(super) fn aggregate(run: &mut Run<'_, '_>) -> Outcome {
             let text = "aggregate.writeConcern: expected none with explain";
             return Err(Failure::new(Code::FailedToParse, text));
         }
-        return super::explain::of_command(run, &run.command.body.root(), false);
+        let runs = false;
+        return super::explain::of_command(run, &run.command.body.root(), runs);
     }
     if args.get("cursor")?.is_none() {
         let text = "aggregate.cursor: expected it, if only as {}, unless the command is explained";

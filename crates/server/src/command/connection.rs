@@ -80,7 +80,7 @@ pub(super) fn hello(run: &mut Run<'_, '_>) -> Outcome {
     }
     if let Some(payload) = speculative {
         reply.begin_document("speculativeAuthenticate")?;
-        put_step(reply, false, &payload)?;
+        put_step(reply, Login::Open, &payload)?;
         reply.end()?;
     }
     Ok(())
@@ -112,16 +112,23 @@ fn payload(args: &super::args::Args<'_>) -> Outcome<Vec<u8>> {
     }
 }
 
-fn put_step(reply: &mut BsonWriter<'_>, is_done: bool, payload: &[u8]) -> Outcome {
+/// Whether messages of a login follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Login {
+    Open,
+    Done,
+}
+
+fn put_step(reply: &mut BsonWriter<'_>, login: Login, payload: &[u8]) -> Outcome {
     reply.int("conversationId", 1)?;
-    reply.bool("done", is_done)?;
+    reply.bool("done", login == Login::Done)?;
     Ok(reply.bytes("payload", payload)?)
 }
 
 pub(super) fn sasl_start(run: &mut Run<'_, '_>) -> Outcome {
     let start = run.command.body.root();
     let answer = sasl_begin(run, &start)?;
-    put_step(&mut run.reply, false, &answer)
+    put_step(&mut run.reply, Login::Open, &answer)
 }
 
 pub(super) fn sasl_continue(run: &mut Run<'_, '_>) -> Outcome {
@@ -133,7 +140,7 @@ pub(super) fn sasl_continue(run: &mut Run<'_, '_>) -> Outcome {
     if let Some(user) = conversation.user() {
         // The empty message that ends the exchange.
         run.client.user = Some(known(run, user)?);
-        return put_step(&mut run.reply, true, &[]);
+        return put_step(&mut run.reply, Login::Done, &[]);
     }
     let (is_proved, answer) = conversation.step(&payload).inspect_err(|refused| {
         if matches!(refused, Refused::Wrong | Refused::Malformed(_)) {
@@ -142,10 +149,10 @@ pub(super) fn sasl_continue(run: &mut Run<'_, '_>) -> Outcome {
     })?;
     if let (true, true, Some(user)) = (is_proved, skips, conversation.user()) {
         run.client.user = Some(known(run, user)?);
-        return put_step(&mut run.reply, true, &answer);
+        return put_step(&mut run.reply, Login::Done, &answer);
     }
     run.client.conversation = Some((conversation, skips));
-    put_step(&mut run.reply, false, &answer)
+    put_step(&mut run.reply, Login::Open, &answer)
 }
 
 /// Returns a user with the roles of now, which may have changed since the conversation began.

@@ -8,10 +8,9 @@
 use crate::bson::{BsonReader, BsonWriter, Element, elements, kind};
 use crate::failure::{Code, Failure, Outcome};
 use flagstone::doc::{Map, ObjectId, ValueType};
-use flagstone::internal::document::{Names, encoded, sort_key};
+use flagstone::internal::document::{encoded, sort_key};
 use flagstone::internal::names;
 use flagstone::{Collection, Document, Slice, Value, View};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -40,7 +39,7 @@ impl Incoming {
 
     /// Reads a document that is to be stored: its key, a new ObjectId if it has none, and the rest.
     pub(crate) fn document(&mut self, bson: &[u8]) -> Outcome<(Value, Document)> {
-        self.document_with(bson, None, false)
+        self.document_with(bson, None)
     }
 
     /// As [`Incoming::document`], with the names of the collection into which it is inserted. Empty
@@ -50,16 +49,15 @@ impl Incoming {
         bson: &[u8],
         collection: &Collection,
     ) -> Outcome<(Value, Document)> {
-        self.document_with(bson, names(collection), true)
+        self.document_with(bson, Some(collection))
     }
 
     fn document_with(
         &mut self,
         bson: &[u8],
-        names: Option<Arc<Names>>,
-        stamps: bool,
+        collection: Option<&Collection>,
     ) -> Outcome<(Value, Document)> {
-        let mut id = None;
+        let (names, mut id) = (collection.and_then(names), None);
         for element in elements(bson)? {
             let element = element?;
             if element.name == ID {
@@ -77,7 +75,7 @@ impl Incoming {
         let Readers { reader, of_collections, bytes } = self.readers();
         let reader = if names.is_some() { of_collections } else { reader };
         bytes.clear();
-        if stamps {
+        if collection.is_some() {
             reader.stamp(moment);
         }
         reader.read_without(bson, without.as_slice(), names.as_deref(), bytes)?;
@@ -262,16 +260,14 @@ fn is_key(value: &Value, key: &Value) -> bool {
 }
 
 /// Appends a stored document as drivers see it, to the document that is open. `key` is its sort
-/// key, `with_key` whether it is wanted.
-pub(crate) fn write_fields(
-    out: &mut BsonWriter<'_>,
-    key: &[u8],
-    root: &View<'_>,
-    with_key: bool,
-) -> Outcome {
-    if with_key {
-        write_id(out, ID, key, root)?;
-    }
+/// key.
+pub(crate) fn write_fields(out: &mut BsonWriter<'_>, key: &[u8], root: &View<'_>) -> Outcome {
+    write_id(out, ID, key, root)?;
+    write_without_id(out, root)
+}
+
+/// As [`write_fields`], without the `_id`.
+pub(crate) fn write_without_id(out: &mut BsonWriter<'_>, root: &View<'_>) -> Outcome {
     Ok(out.fields(root, |name| name == ID)?)
 }
 

@@ -12,7 +12,7 @@ use crate::bson::BsonWriter;
 use crate::failure::{Code, Failure, Limit, Outcome};
 use crate::room::Parsed;
 use crate::session::cursors::{
-    Cursor, CursorSlot, FIRST_BATCH, LONG, ROW_BYTES_MAX, Rows, check_len, take_room,
+    Cursor, CursorSlot, FIRST_BATCH, LONG, ROW_BYTES_MAX, Rows, Wait, check_len, take_room,
 };
 use crate::watch::{self, End};
 use flagstone::internal::{
@@ -39,13 +39,14 @@ impl Found<'_> {
     }
 
     fn put(&mut self, out: &mut BsonWriter<'_>) -> Outcome {
-        let with_key = self.fields.has_key();
         self.key.clear();
         self.key.extend_from_slice(self.cursor.key_bytes());
         let put = if self.fields.is_computed() {
             self.put_computed(out)
+        } else if self.fields.has_key() {
+            id::write_fields(out, &self.key, &self.cursor.view()?)
         } else {
-            id::write_fields(out, &self.key, &self.cursor.view()?, with_key)
+            id::write_without_id(out, &self.cursor.view()?)
         };
         let key = &self.key;
         put.map_err(|failure| failure.context(format_args!("document {}", id::shown_key(key))))
@@ -279,12 +280,12 @@ fn find_key(
         let (start, expected) = (reply.len(), document.as_bytes().len());
         if expected > LONG {
             let mut room = run.service.replies.begin();
-            take_room(&mut room, expected, true)?;
+            take_room(&mut room, expected, Wait::Yes)?;
             run.client.sending = Some(room);
             reply.reserve(expected + expected / 8);
         }
         reply.begin_document("")?;
-        id::write_fields(reply, &id::key_bytes(key), &document.root(), true)?;
+        id::write_fields(reply, &id::key_bytes(key), &document.root())?;
         reply.end()?;
         check_len(reply.len() - start, ROW_BYTES_MAX)?;
     }
@@ -489,7 +490,8 @@ fn timed_batch(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) ->
 
 fn next_rows(run: &mut Run<'_, '_>, cursor: &mut Cursor, most: Option<u64>) -> Outcome<bool> {
     let mut room = run.service.replies.begin();
-    let has_more = cursor.batch("nextBatch", most, &mut run.reply, Some(&mut room), false);
+    let is_whole = false;
+    let has_more = cursor.batch("nextBatch", most, &mut run.reply, Some(&mut room), is_whole);
     run.client.sending = Some(room);
     has_more
 }

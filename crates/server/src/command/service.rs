@@ -87,7 +87,8 @@ impl Default for ServiceOptions {
 /// # let dir = tempfile::tempdir().unwrap();
 /// let db = flagstone::Database::open(dir.path())?;
 /// let service = Service::new(db, ServiceOptions::default())?;
-/// let mut client = service.client("here".to_owned(), "here".to_owned(), true);
+/// let is_local = true;
+/// let mut client = service.client("here".to_owned(), "here".to_owned(), is_local);
 /// let insert = Document::from_json(r#"{"insert":"users","documents":[{"_id":"ada","n":1}]}"#)?;
 /// assert_eq!(service.run(&mut client, "app", &insert)?.to_json()?, r#"{"n":1,"ok":1.0}"#);
 /// let find = Document::from_json(r#"{"find":"users","filter":{"n":1}}"#)?;
@@ -380,7 +381,8 @@ impl Service {
             Request::Message(message) => {
                 let start = out.len();
                 let (wants_none, has_checksum) = (message.more_to_come, message.has_checksum);
-                let put = put_message(out, ids, false, has_checksum, |out| {
+                let more_to_come = false;
+                let put = put_message(out, ids, more_to_come, has_checksum, |out| {
                     let at = out.len();
                     self.execute(client, message.command, message.sequences, None, out);
                     self.put_time(at, out);
@@ -705,7 +707,8 @@ impl Service {
         let began = self.operations.begin(registration, name, database, collection, user, None);
         began.wait();
         let kill_switch = Arc::clone(&began.entry.kill_switch);
-        watch::watched(None, &kill_switch, true, || wait(&|| self.end_of_wait().is_none()))
+        let needs_client = true;
+        watch::watched(None, &kill_switch, needs_client, || wait(&|| self.end_of_wait().is_none()))
     }
 
     /// Returns why this thread is to stop waiting for room, if it is. A command that waits has not

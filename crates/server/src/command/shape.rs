@@ -149,7 +149,8 @@ fn add_conditions(filter: &Value, kind: ShapeKind, parts: &mut Vec<String>) {
             }
             ("$comment", _) => {}
             ("$expr", value) if kind == ShapeKind::Query => {
-                parts.push(format!("$expr {}", expression(value, false)));
+                let has_names = false;
+                parts.push(format!("$expr {}", expression(value, has_names)));
             }
             (name, _) if name.starts_with('$') => parts.push(name.to_owned()),
             (path, value) => match operators(value) {
@@ -244,12 +245,12 @@ fn expression(value: &Value, has_names: bool) -> String {
 
 /// Returns the fields of a projection: which are kept, left out, or computed.
 fn fields_of(projection: &Value) -> Vec<String> {
-    let fields = projection.as_map().into_iter().flat_map(Map::iter);
+    let (fields, has_names) = (projection.as_map().into_iter().flat_map(Map::iter), false);
     fields
         .map(|(name, value)| match (value.as_bool(), value.as_f64()) {
             (Some(is), _) => format!("{name}:{is}"),
             (_, Some(number)) => format!("{name}:{}", number != 0.0),
-            _ => format!("{name}:{}", expression(value, false)),
+            _ => format!("{name}:{}", expression(value, has_names)),
         })
         .collect()
 }

@@ -78,14 +78,13 @@ pub(super) fn wrong(name: &str, expected: &str, found: &str) -> Failure {
 
 /// Returns how all bodies are read: names with a zero are refused, which no driver could write.
 /// What the tool sends is refused no more than what it puts into a directory.
-pub(super) fn json_options(is_extended: bool) -> JsonOptions {
-    let mode = if is_extended { JsonMode::Extended } else { JsonMode::default() };
+pub(super) fn json_options(mode: JsonMode) -> JsonOptions {
     JsonOptions::new().mode(mode).refuses_zeros(true)
 }
 
 /// Parses Extended JSON. A name that comes twice is an error, as in BSON: one value would be lost.
 pub(super) fn parse(text: &[u8], what: &str) -> Outcome<Document> {
-    let mut options = json_options(true).duplicates(Duplicates::Error);
+    let mut options = json_options(JsonMode::Extended).duplicates(Duplicates::Error);
     options.bytes_max = BODY_BYTES_MAX as usize;
     Document::from_json_with(text, options)
         .map_err(|error| Failure::new(Code::FailedToParse, format!("{what}: {error}")))

@@ -118,7 +118,7 @@ pub(super) fn delete<'a>(
 
 /// Reads a key, Extended JSON or text as it is: as it came, and as it is stored.
 fn parse_key(client: &mut Client, text: &str) -> Outcome<(Document, Value)> {
-    let id = match Document::from_json_with(text, json_options(true)) {
+    let id = match Document::from_json_with(text, json_options(JsonMode::Extended)) {
         Ok(id) => id,
         Err(_no_json) => Document::from_value(&Value::from(text))?,
     };
@@ -179,6 +179,14 @@ fn not_found(key: &Value) -> Response<'static> {
     Response::refused(404, &format!("there is no document with the key {key}"))
 }
 
+/// How the versions of a condition are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    /// Weak ones are never equal.
+    Strong,
+    Weak,
+}
+
 /// The versions that a condition names.
 enum Tags<'a> {
     Any,
@@ -228,14 +236,14 @@ impl<'a> Tags<'a> {
         }
     }
 
-    /// Returns whether the version that there is, is one of these. `weakly`: weak ones count.
-    fn have(&self, found: Option<&str>, weakly: bool) -> bool {
+    /// Returns whether the version that there is, is one of these.
+    fn have(&self, found: Option<&str>, comparison: Comparison) -> bool {
         match (self, found) {
             (_, None) => false,
             (Self::Any, Some(_)) => true,
-            (Self::These(tags), Some(found)) => {
-                tags.iter().any(|(is_weak, tag)| *tag == found && (weakly || !is_weak))
-            }
+            (Self::These(tags), Some(found)) => tags.iter().any(|(is_weak, tag)| {
+                *tag == found && (comparison == Comparison::Weak || !is_weak)
+            }),
         }
     }
 }
@@ -244,10 +252,10 @@ impl<'a> Tags<'a> {
 /// is.
 fn check(head: &Head, found: Option<&str>) -> Outcome<Option<Response<'static>>> {
     let (wanted, unwanted) = (Tags::parse(head, "if-match")?, Tags::parse(head, "if-none-match")?);
-    if wanted.is_some_and(|wanted| !wanted.have(found, false)) {
+    if wanted.is_some_and(|wanted| !wanted.have(found, Comparison::Strong)) {
         return Ok(Some(refusal::changed("the document is not as If-Match says").into()));
     }
-    if !unwanted.is_some_and(|unwanted| unwanted.have(found, true)) {
+    if !unwanted.is_some_and(|unwanted| unwanted.have(found, Comparison::Weak)) {
         return Ok(None);
     }
     let is_read = matches!(head.method.as_str(), "GET" | "HEAD");
@@ -381,7 +389,7 @@ impl<'a> One<'a> {
             let mut sent = Vec::new();
             let mut writer = BsonWriter::new(&mut sent);
             writer.begin();
-            id::write_fields(&mut writer, &id::key_bytes(&one.key), &found.root(), true)?;
+            id::write_fields(&mut writer, &id::key_bytes(&one.key), &found.root())?;
             writer.end()?;
             let shown = one.client.incoming.any(&sent)?;
             let changed = match change.apply(&shown) {

@@ -16,7 +16,7 @@ use crate::access::Need;
 use crate::command::{Client, Loads, LoadsOf, Service, ServiceCounters, for_drivers};
 use crate::failure::{Code, Failure, Limit, Outcome};
 use crossbeam_channel::{Receiver, RecvTimeoutError, SendTimeoutError, Sender, bounded};
-use flagstone::doc::Map;
+use flagstone::doc::{JsonMode, Map};
 use flagstone::internal::{drop_unwritten, durability};
 use flagstone::{Collection, Database, Document, Value};
 use flagstone_load::{
@@ -116,7 +116,8 @@ pub(super) fn respond<'a>(
         return Ok(Response::refused(415, text).with("Accept-Encoding", "gzip, zstd"));
     };
     let window_log = window_log(asked)?;
-    let (format, json) = (format(asked)?, json_options(asked.is("extended-json")?));
+    let (format, is_extended) = (format(asked)?, asked.is("extended-json")?);
+    let json = json_options(if is_extended { JsonMode::Extended } else { JsonMode::default() });
     let is = |name| asked.is(name);
     let (mode, stops_on_error) = (mode(asked)?, is("stop-on-error")?);
     if mode == Mode::Insert {
@@ -181,13 +182,14 @@ pub(super) fn respond<'a>(
             next,
             inserted,
         };
+        let stops = false;
         let Some(collection) = collection else {
             let error = Err(LoadError::Usage(String::new()));
-            return told.last(&error, Duration::ZERO, Count::default(), false);
+            return told.last(&error, Duration::ZERO, Count::default(), stops);
         };
         let last = match RunningLoad::start(plan(&collection), pieces) {
             Ok(running) => running.run(exchange, told),
-            Err(error) => told.last(&Err(error), Duration::ZERO, Count::default(), false),
+            Err(error) => told.last(&Err(error), Duration::ZERO, Count::default(), stops),
         };
         permit.end(&service.db, &collection, last.0 != 200);
         last

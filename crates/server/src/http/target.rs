@@ -20,11 +20,11 @@ impl RequestTarget {
         if text.contains('#') {
             return Err(BadRequest::malformed("expected a target without #"));
         }
-        let segments = path.split('/').map(|segment| decode(segment, false));
+        let segments = path.split('/').map(|segment| decode(segment, Part::Path));
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let parameters = pairs.map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decode(name, true)?, decode(value, true)?))
+            Ok((decode(name, Part::Query)?, decode(value, Part::Query)?))
         });
         Ok(Self {
             segments: segments.collect::<Result<_, _>>()?,
@@ -39,8 +39,15 @@ impl RequestTarget {
     }
 }
 
-/// Decodes `%20` and, in forms, `+`.
-fn decode(text: &str, is_form: bool) -> Result<String, BadRequest> {
+/// The part of a target that a text is of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Path,
+    Query,
+}
+
+/// Decodes `%20` and, in queries, `+`.
+fn decode(text: &str, part: Part) -> Result<String, BadRequest> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -56,7 +63,7 @@ fn decode(text: &str, is_form: bool) -> Result<String, BadRequest> {
                 bytes.push((high << 4 | low) as u8);
                 rest = &rest[2..];
             }
-            b'+' if is_form => bytes.push(b' '),
+            b'+' if part == Part::Query => bytes.push(b' '),
             byte => bytes.push(*byte),
         }
     }

@@ -59,9 +59,11 @@ pub trait Handler: Send + Sync + 'static {
     /// Is called when the answer of a message or request was sent.
     fn sent(&self, _client: &mut Self::Client) {}
 
-    /// Is called when the server stops: commands that wait for events end. With `at_once` all
-    /// commands end, and tell their clients why.
-    fn stop(&self, at_once: bool);
+    /// Is called when the server stops: commands that wait for events end.
+    fn stop(&self);
+
+    /// Is called when it stops at once: all commands end, and tell their clients why.
+    fn stop_at_once(&self);
 
     /// Gives back what `client` holds only to be faster: it has been silent for a while.
     fn rest(&self, client: &mut Self::Client);

@@ -61,8 +61,8 @@ pub(super) fn refuse(
     } else {
         Response::refused(refusal.status, &refusal.text)
     };
-    let mut out = Vec::new();
-    response.put_head(Some(CLOSE), false, &mut out);
+    let (mut out, is_chunked) = (Vec::new(), false);
+    response.put_head(Some(CLOSE), is_chunked, &mut out);
     if let (Content::Whole(bytes), false) = (&response.content, method == b"HEAD") {
         out.extend_from_slice(bytes);
     }
@@ -423,8 +423,8 @@ impl<'a, H: Handler> Requests<'a, H> {
 
     /// Tells the client what is wrong; the connection ends.
     fn end(&mut self, response: &Response<'_>) {
-        let mut out = Vec::new();
-        response.put_head(Some(CLOSE), false, &mut out);
+        let (mut out, is_chunked) = (Vec::new(), false);
+        response.put_head(Some(CLOSE), is_chunked, &mut out);
         if let Content::Whole(bytes) = &response.content {
             out.extend_from_slice(bytes);
         }
@@ -557,7 +557,8 @@ impl<H: Handler> Exchange for Exchanged<'_, '_, H> {
 
     fn send(&mut self, lines: &[u8]) {
         if self.failed.is_none() {
-            self.failed = self.put(lines, false).err();
+            let is_last = false;
+            self.failed = self.put(lines, is_last).err();
         }
     }
 }
@@ -574,12 +575,15 @@ impl<H: Handler> Exchanged<'_, '_, H> {
         };
         let is_unread = self.body.missing() > 0;
         match self.begin.take() {
-            None => self.put(&last, true)?,
+            None => {
+                let is_last = true;
+                self.put(&last, is_last)?;
+            }
             Some(_) => {
                 let closes = told(self.head, closes || is_unread);
                 let response = Response::of(status, NDJSON, last);
-                let mut out = Vec::new();
-                response.put_head(closes, false, &mut out);
+                let (mut out, is_chunked) = (Vec::new(), false);
+                response.put_head(closes, is_chunked, &mut out);
                 if let Content::Whole(bytes) = &response.content {
                     out.extend_from_slice(bytes);
                 }

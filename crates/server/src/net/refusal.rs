@@ -94,7 +94,10 @@ impl Refusal {
         // A document of this size can always be written.
         let _always: Result<(), BsonError> = match word(3) {
             OP_QUERY => put_reply(out, numbers, document),
-            _ => put_message(out, numbers, false, false, document),
+            _ => {
+                let (more_to_come, has_checksum) = (false, false);
+                put_message(out, numbers, more_to_come, has_checksum, document)
+            }
         };
     }
 }

@@ -129,12 +129,12 @@ impl<H: Handler> Server<H> {
         }
         let handler = self.shared.handler.get();
         if let Some(handler) = handler {
-            handler.stop(false);
+            handler.stop();
         }
         self.shared.shutdown(Shutdown::Read);
         let left = self.shared.wait(grace);
         if let Some(handler) = handler.filter(|_| left > 0) {
-            handler.stop(true);
+            handler.stop_at_once();
             // They look often whether they are to end.
             self.shared.wait(grace.min(LAST));
         }

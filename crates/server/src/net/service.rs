@@ -46,11 +46,13 @@ impl Handler for Service {
         client.sending = None;
     }
 
-    fn stop(&self, at_once: bool) {
+    fn stop(&self) {
         self.operations.end_waits();
-        if at_once {
-            self.operations.kill(Cause::Stopped, |_command| true);
-        }
+    }
+
+    fn stop_at_once(&self) {
+        self.operations.end_waits();
+        self.operations.kill(Cause::Stopped, |_command| true);
     }
 
     fn rest(&self, client: &mut Client) {

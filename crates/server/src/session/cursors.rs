@@ -143,7 +143,7 @@ impl Cursor {
             left -= 1;
             drop((document, kept));
             if let Some(room) = &mut room {
-                has_room = take_room(room, out.len() - start, true)?;
+                has_room = take_room(room, out.len() - start, Wait::Yes)?;
             }
         }
         while left > 0 && out.len() - start < BATCH_BYTES && has_room {
@@ -163,7 +163,7 @@ impl Cursor {
             let (at, expected) = (out.len(), self.rows.len());
             if let Some(room) = room.as_deref_mut().filter(|_| expected > LONG) {
                 // Before it is written: those that wait hold nothing but what is stored.
-                take_room(room, at - start + expected, true)?;
+                take_room(room, at - start + expected, Wait::Yes)?;
                 out.reserve(expected + expected / 8);
             }
             out.begin_document("")?;
@@ -180,7 +180,8 @@ impl Cursor {
             }
             if let Some(room) = &mut room {
                 let may_wait = is_whole || last > LONG || at == first;
-                has_room = take_room(room, out.len() - start, may_wait)?;
+                let wait = if may_wait { Wait::Yes } else { Wait::No };
+                has_room = take_room(room, out.len() - start, wait)?;
             }
             left -= 1;
             if let Some(live) = self.rows.live() {
@@ -277,15 +278,22 @@ pub(crate) fn check_len(bytes: usize, most: usize) -> Outcome {
 /// The most bytes that drivers take of a document, and of what a row may have besides.
 pub(crate) const ROW_BYTES_MAX: usize = DOCUMENT_BYTES_MAX + (16 << 10);
 
+/// Whether to wait for room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Yes,
+    No,
+}
+
 /// Takes the room of a reply of `bytes`, and waits for it if it may. Returns false if there is
 /// none, and it does not wait.
-pub(crate) fn take_room(room: &mut Held, bytes: usize, may_wait: bool) -> Outcome<bool> {
+pub(crate) fn take_room(room: &mut Held, bytes: usize, wait: Wait) -> Outcome<bool> {
     let wanted = bytes.next_multiple_of(ROOM_STEP);
     let now = Instant::now();
     if bytes <= FREE_BYTES || room.grow(wanted, now, || true) {
         return Ok(true);
     }
-    if !may_wait {
+    if wait == Wait::No {
         return Ok(false);
     }
     if room.grow(wanted, now + ROOM_WAIT, || interrupt_check().is_ok()) {

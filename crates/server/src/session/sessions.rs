@@ -387,7 +387,8 @@ impl Session {
 
     /// Returns by what the commit of this number is known.
     pub(crate) fn commit_id(&self, number: i64) -> WriteId {
-        self.id(number, true)
+        let is_repeated = true;
+        self.id(number, is_repeated)
     }
 }
 

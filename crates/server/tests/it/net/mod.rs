@@ -116,8 +116,10 @@ impl Handler for Toy {
         self.bytes.fetch_add(received + sent, Ordering::Relaxed);
     }
 
-    fn stop(&self, at_once: bool) {
-        if at_once && self.ends.load(Ordering::Relaxed) {
+    fn stop(&self) {}
+
+    fn stop_at_once(&self) {
+        if self.ends.load(Ordering::Relaxed) {
             self.gate.open();
         }
     }
