@@ -288,7 +288,8 @@ impl Reading {
     }
 
     fn computed(&mut self, path: &str, value: &Value) -> Result<()> {
-        self.decide(path, true)?;
+        let is_kept = true;
+        self.decide(path, is_kept)?;
         self.plain = None;
         self.add(path, ProjectedField::Computed(Expression::parse(value)?))
     }

@@ -48,8 +48,8 @@ impl Node {
             Self::Object(fields) => object(fields, frame),
             Self::Array(items, place) => array(items, place, frame),
             Self::Call(call) => called(call, frame),
-            Self::All(nodes) => boolean(nodes, frame, false),
-            Self::Any(nodes) => boolean(nodes, frame, true),
+            Self::All(nodes) => all(nodes, frame),
+            Self::Any(nodes) => any(nodes, frame),
             Self::Choice(choice) => {
                 let [condition, yes, no] = &**choice;
                 if is_true(condition.eval(frame)?.as_deref()) {
@@ -191,14 +191,24 @@ fn converted<'v>(call: &'v CallNode, on_error: &'v Node, frame: EvalFrame<'v>) -
     }
 }
 
-/// Returns `wanted` if one of the nodes counts as it, else the opposite.
-fn boolean<'v>(nodes: &'v [Node], frame: EvalFrame<'v>, wanted: bool) -> Result<Arg<'v>> {
+/// Returns whether all nodes count as true.
+fn all<'v>(nodes: &'v [Node], frame: EvalFrame<'v>) -> Result<Arg<'v>> {
     for node in nodes {
-        if is_true(node.eval(frame)?.as_deref()) == wanted {
-            return owned(wanted.into());
+        if !is_true(node.eval(frame)?.as_deref()) {
+            return owned(false.into());
         }
     }
-    owned((!wanted).into())
+    owned(true.into())
+}
+
+/// Returns whether one of the nodes counts as true.
+fn any<'v>(nodes: &'v [Node], frame: EvalFrame<'v>) -> Result<Arg<'v>> {
+    for node in nodes {
+        if is_true(node.eval(frame)?.as_deref()) {
+            return owned(true.into());
+        }
+    }
+    owned(false.into())
 }
 
 fn chosen<'v>(switch: &'v SwitchNode, frame: EvalFrame<'v>) -> Result<Arg<'v>> {

@@ -203,7 +203,8 @@ impl<'t, R: Rows> Reached<'t, R> {
         next: &mut Vec<Value>,
     ) -> Result<()> {
         let graph = &self.graph;
-        let (mut filter, test) = equal(values.to_vec(), &graph.connect_to, true, &graph.place)?;
+        let (values, is_stored) = (values.to_vec(), true);
+        let (mut filter, test) = equal(values, &graph.connect_to, is_stored, &graph.place)?;
         let mut tests: Vec<Test> = test.into_iter().collect();
         if let Some(only) = &graph.only {
             let both = only

@@ -180,8 +180,8 @@ fn stage(
             return sorted_by("count", Direction::Descending, at, stages);
         }
         "$unwind" => Stage::Unwind(Unwind::parse(value, at)?),
-        "$replaceRoot" => parse_replace(value, at, names, true)?,
-        "$replaceWith" => parse_replace(value, at, names, false)?,
+        "$replaceRoot" => parse_replace_root(value, at, names)?,
+        "$replaceWith" => parse_replace_with(value, at, names)?,
         "$redact" => Stage::Redact(Arc::new(Redact::parse(value, at, names)?)),
         "$sample" => Stage::Sample(parse_sample(value, at)?),
         "$lookup" => Stage::Lookup(Arc::new(parse_lookup(value, at, names, inside)?)),
@@ -274,17 +274,13 @@ fn parse_sort_by_count(value: &Value, at: &Place<'_>, names: &mut Names) -> Resu
     Ok(Group { by, accumulators: vec![Accumulator::count("count")] })
 }
 
-fn parse_replace(
-    value: &Value,
-    at: &Place<'_>,
-    names: &mut Names,
-    is_named: bool,
-) -> Result<Stage> {
+fn parse_replace_with(value: &Value, at: &Place<'_>, names: &mut Names) -> Result<Stage> {
+    let (node, place) = (parse_expression(value, at, names)?, at.to_string().into());
+    Ok(Stage::Replace(Arc::new(PlacedNode { node, place })))
+}
+
+fn parse_replace_root(value: &Value, at: &Place<'_>, names: &mut Names) -> Result<Stage> {
     let place = at.to_string().into();
-    if !is_named {
-        let node = parse_expression(value, at, names)?;
-        return Ok(Stage::Replace(Arc::new(PlacedNode { node, place })));
-    }
     let Some(map) = as_object(value) else {
         return Err(at.refuse(40229, "expected a map with newRoot"));
     };

@@ -263,7 +263,8 @@ impl WindowFunction {
                 let (mut running, mut hold) = (aggregate.begin(), context.memory.hold());
                 let frame = sliding.frame;
                 accumulate(aggregate, &mut running, &mut hold, frame, buffer, context)?;
-                Ok(aggregate.result(&running, true))
+                let leave = true;
+                Ok(aggregate.result(&running, leave))
             }
             (Self::Place(ranking), Live::Ranks { order, rank, dense }) => {
                 if at == 0 || **order != *buffer.order(at) {
@@ -636,12 +637,13 @@ impl Sliding {
     }
 
     fn result(&self, aggregate: &WindowAggregate) -> Value {
+        let leave = true;
         match self.early.last() {
-            None => aggregate.result(&self.late, true),
+            None => aggregate.result(&self.late, leave),
             Some((_, early)) => {
                 let mut both = early.clone();
                 aggregate.merge(&mut both, self.late.clone());
-                aggregate.result(&both, true)
+                aggregate.result(&both, leave)
             }
         }
     }
