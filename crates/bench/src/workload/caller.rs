@@ -79,22 +79,22 @@ impl<'e> Caller<'e> {
         if found? { self.values.check(number, &self.found) } else { Err(missing(number)) }
     }
 
-    /// Removes key `number`; with `telling`, the engine says whether it was there.
+    /// Removes key `number`; the engine says whether it was there.
     #[inline]
-    pub(super) fn delete(
-        &mut self,
-        number: u64,
-        telling: bool,
-        meter: &mut Meter<'_>,
-    ) -> Outcome<()> {
+    pub(super) fn remove(&mut self, number: u64, meter: &mut Meter<'_>) -> Outcome<()> {
         self.keys.write(number, &mut self.key);
         meter.begin();
-        if telling {
-            let removed = self.engine.remove(&self.key);
-            meter.end(OpKind::Delete, Tally::found(matches!(removed, Ok(true))));
-            removed?;
-            return Ok(());
-        }
+        let removed = self.engine.remove(&self.key);
+        meter.end(OpKind::Delete, Tally::found(matches!(removed, Ok(true))));
+        removed?;
+        Ok(())
+    }
+
+    /// Removes key `number`.
+    #[inline]
+    pub(super) fn delete(&mut self, number: u64, meter: &mut Meter<'_>) -> Outcome<()> {
+        self.keys.write(number, &mut self.key);
+        meter.begin();
         let deleted = self.engine.delete(&self.key);
         meter.end(OpKind::Delete, Tally::ONE);
         deleted

@@ -441,7 +441,8 @@ impl<'w> Series<'w> {
         (of.pace.threads, of.documents.how) = (1, Default::default());
         of.documents.question = Default::default();
         if self.store.as_ref().is_none_or(|(before, _)| *before != of) {
-            self.end(false)?;
+            let keep = false;
+            self.end(keep)?;
             self.store = Some((of, begin(case)?));
         }
         match &mut self.store {

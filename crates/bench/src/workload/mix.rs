@@ -84,10 +84,12 @@ fn workers<'e>(
             } else {
                 random.below(caller.keys.space)
             };
-            if kind == OpKind::Delete {
-                caller.delete(number, telling_deletes, meter)?;
-            } else {
-                caller.get(number, meter)?;
+            match kind {
+                OpKind::Delete if telling_deletes => caller.remove(number, meter)?,
+                OpKind::Delete => caller.delete(number, meter)?,
+                _ => {
+                    caller.get(number, meter)?;
+                }
             }
             Ok(true)
         }

@@ -44,7 +44,7 @@ pub(super) fn overwrites(case: &Case<'_>) -> Outcome<Summary> {
                     next += threads;
                 }
                 Pattern::Queue => {
-                    caller.delete(oldest, false, meter)?;
+                    caller.delete(oldest, meter)?;
                     oldest += threads;
                 }
             }

@@ -28,13 +28,21 @@ const STEP: f64 = 21.0;
 const GROUP_TITLE: f64 = 22.0;
 const GROUP_GAP: f64 = 12.0;
 
-/// Draws bars of rates. All groups share a scale, unless each has its own and fills the width.
+/// The scales of groups of bars.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scales {
+    Shared,
+    /// Each group fills the width.
+    Own,
+}
+
+/// Draws bars of rates.
 pub(crate) fn draw_bars(
     id: &str,
     title: &str,
     subtitle: &str,
     groups: &[Group],
-    own_scales: bool,
+    scales: Scales,
 ) -> Figure {
     let bars = || groups.iter().flat_map(|group| &group.bars);
     let head = groups.len() as f64 * (GROUP_TITLE + GROUP_GAP);
@@ -46,7 +54,7 @@ pub(crate) fn draw_bars(
     let all = most(bars());
     let mut y = HEAD;
     for group in groups {
-        let most = if own_scales { most(group.bars.iter()) } else { all };
+        let most = if scales == Scales::Own { most(group.bars.iter()) } else { all };
         let scale = Scale::linear((0.0, most), (left, right));
         svg.bold(0.0, y + 13.0, 13.0, &group.title);
         y += GROUP_TITLE;

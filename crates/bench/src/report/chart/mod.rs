@@ -14,7 +14,9 @@ mod marks;
 
 pub(super) use axes::{Axis, Frame, Panel, Scale};
 pub(super) use curves::{Across, Curve, CurvePanel, Style, draw_curves};
-pub(super) use marks::{Bar, Dumbbell, Group, Point, draw_bars, draw_dumbbells, draw_points};
+pub(super) use marks::{
+    Bar, Dumbbell, Group, Point, Scales, draw_bars, draw_dumbbells, draw_points,
+};
 pub(crate) use number::Unit;
 pub(super) use number::{escape, grouped};
 pub use svg::Figure;

@@ -1,7 +1,9 @@
 //! Engines compared cell by cell, and the latencies of their operations.
 
 use crate::record::{Latency, OpKind, Summary};
-use crate::report::chart::{Bar, Dumbbell, Group, Unit, draw_bars, draw_dumbbells, grouped, hue};
+use crate::report::chart::{
+    Bar, Dumbbell, Group, Scales, Unit, draw_bars, draw_dumbbells, grouped, hue,
+};
 use crate::report::data::{Cell, Lanes, engine_order, mix_order, variant};
 use crate::report::model::{Material, Table, distinct, fastest};
 use crate::report::page::Page;
@@ -95,7 +97,7 @@ fn draw(page: &mut Page, engines: &[&str], matches: &[Match<'_, '_>]) {
         let title = "Operations a second, engine by engine";
         let subtitle = "Medians; thin lines: lowest to highest of repeated trials; each group has \
                         a scale of its own";
-        page.figure(draw_bars("engines", title, subtitle, &groups, true));
+        page.figure(draw_bars("engines", title, subtitle, &groups, Scales::Own));
     }
 }
 

@@ -1,8 +1,8 @@
 //! The mixes: the best number of threads, rates by threads and by partitions, size against rate.
 
 use crate::report::chart::{
-    Across, Bar, Curve, CurvePanel, Group, Point, Style, Swatch, Unit, draw_bars, draw_curves,
-    draw_points, hue, step,
+    Across, Bar, Curve, CurvePanel, Group, Point, Scales, Style, Swatch, Unit, draw_bars,
+    draw_curves, draw_points, hue, step,
 };
 use crate::report::data::{Cell, mix_order, plural};
 use crate::report::model::{Material, Table, by_workload, distinct, fastest};
@@ -58,7 +58,7 @@ pub(super) fn best(material: &Material<'_>, page: &mut Page) {
         highest.workload
     );
     let title = "Operations a second at the best number of threads";
-    page.figure(draw_bars("best", title, &subtitle, &groups, false));
+    page.figure(draw_bars("best", title, &subtitle, &groups, Scales::Shared));
     page.table(&table);
 }
 

@@ -4,7 +4,7 @@
 use super::mixes::change;
 use super::trials;
 use crate::record::Trial;
-use crate::report::chart::{Bar, Group, Unit, draw_bars, hue, step};
+use crate::report::chart::{Bar, Group, Scales, Unit, draw_bars, hue, step};
 use crate::report::data::{is_mix, plural, shown, spread};
 use crate::report::model::{Material, distinct, grouped};
 use crate::report::page::Page;
@@ -166,6 +166,6 @@ pub(super) fn ycsb(material: &Material<'_>, page: &mut Page) {
 fn bars(page: &mut Page, id: &str, title: &str, groups: &[Group]) {
     if !groups.is_empty() {
         let subtitle = "Medians; thin lines: lowest to highest of repeated trials";
-        page.figure(draw_bars(id, title, subtitle, groups, false));
+        page.figure(draw_bars(id, title, subtitle, groups, Scales::Shared));
     }
 }
