@@ -127,7 +127,10 @@ impl Batcher {
         let columns = self.lookups.iter().zip(&mut self.fillers).zip(&self.paths);
         for ((lookup, filler), path) in columns.skip(self.filled) {
             let is_appended = match lookup {
-                Lookup::Key => filler.append_indexed(entry.key(), true),
+                Lookup::Key => {
+                    let is_faithful = true;
+                    filler.append_indexed(entry.key(), is_faithful)
+                }
                 _ => filler.append_indexed(entry.get(*path), is_faithful),
             };
             if !is_appended? {
@@ -209,7 +212,8 @@ impl Batcher {
 }
 
 fn append_key(filler: &mut Filler, key: IndexedValue<'_>) -> Result<(), Unfit> {
-    if filler.append_indexed(key, true)? {
+    let is_faithful = true;
+    if filler.append_indexed(key, is_faithful)? {
         return Ok(());
     }
     match Document::from_value(&key.to_value()?) {

@@ -88,7 +88,8 @@ impl Kind {
 
     /// Returns the Arrow type. What is inside of it has the marks of UUIDs and JSON.
     pub fn data_type(&self) -> DataType {
-        self.type_of(true)
+        let is_marked = true;
+        self.type_of(is_marked)
     }
 
     /// Returns the Arrow type. UUIDs and JSON inside of it are marked, if they shall be.
