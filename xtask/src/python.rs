@@ -257,7 +257,8 @@ fn bench(root: &Path, given: &[&str]) -> bool {
     }
     println!("the tool");
     let tool = ["build", "--quiet", "--release", "--locked", "-p", "flagstone-cli"];
-    if !succeeds(crate::ci::cargo(root).args(tool)) || !installs(root, &python, true) {
+    let is_release = true;
+    if !succeeds(crate::ci::cargo(root).args(tool)) || !installs(root, &python, is_release) {
         return false;
     }
     let mut measure = Command::new(&python);

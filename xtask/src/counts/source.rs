@@ -27,7 +27,8 @@ impl Source {
             };
             let is_for_tests = file.contains("/tests/") || file.ends_with("tests.rs");
             if let (false, Ok(stream)) = (is_for_tests, text.parse()) {
-                source.items(name, path, stream, false);
+                let is_impl = false;
+                source.items(name, path, stream, is_impl);
             }
         }
         source

@@ -84,14 +84,16 @@ impl Modules {
                     at += 3;
                 }
                 (TokenTree::Ident(_), "use") if text(at + 1) != "<" => {
-                    at = self.read_path(module, &tokens, at + 1, true);
+                    let is_use = true;
+                    at = self.read_path(module, &tokens, at + 1, is_use);
                 }
                 (TokenTree::Ident(_), "impl") => {
                     self.read_impl(module, &tokens, at + 1);
                     at += 1;
                 }
                 (TokenTree::Ident(_), "crate" | "super" | "self") => {
-                    at = self.read_path(module, &tokens, at, false);
+                    let is_use = false;
+                    at = self.read_path(module, &tokens, at, is_use);
                 }
                 (TokenTree::Group(group), _) => {
                     let first = group.stream().into_iter().next();
@@ -149,8 +151,8 @@ impl Modules {
     /// Notes the type of `impl<..> Type<..> {`, unless it is the `impl` of a trait.
     fn read_impl(&mut self, module: &Path, tokens: &[TokenTree], start: usize) {
         let at = after_generics(tokens, start);
-        let mut leaves = Vec::new();
-        let end = after_generics(tokens, leaves_of(Path::new(), tokens, at, false, &mut leaves));
+        let (mut leaves, is_use) = (Vec::new(), false);
+        let end = after_generics(tokens, leaves_of(Path::new(), tokens, at, is_use, &mut leaves));
         let next = tokens.get(end).map(plain).unwrap_or_default();
         let line = tokens.get(at).map_or(0, |token| token.span().start().line);
         if let (Some((_, path)), "{}" | "where") = (leaves.pop(), next.as_str())
