@@ -1,9 +1,9 @@
 //! What the plan of a query rests on: the catalog that was known when it was made.
 //!
-//! A query does not wait for a read of the catalog before it begins. Once its first pages are read,
-//! or beside the documents that they lead to, it reads the version of the catalog. If that is the
-//! one that was known, nothing has changed since before the query began, and pages without rows, of
-//! which no epoch is told, are of no dropped index and no old generation.
+//! A query does not read the catalog before it begins. After its first pages, while it fetches the
+//! documents that they lead to, it reads the version of the catalog. If the version is the known
+//! one, the catalog has not changed since before the query began: the plan was right, and pages
+//! without rows, which tell no epoch, belong to no dropped index and no old generation.
 
 use crate::ground::{Ground, View};
 use crate::store::{Freshness, Rows, RowsRequest};
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub(crate) struct Premise {
     ground: Arc<Ground>,
     version: i64,
-    /// One more than the pages that were read; 0 when it is settled that the premise holds for all
-    /// of them. Later ones do without it.
+    /// 1 plus the number of reads of pages so far; 0 once the premise is settled. Later pages do
+    /// not rest on it: they look at the catalog themselves.
     open: AtomicU64,
 }
 
@@ -27,14 +27,13 @@ impl Premise {
         Self { ground, version, open: AtomicU64::new(1) }
     }
 
-    /// Called before pages are read. Settles the premise of a query that reads more than its first
-    /// pages, so that it is not found out late that a long one must begin again.
+    /// Called before pages are read. Settles the premise before the second read of pages, so that a
+    /// long query learns early that it must begin again.
     pub(crate) fn before_pages(&self) -> Result<()> {
         if self.open.load(Ordering::Acquire) > 1 { self.settle() } else { Ok(()) }
     }
 
-    /// Notes that pages were read. Returns whether they are covered by the premise, which is not
-    /// settled yet.
+    /// Notes that pages were read. Returns whether they rest on the premise: it is not settled yet.
     pub(crate) fn covers_pages(&self) -> bool {
         let one_more = |open| (open > 0).then_some(open + 1);
         self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).is_ok()
@@ -69,7 +68,8 @@ impl Premise {
         Ok(rows)
     }
 
-    /// Settles the premise by a version that was read after so many pages.
+    /// Settles the premise if `version` is the known one. `open` is what it was before the version
+    /// was read.
     fn settled(&self, open: u64, version: Option<i64>) -> Result<()> {
         if version.is_some_and(|version| version <= self.version) {
             // Unless other pages were read meanwhile.

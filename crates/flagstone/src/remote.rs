@@ -126,12 +126,12 @@ pub trait Remote: Send + Sync {
     /// without a read of it. The query calls [`Remote::settle`] before it returns anything.
     fn for_query(&self) -> Result<Arc<dyn Remote>>;
 
-    /// Of a collection for one query: returns when everything that was committed before the query
-    /// is in the catalog that was known then, and all that was read so far is of the generation and
-    /// the indexes in it. Often a read of the query has found that out already.
+    /// Called on a collection for one query. Returns once it is certain that the catalog has not
+    /// changed from before the query began until after its last read so far. It asks the cluster
+    /// only if no read of the query has found that out already.
     ///
     /// # Errors
-    /// InvalidInput if the catalog was another one: the query is to be planned again.
+    /// InvalidInput if the catalog has changed: the query must be planned again.
     fn settle(&self) -> Result<()>;
 
     fn get(&self, key: &[u8]) -> Result<Option<Row>>;

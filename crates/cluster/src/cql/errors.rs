@@ -80,8 +80,8 @@ pub(super) fn of_preparing(error: PrepareError) -> ExecutionError {
     }
 }
 
-/// Tells if a node answered that there is no such table or keyspace. While it takes in a new table
-/// it may answer that it does not know the table's number, as a fault of its own.
+/// Returns whether a node answered that it knows no such table or keyspace. While a node adds a new
+/// table, it may also answer with an internal error that names the table's unknown number.
 #[cold]
 pub(super) fn is_not_known(error: &ExecutionError) -> bool {
     match error {

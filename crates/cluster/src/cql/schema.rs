@@ -23,8 +23,8 @@ const HOME: &str = ", home ";
 const COPIES: u32 = 3;
 /// How long the creation of a keyspace or table may take.
 const CREATION: Duration = Duration::from_secs(60);
-/// How long nodes may take to know what another client has created. A node shows a table among its
-/// system tables a moment before it answers statements about it, and other nodes learn it later.
+/// How long nodes may take to learn of a table that another client has created. A node lists the
+/// table a moment before it answers statements about it. Other nodes hear of it later.
 const SPREAD: Duration = Duration::from_secs(5);
 /// The pause before a node is asked again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -46,8 +46,8 @@ const TABLES: [Table; 2] = [
             ("version", "bigint", "regular"),
         ],
         key: "name",
-        // A read of the version alone would repair the version alone: then a node had it beside an
-        // older note. A commit that has returned is on enough nodes without repairs.
+        // Queries read the version alone. Read repair would copy it alone, too: a node could have a
+        // new version beside an old note. What was acknowledged is on a quorum without repair.
         options: " AND read_repair = 'NONE'",
     },
     Table {
@@ -109,7 +109,7 @@ pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Optio
         create(session, &place, table.statement(&address.keyspace, home.as_deref())).await?;
     }
     if is_complete {
-        // Each client of a cluster that is being upgraded waits so long.
+        // Short, because schemas differ for hours while Cassandra is upgraded.
         await_nodes(session, SPREAD / 10).await;
         return Ok(home);
     }
@@ -126,8 +126,7 @@ pub(super) async fn ensure(session: &Session, address: &Address) -> Result<Optio
     check_tables(address, &found)
 }
 
-/// Waits until the nodes that answer have the same schema, but not longer than `longest`: while
-/// Cassandra is upgraded they have not.
+/// Waits until all nodes that answer have the same schema, but no longer than `longest`.
 async fn await_nodes(session: &Session, longest: Duration) {
     let same = async {
         while let Ok(None) = session.check_schema_agreement().await {
@@ -137,7 +136,8 @@ async fn await_nodes(session: &Session, longest: Duration) {
     let _in_time = tokio::time::timeout(longest, same).await;
 }
 
-/// Asks again while a node does not know yet what another client has created.
+/// Repeats a request while a node does not yet know a table or keyspace that another client has
+/// created.
 pub(super) async fn when_known<T, A>(what: &str, ask: impl Fn() -> A) -> Result<T>
 where
     A: Future<Output = Result<T, ExecutionError>>,

@@ -191,8 +191,8 @@ impl<'s> Maker<'s> {
             );
             self.read(&text).await
         };
-        // A read repairs the columns that it asks for: a token beside an older value would be taken
-        // for that of the value.
+        // Read repair copies only the columns that are read: a read of keys and tokens could put a
+        // new token beside an old value.
         let (all, keys) = ("k, v, ver, exp, epoch", "k, exp, epoch");
         let end = " AND k < ?";
         Ok([

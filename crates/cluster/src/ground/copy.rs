@@ -66,7 +66,7 @@ pub(super) enum Goes {
     NotOn,
 }
 
-/// What becomes of the notes that rows were written, once these are copied again.
+/// What becomes of the notes of written rows once the rows are copied again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notes {
     Keep,

@@ -4,8 +4,7 @@
 //! generation has left: pages tell the epochs of their buckets, and one that the scan does not
 //! know, or that is not told, makes it look at the catalog, before any row of the page is used. The
 //! epoch rises before rows are removed, and the catalog before the epoch. The first pages of a
-//! query may be used before: a look at the catalog that the query needs anyway comes after them
-//! (module `premise`).
+//! query are an exception: the query checks the catalog after it has read them (module `premise`).
 //!
 //! A generation with another layout is read behind the rows that were read of the old one: in an
 //! order, behind the last one; else behind those of each old bucket.

@@ -54,7 +54,8 @@ fn put_order(value: &Value, out: &mut Vec<u8>) {
     }
 }
 
-/// Gives the fields of `value` the order that stands at `at` of `bytes`, and moves `at` behind it.
+/// Reads the order of the fields of `value` from `bytes` at `at`, and returns the value with its
+/// fields in that order. Advances `at` to the first byte that it has not read.
 fn in_order(value: Value, bytes: &[u8], at: &mut usize) -> Result<Value, Malformed> {
     match value {
         Value::Array(items) => {

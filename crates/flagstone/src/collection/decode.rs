@@ -29,7 +29,7 @@ pub(crate) fn sort_key(stored: &Stored, key: &[u8]) -> Result<Value> {
         .map_err(|malformed| stored.corrupt("a value", malformed))
 }
 
-/// Returns the value of a sort key with the order of fields behind it.
+/// Returns the value of a sort key that the order of its fields follows.
 pub(crate) fn ordered_key(stored: &Stored, key: &[u8]) -> Result<Value> {
     sort_key::decode_ordered(key).map_err(|malformed| stored.corrupt("a value", malformed))
 }

@@ -17,7 +17,7 @@ const SEEN_OVERHEAD: usize = 64;
 pub struct Distinct {
     stored: Stored,
     sorted: SortedEntries,
-    /// The order of the fields of maps stands behind the sort keys.
+    /// Each sort key is followed by the order of the fields of its maps.
     is_ordered: bool,
     skip: u64,
     has_ended: bool,

@@ -64,10 +64,11 @@ impl<'t> Reads<'t> {
 }
 
 impl<'t> QuerySource<'t> {
-    /// Returns when it is certain that the plan was one for what is read.
+    /// Returns once it is certain that the plan fits the catalog: see
+    /// [`Remote::settle`](crate::remote::Remote::settle).
     ///
     /// # Errors
-    /// InvalidInput if it was not: [`planned`](super::plan::planned) makes another one.
+    /// InvalidInput if it does not: [`planned`](super::plan::planned) makes another plan.
     pub(super) fn settle(&self) -> Result<()> {
         match self {
             Self::Remote(remote, _) => remote.settle(),

@@ -52,8 +52,9 @@ impl<'t> Find<'t> {
         })
     }
 
-    /// As [`Find::planned`], for what reads little before it returns: in a cluster, the catalog is
-    /// not read before the first attempt, but beside what that reads.
+    /// As [`Find::planned`], for queries that read little before they return. In a cluster, the
+    /// first attempt does not wait for a read of the catalog: it reads the catalog's version while
+    /// it fetches documents.
     pub(super) fn settled<R>(&self, run: impl Fn(&QuerySource<'t>) -> Result<R>) -> Result<R> {
         let mut is_first = true;
         plan::planned(&self.stored, || {
